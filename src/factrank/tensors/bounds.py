@@ -1,0 +1,101 @@
+"""RankBounds: what is known of a rank, from below and above, each side with its method and its witness."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from factrank.tensors.decomposition import Decomposition
+from factrank.tensors.lower import LowerBound
+
+Witness = Callable[[], Decomposition] | LowerBound | None
+
+
+@dataclass(frozen=True, eq=False)
+class Bound:
+    """One bound of a rank.
+
+    Arguments:
+        value: the bound.
+        method: what gives it, such as "U7 reference value by query".
+        certified: proved by exact, modular or interval arithmetic; otherwise it is only typical.
+        witness: for an upper bound, a function that builds its `Decomposition`; for a lower bound by flattenings, the
+            `LowerBound` that can recompute itself; None where the method's argument is the whole proof.
+        seconds: how long it took.
+    """
+
+    value: int
+    method: str
+    certified: bool = True
+    witness: Witness = None
+    seconds: float = 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Value, method and whether it is certified."""
+        return {"value": self.value, "method": self.method, "certified": self.certified}
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A value without a proof, such as the terms of a numerical decomposition."""
+
+    value: int
+    method: str
+    residual: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Value, method and residual."""
+        return {"value": self.value, "method": self.method, "residual": self.residual}
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """A method that was not run, and why."""
+
+    method: str
+    reason: str
+
+
+@dataclass(frozen=True, eq=False)
+class RankBounds:
+    """A rank between `lower` and `upper`, both certified, with everything that was tried.
+
+    Arguments:
+        lower, upper: the best certified bounds.
+        estimate: an uncertified value between them, or None.
+        tried: every bound that was computed, in the order of the runs.
+        skipped: the methods that were not run, with the reason.
+    """
+
+    lower: Bound
+    upper: Bound
+    estimate: Estimate | None = None
+    tried: tuple[Bound, ...] = ()
+    skipped: tuple[Skipped, ...] = ()
+
+    @classmethod
+    def best_of(cls, lower: list[Bound], upper: list[Bound], skipped: tuple[Skipped, ...]) -> RankBounds:
+        """The largest lower and the least upper bound; of equal ones the first."""
+        best_lower, best_upper = max(lower, key=lambda b: b.value), min(upper, key=lambda b: b.value)
+        if best_lower.value > best_upper.value:
+            raise ArithmeticError(f"certified bounds cross: {best_lower} > {best_upper}; this is a defect of factrank")
+        return cls(best_lower, best_upper, tried=(*lower, *upper), skipped=skipped)
+
+    @property
+    def exact(self) -> bool:
+        """Whether the two bounds meet."""
+        return self.lower.value == self.upper.value
+
+    def to_dict(self) -> dict[str, Any]:
+        """Lower, upper and estimate as plain data."""
+        return {
+            "lower": self.lower.to_dict(),
+            "upper": self.upper.to_dict(),
+            "estimate": self.estimate.to_dict() if self.estimate else None,
+        }
+
+    def __repr__(self) -> str:
+        if self.exact:
+            return f"RankBounds({self.lower.value}, by {self.lower.method} and {self.upper.method})"
+        return f"RankBounds({self.lower.value} ({self.lower.method}) to {self.upper.value} ({self.upper.method}))"

@@ -1,0 +1,160 @@
+r"""Decomposition: rank-one terms that add up to a tensor, in exact rational arithmetic.
+
+$T = \sum_{r=1}^{R} \frac{1}{m_r}\, a_r \otimes b_r \otimes c_r$ with sparse integer vectors and integers $m_r > 0$.
+A decomposition is the witness of an upper bound: `equals` multiplies it out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import prod
+
+import numpy as np
+from jaxtyping import Bool, Int, Shaped
+
+from factrank.tensors.zero_one import AXES, Core, ZeroOneTensor
+
+SAFE = 2**62
+
+
+@dataclass(frozen=True, eq=False)
+class Factor:
+    """A sparse matrix [dimension, terms] whose column r is the vector of term r, as (index, term, weight) entries."""
+
+    index: Int[np.ndarray, " entries"]
+    term: Int[np.ndarray, " entries"]
+    weight: Shaped[np.ndarray, " entries"]
+    """int64, or Python integers in an object array where they would not fit."""
+
+    @classmethod
+    def indicator(cls, index: Int[np.ndarray, " entries"], term: Int[np.ndarray, " entries"]) -> Factor:
+        """All weights one."""
+        return cls(index.astype(np.int64), term.astype(np.int64), np.ones(len(index), dtype=np.int64))
+
+    def take_terms(self, kept: Bool[np.ndarray, " terms"]) -> Factor:
+        """Only some terms, renumbered."""
+        rows = kept[self.term]
+        return Factor(self.index[rows], (np.cumsum(kept) - 1)[self.term[rows]], self.weight[rows])
+
+    def spread(self, classes: Int[np.ndarray, " members"]) -> Factor:
+        """A factor over classes as one over their members: row i is row classes[i], or zero where that is -1."""
+        members = np.argsort(classes, kind="stable")
+        members = members[classes[members] >= 0]
+        counts = np.bincount(classes[members])
+        repeats, starts = counts[self.index], (np.cumsum(counts) - counts)[self.index]
+        within = np.arange(repeats.sum()) - np.repeat(np.cumsum(repeats) - repeats, repeats)
+        return Factor(
+            members[np.repeat(starts, repeats) + within],
+            np.repeat(self.term, repeats),
+            np.repeat(self.weight, repeats),
+        )
+
+    def shifted(self, by: int) -> Factor:
+        """The same entries in terms further on."""
+        return Factor(self.index, self.term + by, self.weight)
+
+
+@dataclass(frozen=True, eq=False)
+class Decomposition:
+    """Rank-one terms: three factors and a denominator per term."""
+
+    factors: tuple[Factor, Factor, Factor]
+    denominators: Shaped[np.ndarray, " terms"]
+
+    @classmethod
+    def of(cls, first: Factor, second: Factor, third: Factor, n_terms: int) -> Decomposition:
+        """Integer terms."""
+        return cls((first, second, third), np.ones(n_terms, dtype=np.int64))
+
+    @property
+    def n_terms(self) -> int:
+        """R, an upper bound of the rank of the sum."""
+        return len(self.denominators)
+
+    def take_terms(self, kept: Bool[np.ndarray, " terms"]) -> Decomposition:
+        """Only some of the terms."""
+        first, second, third = (factor.take_terms(kept) for factor in self.factors)
+        return Decomposition((first, second, third), self.denominators[kept])
+
+    def permuted(self, axes: Sequence[int]) -> Decomposition:
+        """The decomposition of the permuted tensor: factor i goes to axis axes[i]."""
+        first, second, third = (self.factors[list(axes).index(axis)] for axis in AXES)
+        return Decomposition((first, second, third), self.denominators)
+
+    def multiply_out(self, shape: tuple[int, int, int]) -> dict[tuple[int, int, int], Fraction]:
+        """The non-zero entries of the sum of the terms, exactly."""
+        cells, totals = self._sum(shape)
+        entries = np.column_stack(np.unravel_index(cells, shape)).tolist()
+        return {(i, j, k): Fraction(w) for (i, j, k), w in zip(entries, totals.tolist(), strict=True) if w != 0}
+
+    def equals(self, tensor: ZeroOneTensor) -> bool:
+        """Whether the terms add up to the tensor exactly: the check of an upper bound."""
+        cells, totals = self._sum(tensor.shape)
+        cells, totals = cells[totals != 0], totals[totals != 0]
+        expected = np.sort(np.ravel_multi_index(tuple(tensor.coordinates.T), tensor.shape))
+        return np.array_equal(cells, expected) and bool(np.all(totals == 1))
+
+    def _sum(self, shape: tuple[int, int, int]) -> tuple[Int[np.ndarray, " cells"], Shaped[np.ndarray, " cells"]]:
+        """The cells that any term touches, in order, and the sum of the terms there."""
+        if prod(shape) >= SAFE:
+            raise ValueError(f"a tensor of shape {shape} has too many cells to number them")
+        cell, term, weight = _outer(self.factors, shape, self.n_terms)
+        if any(m != 1 for m in self.denominators.tolist()):
+            inverse = np.array([Fraction(1, int(m)) for m in self.denominators.tolist()], dtype=object)
+            weight = weight.astype(object) * inverse[term]
+        order = np.argsort(cell, kind="stable")
+        cell, weight = cell[order], weight[order]
+        starts = np.flatnonzero(np.append(True, cell[1:] != cell[:-1])) if len(cell) else np.array([], dtype=np.int64)
+        totals = np.add.reduceat(weight, starts) if len(cell) else weight
+        return cell[starts], totals
+
+
+def _outer(
+    factors: tuple[Factor, Factor, Factor], shape: tuple[int, int, int], n_terms: int
+) -> tuple[Int[np.ndarray, " n"], Int[np.ndarray, " n"], Shaped[np.ndarray, " n"]]:
+    """Cell, term and weight of every product of three entries of one term."""
+    ordered = []
+    for factor in factors:
+        order = np.argsort(factor.term, kind="stable")
+        counts = np.bincount(factor.term, minlength=n_terms)
+        ordered.append((factor.index[order], factor.weight[order], counts, np.cumsum(counts) - counts))
+    sizes = np.multiply.reduce([counts for _, _, counts, _ in ordered])
+    term = np.repeat(np.arange(n_terms), sizes)
+    within = np.arange(len(term)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    cell, weight = np.zeros(len(term), dtype=np.int64), np.ones(len(term), dtype=np.int64)
+    largest = prod(int(max(map(abs, w.tolist()), default=0)) for _, w, _, _ in ordered) * max(len(term), 1)
+    if largest >= SAFE:
+        weight = weight.astype(object)
+    for axis in reversed(AXES):
+        index, own_weight, counts, starts = ordered[axis]
+        place = starts[term] + within % np.maximum(counts[term], 1)
+        within //= np.maximum(counts[term], 1)
+        cell += index[place] * prod(shape[axis + 1 :])
+        weight = weight * own_weight[place]
+    return cell, term, weight
+
+
+def concatenate(parts: Sequence[Decomposition]) -> Decomposition:
+    """All terms of several decompositions: the sum of their tensors."""
+    nothing = Factor.indicator(np.array([], dtype=np.int64), np.array([], dtype=np.int64))
+    parts = [Decomposition.of(nothing, nothing, nothing, 0), *parts]
+    offsets = np.cumsum([0] + [part.n_terms for part in parts])
+    joined = []
+    for axis in AXES:
+        moved = [part.factors[axis].shifted(int(offset)) for part, offset in zip(parts, offsets, strict=False)]
+        joined.append(
+            Factor(
+                np.concatenate([f.index for f in moved]),
+                np.concatenate([f.term for f in moved]),
+                np.concatenate([f.weight for f in moved]),
+            )
+        )
+    return Decomposition((joined[0], joined[1], joined[2]), np.concatenate([part.denominators for part in parts]))
+
+
+def lift(decomposition: Decomposition, core: Core) -> Decomposition:
+    """A decomposition of the core as one of the original tensor: equal slices get equal rows, empty ones zero rows."""
+    first, second, third = (f.spread(c) for f, c in zip(decomposition.factors, core.classes, strict=True))
+    return Decomposition((first, second, third), decomposition.denominators)

@@ -1,0 +1,64 @@
+"""A tensor as a combination of few of its fibers, by exact bases of its slices: the witness of U5."""
+
+from __future__ import annotations
+
+import numpy as np
+from jaxtyping import Int
+
+from factrank.tensors.decomposition import Decomposition, Factor
+from factrank.tensors.factorisation import integers
+from factrank.tensors.matrix_ranks import rank_bounds
+from factrank.tensors.zero_one import AXES, ZeroOneTensor, distinct, flattening, pair_index
+
+
+def fiber_decomposition(tensor: ZeroOneTensor, first: int, second: int) -> Decomposition:
+    """T = sum over i in I, j in J of A[:, i] (x) B[:, j] (x) T[i, j, :], with I and J bases of the slices of two axes.
+
+    One term for every non-zero fiber T[i, j, :], so at most r_first r_second terms.
+    """
+    third = next(axis for axis in AXES if axis not in (first, second))
+    bases = {axis: _slice_basis(tensor, axis) for axis in (first, second)}
+    chosen = np.isin(tensor.coordinates[:, first], bases[first].rows)
+    chosen &= np.isin(tensor.coordinates[:, second], bases[second].rows)
+    pairs, term = distinct(pair_index(tensor, first, second)[chosen])
+    index = np.divmod(pairs, max(tensor.shape[second], 1))
+    factors = {third: Factor.indicator(tensor.coordinates[chosen, third], term)}
+    for axis, index_of_term in zip((first, second), index, strict=True):
+        factors[axis] = _gather(bases[axis], index_of_term)
+    denominator = [bases[first].denominator * bases[second].denominator] * len(pairs)
+    return Decomposition((factors[0], factors[1], factors[2]), integers(denominator))
+
+
+class _SliceBasis:
+    """Slices `rows` span all: slice s = sum over rows r of coefficient[s, r] / denominator times slice r."""
+
+    def __init__(
+        self, rows: Int[np.ndarray, " rank"], coefficients: list[list[tuple[int, int]]], denominator: int
+    ) -> None:
+        self.rows, self.coefficients, self.denominator = rows, coefficients, denominator
+
+
+def _slice_basis(tensor: ZeroOneTensor, axis: int) -> _SliceBasis:
+    matrix = flattening(tensor, axis)
+    if rank_bounds(matrix)[1] == matrix.shape[0]:
+        return _SliceBasis(np.arange(matrix.shape[0]), [[(s, 1)] for s in range(matrix.shape[0])], 1)
+    from flint import fmpz_mat  # noqa: PLC0415 - only exact arithmetic needs it
+
+    echelon, denominator, rank = fmpz_mat(matrix.toarray().T.tolist()).rref()
+    reduced = [[int(x) for x in row] for row in echelon.tolist()[:rank]]
+    rows = [next(s for s, x in enumerate(row) if x) for row in reduced]
+    sign = 1 if denominator > 0 else -1
+    # Column s of the echelon form writes slice s in terms of the pivot slices; by_pivot lists it per pivot.
+    by_pivot = [[(s, sign * x) for s, x in enumerate(row) if x] for row in reduced]
+    return _SliceBasis(np.array(rows), by_pivot, abs(int(denominator)))
+
+
+def _gather(basis: _SliceBasis, pivot_of_term: Int[np.ndarray, " terms"]) -> Factor:
+    """The factor whose term t is the column of coefficients of its pivot slice."""
+    place = {int(row): at for at, row in enumerate(basis.rows)}
+    columns = [basis.coefficients[place[int(pivot)]] for pivot in pivot_of_term]
+    return Factor(
+        np.array([s for column in columns for s, _ in column], dtype=np.int64),
+        np.repeat(np.arange(len(columns)), [len(column) for column in columns]),
+        integers([x for column in columns for _, x in column]),
+    )

@@ -1,0 +1,72 @@
+r"""Forster's bound: the sign rank of a matrix S with entries +1 and -1 is at least $\sqrt{KQ} / \|S\|$.
+
+Where only two values u, w occur, $T[k, q, u] - T[k, q, w]$ must have the signs of S, so the effective rank of the
+database is at least the sign rank of any full sub-table with two values (Forster 2002, J. Comput. Syst. Sci. 65).
+
+The norm is certified: $\lambda I - S^T S$ is positive definite when a floating-point Cholesky factorisation of it,
+diminished by an explicit multiple of the identity that covers all rounding, runs to its end (Rump 2006, BIT 46).
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import isqrt
+
+import numpy as np
+from jaxtyping import Int
+
+from factrank.tensors.completion import largest_full_block
+from factrank.tensors.zero_one import ZeroOneTensor
+
+ROUNDING = 2.0**-53
+FREQUENT_VALUES = 8
+"""Pairs of values are tried among the most frequent ones."""
+
+
+def sign_rank_bound(signs: Int[np.ndarray, "rows columns"]) -> int:
+    """Least integer R with R^2 |S|^2 >= KQ, for a certified upper bound of the squared spectral norm."""
+    if not signs.size:
+        return 0
+    squared_norm = Fraction(certified_squared_norm(signs))
+    ratio = Fraction(signs.shape[0] * signs.shape[1]) / squared_norm
+    root = isqrt(ratio.numerator // ratio.denominator)
+    return root if root * root >= ratio else root + 1
+
+
+def certified_squared_norm(signs: Int[np.ndarray, "rows columns"]) -> float:
+    """A number proved to be at least the largest eigenvalue of S^T S, and hardly more."""
+    small = signs if signs.shape[0] >= signs.shape[1] else signs.T
+    gram = (small.T @ small).astype(np.float64)
+    largest = float(np.linalg.eigvalsh(gram)[-1])
+    for slack in (1e-12, 1e-9, 1e-6):
+        candidate = largest * (1 + slack) + slack
+        if _is_positive_definite(candidate * np.eye(len(gram)) - gram):
+            return candidate
+    return float(np.abs(gram).sum(axis=1).max())
+
+
+def _is_positive_definite(matrix: np.ndarray) -> bool:
+    """Rump's criterion; one more rounding covers the subtraction that formed the diagonal."""
+    n = len(matrix)
+    gamma = (n + 3) * ROUNDING / (1 - (n + 3) * ROUNDING)
+    shift = 4 * gamma / (1 - gamma) * max(float(np.trace(matrix)), 0.0) + 4 * ROUNDING * float(np.abs(matrix).max())
+    try:
+        np.linalg.cholesky(matrix - shift * np.eye(n))
+    except np.linalg.LinAlgError:
+        return False
+    return True
+
+
+def two_value_bound(tensor: ZeroOneTensor) -> int:
+    """The best Forster bound over pairs of frequent values, each on a large full sub-table with only these two."""
+    n_keys, n_queries, n_values = tensor.shape
+    table = np.full((n_keys, n_queries), -1)
+    table[tensor.coordinates[:, 0], tensor.coordinates[:, 1]] = tensor.coordinates[:, 2]
+    frequent = np.argsort(-np.bincount(tensor.coordinates[:, 2], minlength=n_values), kind="stable")[:FREQUENT_VALUES]
+    best = 0
+    for at, u in enumerate(frequent):
+        for w in frequent[at + 1 :]:
+            rows, columns = largest_full_block((table == u) | (table == w))
+            block = table[np.ix_(rows, columns)]
+            best = max(best, sign_rank_bound(np.where(block == u, 1, -1)))
+    return best

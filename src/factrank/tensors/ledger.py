@@ -1,0 +1,60 @@
+"""Ledger: runs methods within a budget of seconds and writes down how long each took, or why it was skipped."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from factrank.tensors.bounds import Skipped
+
+T = TypeVar("T")
+
+
+class Ledger:
+    """The clock of a measurement and the notes of its steps.
+
+    Cheap methods run first; a method whose expected time exceeds what is left of the budget is skipped, and the reason
+    is kept. An interrupt (Ctrl-C) ends the running method and skips the rest: what was found stays.
+    """
+
+    def __init__(self, budget: float, on_step: Callable[[str], None]) -> None:
+        self._budget, self._start, self._on_step = budget, time.monotonic(), on_step
+        self.interrupted = False
+        self.skipped: list[Skipped] = []
+        self.seconds: dict[str, float] = {}
+
+    def left(self) -> float:
+        """Seconds of the budget that are left."""
+        return self._budget - (time.monotonic() - self._start)
+
+    def take_skipped(self) -> tuple[Skipped, ...]:
+        """What was skipped since the last call."""
+        skipped, self.skipped = tuple(self.skipped), []
+        return skipped
+
+    def skip(self, method: str, reason: str) -> None:
+        """Write down that a method was not run."""
+        self.skipped.append(Skipped(method, reason))
+
+    def run(self, method: str, expected: float, compute: Callable[[], T]) -> T | None:
+        """The result of a method, or None when it was skipped; `expected` is its time in seconds, 0 for "always"."""
+        if self.interrupted:
+            self.skip(method, "interrupted")
+            return None
+        if expected and expected > self.left():
+            self.skip(method, f"would take about {expected:.1f} s, {max(self.left(), 0):.1f} s of the budget left")
+            return None
+        self._on_step(method)
+        start = time.monotonic()
+        try:
+            return compute()
+        except KeyboardInterrupt:
+            self.interrupted = True
+            self.skip(method, "interrupted")
+            return None
+        except MemoryError:
+            self.skip(method, "not enough memory")
+            return None
+        finally:
+            self.seconds[method] = time.monotonic() - start

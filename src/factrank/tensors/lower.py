@@ -1,0 +1,94 @@
+r"""Lower bounds B1 to B3 of the rank of a 0/1 tensor.
+
+B1: the rank of a flattening. B2: a Koszul flattening (`koszul`). B3, over connected components (no shared index on any
+axis): substitution (Alexeev, Forbes and Tsimerman, arXiv 1102.0072) gives
+rank($D_1 \oplus D_2$) $\ge$ maxflat($D_1$) + rank($D_2$), so the largest flattening ranks of all components add up, and
+one component may use its Koszul bound instead.
+
+All ranks are exact or modulo a prime; a modular rank is at most the rational one, so every bound is certified.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from jaxtyping import Int
+
+from factrank.tensors.koszul import Koszul, koszul_bound
+from factrank.tensors.matrix_ranks import block_ranks, rational_rank
+from factrank.tensors.zero_one import AXES, AXIS_NAMES, Core, ZeroOneTensor, flattening
+
+
+@dataclass(frozen=True, eq=False)
+class Flattenings:
+    """Certified bounds of the three flattening ranks, on every component."""
+
+    lower: Int[np.ndarray, "3 components"]
+    upper: Int[np.ndarray, "3 components"]
+
+
+def flattening_ranks(core: Core, axis: int) -> tuple[Int[np.ndarray, " components"], Int[np.ndarray, " components"]]:
+    """Lower and upper bound of one flattening rank on every component (they agree unless the matrix is very large)."""
+    ranks = block_ranks(flattening(core.tensor, axis), core.component[axis], core.n_components)
+    return ranks.lower, ranks.upper
+
+
+@dataclass(frozen=True, eq=False)
+class LowerBound:
+    """A certified lower bound: the flattening used on each component, and on one of them perhaps a Koszul flattening.
+
+    This is also its witness: `recompute` repeats the ranks from the tensor alone.
+    """
+
+    value: int
+    flat_axis: Int[np.ndarray, " components"]
+    koszul: Koszul | None = None
+    koszul_component: int = 0
+
+    @property
+    def method(self) -> str:
+        """What proves it, for people."""
+        if len(self.flat_axis) > 1 and (self.koszul or len(set(self.flat_axis.tolist())) > 1):
+            return "B3 components" + (f", one by {self.koszul.name}" if self.koszul else "")
+        if self.koszul:
+            return f"B2 {self.koszul.name}"
+        return f"B1 {AXIS_NAMES[int(self.flat_axis[0])]} flattening" if len(self.flat_axis) else "B1 no facts"
+
+    def recompute(self, tensor: ZeroOneTensor) -> int:
+        """The bound again, by exact rational ranks of dense matrices: slow and independent of the sparse path."""
+        core, total = Core.of(tensor), 0
+        for component, axis in enumerate(self.flat_axis.tolist()):
+            part = core.part(component)
+            if self.koszul and component == self.koszul_component:
+                total += koszul_bound(part, self.koszul)
+            else:
+                total += rational_rank(flattening(part, axis).toarray())
+        return total
+
+
+def flattening_bound(flat_lower: Int[np.ndarray, "axes components"]) -> LowerBound:
+    """B1 and B3: on every component its largest flattening rank, added up.
+
+    Rows are the axes 0, 1, ... whose flattening ranks are known.
+    """
+    best_axis = int(np.argmax(flat_lower.sum(axis=1)))
+    if flat_lower.max(axis=0).sum() == flat_lower[best_axis].sum():
+        return LowerBound(int(flat_lower[best_axis].sum()), np.full(flat_lower.shape[1], best_axis))
+    return LowerBound(int(flat_lower.max(axis=0).sum()), np.argmax(flat_lower, axis=0))
+
+
+def with_koszul(
+    bound: LowerBound, flat_lower: Int[np.ndarray, "3 components"], part: ZeroOneTensor, component: int, choice: Koszul
+) -> LowerBound:
+    """The bound with one component done by a Koszul flattening (B2, or B3 where there are several components)."""
+    value = koszul_bound(part, choice)
+    without = int(flat_lower.max(axis=0).sum() - flat_lower[:, component].max())
+    axes = np.argmax(flat_lower, axis=0)
+    return replace(bound, value=without + value, flat_axis=axes, koszul=choice, koszul_component=component)
+
+
+def all_flattenings(core: Core) -> Flattenings:
+    """The three flattening ranks at once."""
+    ranks = [flattening_ranks(core, axis) for axis in AXES]
+    return Flattenings(np.array([low for low, _ in ranks]), np.array([high for _, high in ranks]))

@@ -1,0 +1,99 @@
+"""`measure`: how big a table of facts really is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from factrank.databases import Column, Database
+from factrank.errors import InputError
+from factrank.tensors.bounds import RankBounds
+from factrank.tensors.completion import completion_bounds
+from factrank.tensors.effective import effective_bounds
+from factrank.tensors.ledger import Ledger
+from factrank.tensors.rank import rank_bounds
+from factrank.tensors.zero_one import Core, ZeroOneTensor
+
+DEFAULT_BUDGET = 10.0
+
+
+@dataclass(frozen=True, eq=False)
+class Measurement:
+    """The sizes of a database: counts, information, and certified brackets for its three ranks.
+
+    Arguments:
+        triples, keys, queries, values: the counts.
+        functional, full: at most one value per (key, query); a value for every (key, query).
+        determined: the columns that the other two determine.
+        bits, bits_by_query: information in the facts, with one range of values for all and with each query's own.
+        rank: of the 0/1 tensor D.
+        completion_rank: least rank of a tensor equal to D on every valid fiber.
+        effective_rank: least rank of a tensor whose argmax is right on every fact.
+    """
+
+    triples: int
+    keys: int
+    queries: int
+    values: int
+    duplicates: int
+    functional: bool
+    full: bool
+    determined: tuple[Column, ...]
+    bits: float
+    bits_by_query: float
+    rank: RankBounds
+    completion_rank: RankBounds
+    effective_rank: RankBounds
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, as `factrank measure --json` prints it."""
+        names = ("triples", "keys", "queries", "values", "functional", "full", "bits", "bits_by_query")
+        sizes = {name: getattr(self, name) for name in names}
+        sizes["determined"] = list(self.determined)
+        ranks = ("rank", "completion_rank", "effective_rank")
+        return sizes | {name: getattr(self, name).to_dict() for name in ranks}
+
+
+def measure(
+    database: Database, budget: float = DEFAULT_BUDGET, on_step: Callable[[str], None] = lambda _: None
+) -> Measurement:
+    """Bracket the rank, the completion rank and the effective rank of a database.
+
+    effective rank <= completion rank <= rank, and each bracket uses what is known of the others. Names without a fact
+    do not matter.
+
+    Arguments:
+        database: the facts.
+        budget: seconds; cheap methods run first, dearer ones while time is left. Methods that were not run are listed
+            with the reason in `RankBounds.skipped`.
+        on_step: called with the name of each method as it begins, for progress.
+
+    >>> from factrank.databases import sample
+    >>> measure(sample("astrid")).rank
+    RankBounds(5, by B1 key flattening and U7 reference value by query)
+    """
+    if not (isinstance(budget, int | float) and budget >= 0 and np.isfinite(budget)):
+        raise InputError(f"the budget is a number of seconds, 0 or more; got {budget}")
+    ledger = Ledger(float(budget), on_step)
+    core = Core.of(ZeroOneTensor.of(database))
+    rank = rank_bounds(core, ledger)
+    completion = completion_bounds(core, rank, ledger, full=database.full)
+    effective = effective_bounds(core, completion, ledger)
+    return Measurement(
+        triples=database.n_facts,
+        keys=database.n_keys,
+        queries=database.n_queries,
+        values=database.n_values,
+        duplicates=database.duplicates,
+        functional=database.functional,
+        full=database.full,
+        determined=database.determined,
+        bits=database.bits,
+        bits_by_query=database.bits_by_query,
+        rank=rank,
+        completion_rank=completion,
+        effective_rank=effective,
+    )

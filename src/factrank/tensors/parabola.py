@@ -1,0 +1,203 @@
+r"""Parabola codes: small integer tensors whose argmax is a given database, the upper bounds E1 and E2.
+
+With centred integer labels $x_v$, $2 x_u x_v - x_v^2 = x_u^2 - (x_v - x_u)^2$ is largest at v = u, by at least 1.
+
+- E1, slice by slice: a query with two values needs one term, with more two (the code and its bias), and all queries
+  with one value together at most two. The same over keys.
+- E2, one bias for all: $T[k, q, v] = 2 F[k, q]\, x_v - x_v^2$ with $F[k, q] = x_{f(k, q)}$ has rank at most
+  rank(F) + 1; cells of F without a fact are free, so slices that agree wherever both have facts are merged first. With
+  two values in all, labels +1 and -1 need no bias.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from math import lcm
+
+import numpy as np
+import scipy.sparse as sp
+from jaxtyping import Int
+
+from factrank.tensors.decomposition import Decomposition, Factor
+from factrank.tensors.factorisation import factorise, integers
+from factrank.tensors.zero_one import ZeroOneTensor, distinct, pair_index
+
+FREE = np.iinfo(np.int64).min
+"""Marks a cell of F without a fact."""
+
+FACTORISED_CELLS = 1_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class CodeBound:
+    """An upper bound of the effective rank of a functional database, with the tensor that attains it."""
+
+    decomposition: Decomposition
+
+    @property
+    def value(self) -> int:
+        """The number of terms."""
+        return self.decomposition.n_terms
+
+
+def labels(n_values: int) -> Int[np.ndarray, " values"]:
+    """The centred integers x_v of the parabola code; +1 and -1 for two values."""
+    return np.array([1, -1]) if n_values == 2 else np.arange(n_values) - n_values // 2
+
+
+def least_margin(terms: Decomposition, tensor: ZeroOneTensor) -> Fraction:
+    """The least of T[k, q, f] - max over v != f of T[k, q, v] over all facts, exactly: positive certifies the bound.
+
+    Every fiber is compared whole; a tie or an error shows as a margin of 0 or less.
+    """
+    common = lcm(*(int(m) for m in terms.denominators))
+    scale = np.array([common // int(m) for m in terms.denominators], dtype=object)
+    first, second, third = (np.zeros((size, terms.n_terms), dtype=object) for size in tensor.shape)
+    for dense, factor in zip((first, second, third), terms.factors, strict=True):
+        np.add.at(dense, (factor.index, factor.term), factor.weight.astype(object))
+    worst: list[int] = []
+    for k, q, v in tensor.coordinates.tolist():
+        logits = third @ (first[k] * second[q] * scale)
+        rivals = [x for value, x in enumerate(logits) if value != v]
+        worst.append(logits[v] - max(rivals, default=logits[v] - common))
+    return Fraction(min(worst, default=common), common)
+
+
+# -------------------------------------------------------------------- E1
+
+
+def slicewise_bound(tensor: ZeroOneTensor, axis: int) -> CodeBound:
+    """E1 over the slices of the query axis (1) or the key axis (0)."""
+    x, y = axis, 1 - axis
+    pairs, _ = distinct(pair_index(tensor, x, 2))
+    slices, values = np.divmod(pairs, max(tensor.shape[2], 1))
+    sizes = np.bincount(slices, minlength=tensor.shape[x])
+    starts = np.cumsum(sizes) - sizes
+    terms = _TermList(tensor.shape)
+    if tensor.shape[2] > 1:
+        code = labels(tensor.shape[2])
+        facts_of = _facts_by_slice(tensor, x)
+        for slice_ in np.flatnonzero(sizes > 1).tolist():
+            facts = tensor.coordinates[facts_of[slice_]]
+            mine = values[starts[slice_] : starts[slice_] + sizes[slice_]]
+            unit = ([slice_], [1])
+            if len(mine) == 2:
+                signs = np.where(facts[:, 2] == mine[0], 1, -1)
+                terms.add({x: unit, y: (facts[:, y], signs), 2: (mine, [1, -1])})
+            else:
+                everything = (np.arange(tensor.shape[2]), 2 * code)
+                terms.add({x: unit, y: (facts[:, y], code[facts[:, 2]]), 2: everything})
+                terms.add({x: unit, y: (facts[:, y], np.ones(len(facts))), 2: (everything[0], -(code**2))})
+        _constant_slices(tensor, terms, x, np.flatnonzero(sizes == 1), values[starts[sizes == 1]])
+    return CodeBound(terms.decomposition())
+
+
+def _constant_slices(
+    tensor: ZeroOneTensor, terms: _TermList, x: int, slices: Int[np.ndarray, " n"], values: Int[np.ndarray, " n"]
+) -> None:
+    """All slices with a single value: one term if at most two values occur among them, else two."""
+    y, kinds = 1 - x, distinct(values)[0]
+    everywhere = (np.arange(tensor.shape[y]), np.ones(tensor.shape[y]))
+    if len(slices) and len(kinds) == 1:
+        terms.add({x: (slices, np.ones(len(slices))), y: everywhere, 2: (kinds, [1])})
+    elif len(kinds) == 2:
+        terms.add({x: (slices, np.where(values == kinds[0], 1, -1)), y: everywhere, 2: (kinds, [1, -1])})
+    elif len(kinds) > 2:
+        code = labels(tensor.shape[2])
+        names = np.arange(tensor.shape[2])
+        terms.add({x: (slices, code[values]), y: everywhere, 2: (names, 2 * code)})
+        terms.add({x: (slices, np.ones(len(slices))), y: everywhere, 2: (names, -(code**2))})
+
+
+# -------------------------------------------------------------------- E2
+
+
+def shared_bias_bound(tensor: ZeroOneTensor, axis: int) -> CodeBound:
+    """E2, the slices of one axis (query 1, key 0) merged where they agree."""
+    x, y = axis, 1 - axis
+    code = labels(tensor.shape[2])
+    merged, class_of = _merge_compatible(tensor, x, code)
+    n_classes = merged.shape[1]
+    table = sp.csr_array(np.where(merged == FREE, 0, merged))
+    if table.shape[0] * n_classes <= FACTORISED_CELLS:
+        factors = factorise(table)
+        left, right, n_terms, scale = factors.left, factors.right, factors.n_terms, factors.denominators
+    else:
+        entries = table.tocoo()
+        left = Factor(entries.row.astype(np.int64), entries.col.astype(np.int64), entries.data)
+        right, n_terms = Factor.indicator(np.arange(n_classes), np.arange(n_classes)), n_classes
+        scale = np.ones(n_terms, dtype=np.int64)
+    on_x = right.spread(class_of)
+    names = np.arange(tensor.shape[2])
+    used = np.flatnonzero(code)
+    spread = (np.tile(names[used], n_terms), np.repeat(np.arange(n_terms), len(used)))
+    two = tensor.shape[2] == 2
+    factors_by_axis = {x: on_x, y: left, 2: Factor(*spread, np.tile((1 if two else 2) * code[used], n_terms))}
+    if not two:
+        factors_by_axis = _with_bias(factors_by_axis, tensor, code, n_terms)
+        scale = np.append(scale, 1)
+    return CodeBound(Decomposition((factors_by_axis[0], factors_by_axis[1], factors_by_axis[2]), scale))
+
+
+def _with_bias(
+    factors: dict[int, Factor], tensor: ZeroOneTensor, code: Int[np.ndarray, " values"], term: int
+) -> dict[int, Factor]:
+    """One more term: 1 (x) 1 (x) -x_v^2."""
+    extra = {0: np.ones(tensor.shape[0]), 1: np.ones(tensor.shape[1]), 2: -(code**2)}
+    return {
+        axis: Factor(
+            np.concatenate([factor.index, np.arange(len(extra[axis]))]),
+            np.concatenate([factor.term, np.full(len(extra[axis]), term)]),
+            np.concatenate([factor.weight, extra[axis].astype(np.int64)]),
+        )
+        for axis, factor in factors.items()
+    }
+
+
+def _merge_compatible(
+    tensor: ZeroOneTensor, x: int, code: Int[np.ndarray, " values"]
+) -> tuple[Int[np.ndarray, "other classes"], Int[np.ndarray, " slices"]]:
+    """Greedily put each slice into the first class with which it never disagrees; the fullest slices go first."""
+    y = 1 - x
+    facts_of = _facts_by_slice(tensor, x)
+    merged = np.full((tensor.shape[y], 1), FREE)
+    n_classes, class_of = 0, np.zeros(tensor.shape[x], dtype=np.int64)
+    for slice_ in sorted(range(tensor.shape[x]), key=lambda s: -len(facts_of[s])):
+        facts = tensor.coordinates[facts_of[slice_]]
+        mine = code[facts[:, 2]][:, None]
+        theirs = merged[facts[:, y], :n_classes]
+        fitting = np.flatnonzero(np.all((theirs == FREE) | (theirs == mine), axis=0))
+        chosen = int(fitting[0]) if len(fitting) else n_classes
+        if chosen == merged.shape[1]:
+            merged = np.concatenate([merged, np.full_like(merged, FREE)], axis=1)
+        n_classes = max(n_classes, chosen + 1)
+        merged[facts[:, y], chosen] = mine[:, 0]
+        class_of[slice_] = chosen
+    return merged[:, :n_classes], class_of
+
+
+def _facts_by_slice(tensor: ZeroOneTensor, axis: int) -> list[Int[np.ndarray, " n"]]:
+    order = np.argsort(tensor.coordinates[:, axis], kind="stable")
+    ends = np.cumsum(np.bincount(tensor.coordinates[:, axis], minlength=tensor.shape[axis]))[:-1]
+    return np.split(order, ends)
+
+
+class _TermList:
+    """Collects rank-one terms given as {axis: (index, weight)}."""
+
+    def __init__(self, shape: tuple[int, int, int]) -> None:
+        self.shape, self.terms = shape, list[dict[int, tuple[object, object]]]()
+
+    def add(self, term: dict[int, tuple[object, object]]) -> None:
+        self.terms.append(term)
+
+    def decomposition(self) -> Decomposition:
+        factors = []
+        for axis in range(3):
+            parts = [(np.asarray(term[axis][0]), np.asarray(term[axis][1])) for term in self.terms]
+            sizes = [len(index) for index, _ in parts]
+            index = np.concatenate([np.array([], dtype=np.int64), *(index for index, _ in parts)]).astype(np.int64)
+            weight = np.concatenate([np.array([], dtype=np.int64), *(weight for _, weight in parts)]).astype(np.int64)
+            factors.append(Factor(index, np.repeat(np.arange(len(parts)), sizes), weight))
+        return Decomposition((factors[0], factors[1], factors[2]), integers([1] * len(self.terms)))

@@ -1,0 +1,143 @@
+r"""U7, the reference-value bound, and its form for the completion rank.
+
+Let (x, y) determine z (functional: x = query, y = key, z = value, or x and y exchanged). With $V_x$ the z-values of
+slice x, $Y_x$ its domain, and a reference value $v_0(x) \in V_x$,
+
+$$ D_x = 1_{Y_x} \otimes e_{v_0(x)} + \sum_{v \in V_x,\, v \ne v_0(x)} 1[f(x, \cdot) = v] \otimes (e_v - e_{v_0(x)}). $$
+
+Slices with equal domain share their first terms when they share the reference value; choosing references from a set of
+$h_g$ values that hits every $V_x$ of the group g gives rank $\le \sum_x (|V_x| - 1) + \sum_g h_g$. Off the valid fibers
+a completion may be anything, so for the completion rank all slices are one group and the domains are ignored.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Int
+
+from factrank.tensors.decomposition import Decomposition, Factor
+from factrank.tensors.upper import UpperBound
+from factrank.tensors.zero_one import AXES, AXIS_NAMES, Core, ZeroOneTensor, distinct, pair_index
+
+
+@dataclass(frozen=True, eq=False)
+class _References:
+    """The reference value of every x-slice, its group, and the terms 1_{Y_g} (x) ... (x) e_s that the groups share."""
+
+    group: Int[np.ndarray, " slices"]
+    value: Int[np.ndarray, " slices"]
+    term: Int[np.ndarray, " slices"]
+    n_terms: int
+
+
+def reference_bound(core: Core, x: int, y: int) -> UpperBound:
+    """U7 over the slices of axis x, grouped by equal domain on axis y; the third axis must be determined."""
+    tensor, z = core.tensor, _third(x, y)
+    references = _references(tensor, x, z, _domain_groups(tensor, x, y))
+    ranges = distinct(pair_index(tensor, x, z))[0] // max(tensor.shape[z], 1)
+    by_component = np.bincount(core.component[x][ranges], minlength=core.n_components)
+    by_component -= np.bincount(core.component[x], minlength=core.n_components)
+    component_of_term = np.zeros(references.n_terms, dtype=np.int64)
+    component_of_term[references.term] = core.component[x]
+    by_component += np.bincount(component_of_term, minlength=core.n_components)
+    name = f"U7 reference value by {AXIS_NAMES[x]}"
+    return UpperBound(name, by_component, lambda: _decompose(tensor, (x, y, z), references, ignore_domains=False))
+
+
+def completion_bound(tensor: ZeroOneTensor, x: int, y: int) -> tuple[int, Decomposition]:
+    """U7 with all slices in one group: a tensor equal to D on every valid fiber, and its number of terms."""
+    z = _third(x, y)
+    references = _references(tensor, x, z, np.zeros(tensor.shape[x], dtype=np.int64))
+    terms = _decompose(tensor, (x, y, z), references, ignore_domains=True)
+    return terms.n_terms, terms
+
+
+def _third(x: int, y: int) -> int:
+    return next(axis for axis in AXES if axis not in (x, y))
+
+
+def _domain_groups(tensor: ZeroOneTensor, x: int, y: int) -> Int[np.ndarray, " slices"]:
+    """Number the slices of axis x by their domain on axis y: equal domain, equal number."""
+    pairs = np.sort(pair_index(tensor, x, y))
+    counts = np.bincount(pairs // max(tensor.shape[y], 1), minlength=tensor.shape[x])
+    content, seen, start = (pairs % max(tensor.shape[y], 1)).tobytes(), dict[bytes, int](), 0
+    groups = np.zeros(tensor.shape[x], dtype=np.int64)
+    for slice_, end in enumerate(np.cumsum(counts).tolist()):
+        groups[slice_] = seen.setdefault(content[8 * start : 8 * end], len(seen))
+        start = end
+    return groups
+
+
+def _references(tensor: ZeroOneTensor, x: int, z: int, group: Int[np.ndarray, " slices"]) -> _References:
+    pairs = distinct(pair_index(tensor, x, z))[0]
+    slices, values = np.divmod(pairs, max(tensor.shape[z], 1))
+    value = np.zeros(tensor.shape[x], dtype=np.int64)
+    value[slices[::-1]] = values[::-1]
+    crowded = np.bincount(group)[group] > 1
+    in_crowd = crowded[slices]
+    slices, values = slices[in_crowd], values[in_crowd]
+    order = np.argsort(group[slices], kind="stable")
+    ends = np.flatnonzero(np.diff(group[slices][order])) + 1
+    for part in np.split(order, ends):
+        for slice_, hit in _hitting_set(slices[part], values[part]):
+            value[slice_] = hit
+    shared, term = distinct(group * max(tensor.shape[z], 1) + value)
+    return _References(group, value, term, len(shared))
+
+
+def _hitting_set(slices: Int[np.ndarray, " n"], values: Int[np.ndarray, " n"]) -> list[tuple[int, int]]:
+    """Greedy: the value that occurs in most of the slices not yet hit, again and again. Gives (slice, its value)."""
+    holders: dict[int, list[int]] = {}
+    for slice_, value in zip(slices.tolist(), values.tolist(), strict=True):
+        holders.setdefault(value, []).append(slice_)
+    open_slices = set(slices.tolist())
+    heap = [(-len(members), value) for value, members in holders.items()]
+    heapq.heapify(heap)
+    hits: list[tuple[int, int]] = []
+    while open_slices:
+        count, value = heapq.heappop(heap)
+        live = [slice_ for slice_ in holders[value] if slice_ in open_slices]
+        if -count > len(live):
+            holders[value] = live
+            heapq.heappush(heap, (-len(live), value))
+            continue
+        hits.extend((slice_, value) for slice_ in live)
+        open_slices.difference_update(live)
+    return hits
+
+
+def _decompose(
+    tensor: ZeroOneTensor, axes: tuple[int, int, int], references: _References, *, ignore_domains: bool
+) -> Decomposition:
+    x, y, z = axes
+    of_fact = tensor.coordinates
+    shared = references.n_terms
+    differing = of_fact[:, z] != references.value[of_fact[:, x]]
+    pairs, own_term = distinct(pair_index(tensor, x, z)[differing])
+    slices, values = np.divmod(pairs, max(tensor.shape[z], 1))
+    own = shared + np.arange(len(pairs))
+    first_slice = np.zeros(shared, dtype=np.int64)
+    first_slice[references.term] = np.arange(tensor.shape[x])
+    if ignore_domains:
+        domain_y = np.tile(np.arange(tensor.shape[y]), shared)
+        domain_term = np.repeat(np.arange(shared), tensor.shape[y])
+    else:
+        owns = first_slice[references.term[of_fact[:, x]]] == of_fact[:, x]
+        domain_y, domain_term = of_fact[owns, y], references.term[of_fact[owns, x]]
+    factors = {
+        x: Factor.indicator(
+            np.concatenate([np.arange(tensor.shape[x]), slices]), np.concatenate([references.term, own])
+        ),
+        y: Factor.indicator(
+            np.concatenate([domain_y, of_fact[differing, y]]), np.concatenate([domain_term, shared + own_term])
+        ),
+        z: Factor(
+            np.concatenate([references.value[first_slice], values, references.value[slices]]),
+            np.concatenate([np.arange(shared), own, own]),
+            np.array([1] * (shared + len(own)) + [-1] * len(own), dtype=np.int64),
+        ),
+    }
+    return Decomposition.of(factors[0], factors[1], factors[2], shared + len(pairs))
