@@ -1,0 +1,77 @@
+"""Samples: small databases of true facts that come with the package.
+
+Each is a CSV file beside this module, in `data/`; `data/SOURCES.md` says where every column comes from, under which
+licence, and which cells were left empty rather than guessed. An empty cell is no fact.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib import resources
+from types import MappingProxyType
+
+from factrank.databases.database import COLUMNS, Database, Fact
+from factrank.errors import InputError
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What a bundled database is about, how many facts it has, and whom to thank."""
+
+    name: str
+    title: str
+    source: str
+    n_facts: int
+
+
+SAMPLES: Mapping[str, Sample] = MappingProxyType(
+    {
+        sample.name: sample
+        for sample in (
+            Sample(
+                name="astrid",
+                title="Where three people were born and live, and what their countries pay with",
+                source="the example of Wong 2025, arXiv 2502.05076; its tensor has rank 5",
+                n_facts=8,
+            ),
+            Sample(
+                name="elements",
+                title="The 118 chemical elements: symbol, place in the periodic table, category, standard state",
+                source="mendeleev 1.3.0 (MIT) and PubChem (public domain), where they agree; IUPAC 2021 group 3",
+                n_facts=764,
+            ),
+            Sample(
+                name="countries",
+                title="The 193 member states of the United Nations: capital, continent, currency, language, codes",
+                source="GeoNames (CC BY 4.0), checked against countries-list, Unicode CLDR and libphonenumber",
+                n_facts=1451,
+            ),
+        )
+    }
+)
+
+
+def sample(name: str) -> Database:
+    """A bundled database by name.
+
+    >>> sample("countries").fiber("Peru", "capital")
+    ('Lima',)
+    >>> sample("elements").fiber("Mercury", "standard_state")
+    ('liquid',)
+    """
+    if name not in SAMPLES:
+        raise InputError(f"there is no sample {name!r}; there are {', '.join(SAMPLES)}")
+    table = resources.files(__package__).joinpath("data", f"{name}.csv").read_text(encoding="utf-8")
+    return Database.from_facts(_facts(csv.reader(table.splitlines())))
+
+
+def _facts(rows: Iterator[list[str]]) -> Iterator[Fact]:
+    """The facts of a table: long when its header is key, query, value; else wide, one key per row."""
+    header = tuple(next(rows))
+    if header == COLUMNS:
+        yield from ((key, query, value) for key, query, value in rows)
+        return
+    for key, *cells in rows:
+        yield from ((key, query, cell) for query, cell in zip(header[1:], cells, strict=True) if cell)
