@@ -1,3 +1,59 @@
-"""factrank."""
+"""factrank: how many facts can an attention layer hold?
+
+Give it a table of facts: it says how big the table really is, by certified bounds on the rank of its tensor.
+
+>>> import factrank
+>>> facts = factrank.Database.from_facts([("Paris", "country", "France"), ("Lyon", "country", "France")])
+>>> factrank.measure(facts).rank.upper.value
+1
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from factrank.databases import Database as Database
+    from factrank.databases import from_table as from_table
+    from factrank.databases import generate as generate
+    from factrank.databases import read as read
+    from factrank.databases import sample as sample
+    from factrank.databases import to_table as to_table
+    from factrank.databases import write as write
+    from factrank.errors import FactrankError as FactrankError
+    from factrank.tensors import Measurement as Measurement
+    from factrank.tensors import RankBounds as RankBounds
+    from factrank.tensors import measure as measure
 
 __version__ = "0.1.0"
+
+_HOME = {
+    "Database": "factrank.databases",
+    "FactrankError": "factrank.errors",
+    "Measurement": "factrank.tensors",
+    "RankBounds": "factrank.tensors",
+    "from_table": "factrank.databases",
+    "generate": "factrank.databases",
+    "measure": "factrank.tensors",
+    "read": "factrank.databases",
+    "sample": "factrank.databases",
+    "to_table": "factrank.databases",
+    "write": "factrank.databases",
+}
+"""Where each public name lives. It is loaded when first used, so that `import factrank` stays fast."""
+
+__all__ = [  # noqa: PLE0604 - all strings
+    *_HOME,
+    "__version__",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module 'factrank' has no attribute {name!r}")
+    return getattr(import_module(_HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

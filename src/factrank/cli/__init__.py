@@ -1,1 +1,53 @@
-"""."""
+"""The command line: one thin file per command.
+
+What lives here: options, calls, printing. What may enter: a command. It holds no mathematics. Exit codes: 0 done,
+1 done but the answer is no, 2 bad input or usage.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+import factrank
+from factrank.cli.convert import convert
+from factrank.cli.generate import generate
+from factrank.cli.measure import measure
+from factrank.cli.samples import samples
+from factrank.errors import FactrankError
+
+app = typer.Typer(
+    name="factrank",
+    help="Measure how many facts an attention layer can hold.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+for command in (measure, samples, generate, convert):
+    app.command()(command)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"factrank {factrank.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Measure how many facts an attention layer can hold."""
+
+
+def main() -> None:
+    """Run the command line; a user's mistake is one clear message and exit code 2, never a traceback."""
+    try:
+        app()
+    except FactrankError as error:
+        typer.echo(f"factrank: {error}", err=True)
+        sys.exit(2)

@@ -41,6 +41,12 @@ def generate(kind: str, /, **sizes: object) -> Database:
       (k1, q0, v2)
       ...
     """
+    made = call_generator(kind, **sizes)
+    return made.database if isinstance(made, KnownRank) else made
+
+
+def call_generator(kind: str, /, **sizes: object) -> Database | KnownRank:
+    """The same, with the rank of the database where the generator knows it."""
     if kind not in GENERATORS:
         raise InputError(f"there is no generator {kind!r}; there are {', '.join(GENERATORS)}")
     parameters = inspect.signature(GENERATORS[kind], eval_str=True).parameters
@@ -54,8 +60,7 @@ def generate(kind: str, /, **sizes: object) -> Database:
         expected, accepts = TYPES[parameters[name].annotation]
         if not accepts(value):
             raise InputError(f"{kind}: {name} must be {expected}, got {value!r}; {usage}")
-    made = GENERATORS[kind](**sizes)
-    return made.database if isinstance(made, KnownRank) else made
+    return GENERATORS[kind](**sizes)
 
 
 def _required(parameter: inspect.Parameter) -> bool:

@@ -2,8 +2,8 @@
 
 What lives here: 0/1 tensors and the moves that keep their rank, exact and modular ranks of sparse integer matrices,
 bounds from above (each with a decomposition) and below, and `measure`, which runs them within a budget. What may enter:
-another bound, another proof. It touches NumPy, SciPy and the databases; python-flint only inside the functions that need
-exact arithmetic.
+another bound, another proof. It touches NumPy, SciPy and the databases; python-flint only inside the functions that
+need exact arithmetic.
 """
 
 from factrank.tensors.bounds import Bound as Bound

@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Bool, Int
 
 from factrank.tensors.bounds import Bound, RankBounds
-from factrank.tensors.decomposition import Decomposition, lift
+from factrank.tensors.decomposition import Decomposition, lifted
 from factrank.tensors.ledger import Ledger
 from factrank.tensors.lower import flattening_ranks
 from factrank.tensors.rank import PER_FACT, rank_lower_bounds
@@ -30,16 +30,15 @@ def completion_bounds(core: Core, rank: RankBounds, ledger: Ledger, *, full: boo
     if full:
         return RankBounds(rank.lower, rank.upper, rank.estimate)
     tensor = core.tensor
-    spanned = ledger.run("B1 span of the valid fibers", 0, lambda: int(flattening_ranks(core, 2)[0].sum())) or 0
+    spanned = ledger.run("B1 span of the valid fibers", 0.0, lambda: int(flattening_ranks(core, 2)[0].sum())) or 0
     lower = [Bound(spanned, "B1 span of the valid fibers")]
-    upper = [replace(rank.upper, method=f"rank <= {rank.upper.value}: {rank.upper.method}")]
+    upper = [replace(rank.upper, method=f"rank: {rank.upper.method}")]
     if tensor.determined[2]:
         for x, y in ((1, 0), (0, 1)):
             method = f"U7 reference value by {AXIS_NAMES[x]}, domains ignored"
-            found = ledger.run(method, 3 * PER_FACT * len(tensor), partial(completion_bound, tensor, x, y))
+            found = ledger.run(method, PER_FACT * len(tensor), partial(completion_bound, tensor, x, y))
             if found is not None:
-                value, terms = found
-                upper.append(Bound(value, method, witness=partial(lift, terms, core)))
+                upper.append(Bound(found[0], method, witness=lifted(found[1], core), seconds=ledger.seconds[method]))
     if max(b.value for b in lower) < min(b.value for b in upper):
         table = ledger.run("full sub-table", PER_FACT * len(tensor), lambda: full_subtable(tensor))
         if table is not None:

@@ -6,7 +6,7 @@ A decomposition is the witness of an upper bound: `equals` multiplies it out.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import prod
@@ -158,3 +158,8 @@ def lift(decomposition: Decomposition, core: Core) -> Decomposition:
     """A decomposition of the core as one of the original tensor: equal slices get equal rows, empty ones zero rows."""
     first, second, third = (f.spread(c) for f, c in zip(decomposition.factors, core.classes, strict=True))
     return Decomposition((first, second, third), decomposition.denominators)
+
+
+def lifted(build: Callable[[], Decomposition], core: Core) -> Callable[[], Decomposition]:
+    """The same one step later: a function that builds a decomposition of the core, as one for the original tensor."""
+    return lambda: lift(build(), core)

@@ -19,7 +19,7 @@ from factrank.tensors.matrix_ranks import Piece, piece_bounds, pieces, without_z
 from factrank.tensors.peeling import Peeling, peel
 from factrank.tensors.zero_one import distinct
 
-Entries = tuple[Int[np.ndarray, " n"], Shaped[np.ndarray, " n"]]
+Entries = tuple[Int[np.ndarray, " _"], Shaped[np.ndarray, " _"]]
 RankOne = tuple[Entries, Entries, int]
 
 

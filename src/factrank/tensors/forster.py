@@ -10,13 +10,14 @@ diminished by an explicit multiple of the identity that covers all rounding, run
 from __future__ import annotations
 
 from fractions import Fraction
+from itertools import combinations
 from math import isqrt
 
 import numpy as np
 from jaxtyping import Int
 
 from factrank.tensors.completion import largest_full_block
-from factrank.tensors.zero_one import ZeroOneTensor
+from factrank.tensors.zero_one import ZeroOneTensor, distinct
 
 ROUNDING = 2.0**-53
 FREQUENT_VALUES = 8
@@ -57,16 +58,34 @@ def _is_positive_definite(matrix: np.ndarray) -> bool:
     return True
 
 
-def two_value_bound(tensor: ZeroOneTensor) -> int:
-    """The best Forster bound over pairs of frequent values, each on a large full sub-table with only these two."""
-    n_keys, n_queries, n_values = tensor.shape
-    table = np.full((n_keys, n_queries), -1)
-    table[tensor.coordinates[:, 0], tensor.coordinates[:, 1]] = tensor.coordinates[:, 2]
-    frequent = np.argsort(-np.bincount(tensor.coordinates[:, 2], minlength=n_values), kind="stable")[:FREQUENT_VALUES]
-    best = 0
-    for at, u in enumerate(frequent):
-        for w in frequent[at + 1 :]:
-            rows, columns = largest_full_block((table == u) | (table == w))
-            block = table[np.ix_(rows, columns)]
-            best = max(best, sign_rank_bound(np.where(block == u, 1, -1)))
-    return best
+def two_value_bound(tensor: ZeroOneTensor, to_beat: int) -> int | None:
+    """The best Forster bound over pairs of frequent values, each on a large full sub-table with only these two.
+
+    None when none exceeds `to_beat`. As |S| >= sqrt(max(K, Q)), a bound of R needs R^2 rows and columns, so rows and
+    columns with fewer facts of the two values are dropped first.
+    """
+    counts = np.bincount(tensor.coordinates[:, 2], minlength=tensor.shape[2])
+    frequent = np.argsort(-counts, kind="stable")[:FREQUENT_VALUES]
+    facts_of = {int(v): tensor.coordinates[tensor.coordinates[:, 2] == v] for v in frequent}
+    best = to_beat
+    for u, w in combinations(facts_of, 2):
+        facts = _rows_and_columns_with(np.concatenate([facts_of[u], facts_of[w]]), (best + 1) ** 2)
+        if not len(facts):
+            continue
+        keys, key = distinct(facts[:, 0])
+        queries, query = distinct(facts[:, 1])
+        signs = np.zeros((len(keys), len(queries)), dtype=np.int64)
+        signs[key, query] = np.where(facts[:, 2] == u, 1, -1)
+        best = max(best, sign_rank_bound(signs[np.ix_(*largest_full_block(signs != 0))]))
+    return best if best > to_beat else None
+
+
+def _rows_and_columns_with(facts: Int[np.ndarray, "facts 3"], count: int) -> Int[np.ndarray, "kept 3"]:
+    """The facts left when keys and queries with fewer than `count` facts are dropped, again and again."""
+    while True:
+        kept = np.ones(len(facts), dtype=bool)
+        for axis in (0, 1):
+            kept &= np.bincount(facts[:, axis], minlength=1)[facts[:, axis]] >= count
+        if kept.all():
+            return facts
+        facts = facts[kept]

@@ -53,7 +53,7 @@ class Koszul:
     @property
     def name(self) -> str:
         """For people."""
-        return f"Koszul flattening on the {AXIS_NAMES[self.axis]} axis, p = {self.p}"
+        return f"Koszul flattening by {AXIS_NAMES[self.axis]}, p={self.p}"
 
 
 def koszul_choices(shape: tuple[int, int, int], max_size: int = MAX_SIZE) -> Iterator[Koszul]:

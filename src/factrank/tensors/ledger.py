@@ -10,17 +10,20 @@ from factrank.tensors.bounds import Skipped
 
 T = TypeVar("T")
 
+RESERVE = 0.2
+"""Share of the budget that dear methods leave to cheap ones after them."""
+
 
 class Ledger:
     """The clock of a measurement and the notes of its steps.
 
     Cheap methods run first; a method whose expected time exceeds what is left of the budget is skipped, and the reason
-    is kept. An interrupt (Ctrl-C) ends the running method and skips the rest: what was found stays.
+    is kept. If `interruptible`, Ctrl-C ends the running method and skips the rest: what was found stays.
     """
 
-    def __init__(self, budget: float, on_step: Callable[[str], None]) -> None:
+    def __init__(self, budget: float, on_step: Callable[[str], None], *, interruptible: bool = False) -> None:
         self._budget, self._start, self._on_step = budget, time.monotonic(), on_step
-        self.interrupted = False
+        self._interruptible, self._interrupted = interruptible, False
         self.skipped: list[Skipped] = []
         self.seconds: dict[str, float] = {}
 
@@ -37,20 +40,30 @@ class Ledger:
         """Write down that a method was not run."""
         self.skipped.append(Skipped(method, reason))
 
-    def run(self, method: str, expected: float, compute: Callable[[], T]) -> T | None:
-        """The result of a method, or None when it was skipped; `expected` is its time in seconds, 0 for "always"."""
-        if self.interrupted:
+    def run(self, method: str, expected: float, compute: Callable[[], T], *, dear: bool = False) -> T | None:
+        """The result of a method, or None when it was skipped.
+
+        Arguments:
+            method: its name.
+            expected: its time in seconds; 0 for one that always runs.
+            compute: the method.
+            dear: leaves a share of the budget to cheap methods that come later.
+        """
+        if self._interrupted:
             self.skip(method, "interrupted")
             return None
-        if expected and expected > self.left():
-            self.skip(method, f"would take about {expected:.1f} s, {max(self.left(), 0):.1f} s of the budget left")
+        left = self.left() - (RESERVE * self._budget if dear else 0.0)
+        if expected and expected > left:
+            self.skip(method, f"would take about {expected:.1f} s, {max(left, 0):.1f} s of the budget left")
             return None
-        self._on_step(method)
         start = time.monotonic()
         try:
+            self._on_step(method)
             return compute()
         except KeyboardInterrupt:
-            self.interrupted = True
+            if not self._interruptible:
+                raise
+            self._interrupted = True
             self.skip(method, "interrupted")
             return None
         except MemoryError:

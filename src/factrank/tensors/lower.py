@@ -17,15 +17,7 @@ from jaxtyping import Int
 
 from factrank.tensors.koszul import Koszul, koszul_bound
 from factrank.tensors.matrix_ranks import block_ranks, rational_rank
-from factrank.tensors.zero_one import AXES, AXIS_NAMES, Core, ZeroOneTensor, flattening
-
-
-@dataclass(frozen=True, eq=False)
-class Flattenings:
-    """Certified bounds of the three flattening ranks, on every component."""
-
-    lower: Int[np.ndarray, "3 components"]
-    upper: Int[np.ndarray, "3 components"]
+from factrank.tensors.zero_one import AXIS_NAMES, Core, ZeroOneTensor, flattening
 
 
 def flattening_ranks(core: Core, axis: int) -> tuple[Int[np.ndarray, " components"], Int[np.ndarray, " components"]]:
@@ -67,11 +59,8 @@ class LowerBound:
         return total
 
 
-def flattening_bound(flat_lower: Int[np.ndarray, "axes components"]) -> LowerBound:
-    """B1 and B3: on every component its largest flattening rank, added up.
-
-    Rows are the axes 0, 1, ... whose flattening ranks are known.
-    """
+def flattening_bound(flat_lower: Int[np.ndarray, "3 components"]) -> LowerBound:
+    """B1 and B3: on every component its largest flattening rank, added up."""
     best_axis = int(np.argmax(flat_lower.sum(axis=1)))
     if flat_lower.max(axis=0).sum() == flat_lower[best_axis].sum():
         return LowerBound(int(flat_lower[best_axis].sum()), np.full(flat_lower.shape[1], best_axis))
@@ -86,9 +75,3 @@ def with_koszul(
     without = int(flat_lower.max(axis=0).sum() - flat_lower[:, component].max())
     axes = np.argmax(flat_lower, axis=0)
     return replace(bound, value=without + value, flat_axis=axes, koszul=choice, koszul_component=component)
-
-
-def all_flattenings(core: Core) -> Flattenings:
-    """The three flattening ranks at once."""
-    ranks = [flattening_ranks(core, axis) for axis in AXES]
-    return Flattenings(np.array([low for low, _ in ranks]), np.array([high for _, high in ranks]))

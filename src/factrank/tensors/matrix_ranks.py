@@ -110,7 +110,7 @@ def pieces(matrix: sp.csr_array, peeling: Peeling) -> Iterator[Piece]:
         yield Piece(small, rows[row_group], columns[column_group], row_class, column_class)
 
 
-def _groups(labels: Int[np.ndarray, " n"], count: int) -> list[Int[np.ndarray, " m"]]:
+def _groups(labels: Int[np.ndarray, " n"], count: int) -> list[Int[np.ndarray, " _"]]:
     order = np.argsort(labels, kind="stable")
     return np.split(order, np.cumsum(np.bincount(labels, minlength=count))[:-1])
 

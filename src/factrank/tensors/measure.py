@@ -58,7 +58,11 @@ class Measurement:
 
 
 def measure(
-    database: Database, budget: float = DEFAULT_BUDGET, on_step: Callable[[str], None] = lambda _: None
+    database: Database,
+    budget: float = DEFAULT_BUDGET,
+    *,
+    on_step: Callable[[str], None] = lambda _: None,
+    interruptible: bool = False,
 ) -> Measurement:
     """Bracket the rank, the completion rank and the effective rank of a database.
 
@@ -70,6 +74,7 @@ def measure(
         budget: seconds; cheap methods run first, dearer ones while time is left. Methods that were not run are listed
             with the reason in `RankBounds.skipped`.
         on_step: called with the name of each method as it begins, for progress.
+        interruptible: on Ctrl-C return what has been found instead of raising.
 
     >>> from factrank.databases import sample
     >>> measure(sample("astrid")).rank
@@ -77,7 +82,7 @@ def measure(
     """
     if not (isinstance(budget, int | float) and budget >= 0 and np.isfinite(budget)):
         raise InputError(f"the budget is a number of seconds, 0 or more; got {budget}")
-    ledger = Ledger(float(budget), on_step)
+    ledger = Ledger(float(budget), on_step, interruptible=interruptible)
     core = Core.of(ZeroOneTensor.of(database))
     rank = rank_bounds(core, ledger)
     completion = completion_bounds(core, rank, ledger, full=database.full)

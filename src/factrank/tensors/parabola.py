@@ -11,6 +11,7 @@ With centred integer labels $x_v$, $2 x_u x_v - x_v^2 = x_u^2 - (x_v - x_u)^2$ i
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from math import lcm
@@ -20,25 +21,26 @@ import scipy.sparse as sp
 from jaxtyping import Int
 
 from factrank.tensors.decomposition import Decomposition, Factor
-from factrank.tensors.factorisation import factorise, integers
+from factrank.tensors.factorisation import Factorisation, factorise, integers
+from factrank.tensors.matrix_ranks import rank_bounds
 from factrank.tensors.zero_one import ZeroOneTensor, distinct, pair_index
 
 FREE = np.iinfo(np.int64).min
 """Marks a cell of F without a fact."""
 
-FACTORISED_CELLS = 1_000_000
+RANKED_CELLS = 1_000_000
+"""Tables F with at most this many cells get an exact rank; larger ones count their columns."""
+
+GLANCE = 64
+"""Facts of a slice that are compared with every class before the rest is compared with the classes still fitting."""
 
 
 @dataclass(frozen=True, eq=False)
 class CodeBound:
-    """An upper bound of the effective rank of a functional database, with the tensor that attains it."""
+    """An upper bound of the effective rank of a functional database, and a way to build the tensor that attains it."""
 
-    decomposition: Decomposition
-
-    @property
-    def value(self) -> int:
-        """The number of terms."""
-        return self.decomposition.n_terms
+    value: int
+    decomposition: Callable[[], Decomposition]
 
 
 def labels(n_values: int) -> Int[np.ndarray, " values"]:
@@ -69,28 +71,37 @@ def least_margin(terms: Decomposition, tensor: ZeroOneTensor) -> Fraction:
 
 def slicewise_bound(tensor: ZeroOneTensor, axis: int) -> CodeBound:
     """E1 over the slices of the query axis (1) or the key axis (0)."""
-    x, y = axis, 1 - axis
-    pairs, _ = distinct(pair_index(tensor, x, 2))
+    pairs, _ = distinct(pair_index(tensor, axis, 2))
     slices, values = np.divmod(pairs, max(tensor.shape[2], 1))
+    sizes = np.bincount(slices, minlength=tensor.shape[axis])
+    constant = values[np.isin(slices, np.flatnonzero(sizes == 1))]
+    together = min(len(constant), max(min(len(distinct(constant)[0]) - 1, 2), 1))
+    value = int((sizes == 2).sum() + 2 * (sizes > 2).sum() + together) if tensor.shape[2] > 1 else 0
+    return CodeBound(value, lambda: _slicewise_terms(tensor, axis, slices, values))
+
+
+def _slicewise_terms(
+    tensor: ZeroOneTensor, x: int, slices: Int[np.ndarray, " pairs"], values: Int[np.ndarray, " pairs"]
+) -> Decomposition:
+    """The terms of E1; `slices` and `values` list the range of every slice."""
+    y, names, code = 1 - x, np.arange(tensor.shape[2]), labels(tensor.shape[2])
     sizes = np.bincount(slices, minlength=tensor.shape[x])
     starts = np.cumsum(sizes) - sizes
-    terms = _TermList(tensor.shape)
-    if tensor.shape[2] > 1:
-        code = labels(tensor.shape[2])
-        facts_of = _facts_by_slice(tensor, x)
-        for slice_ in np.flatnonzero(sizes > 1).tolist():
-            facts = tensor.coordinates[facts_of[slice_]]
-            mine = values[starts[slice_] : starts[slice_] + sizes[slice_]]
-            unit = ([slice_], [1])
-            if len(mine) == 2:
-                signs = np.where(facts[:, 2] == mine[0], 1, -1)
-                terms.add({x: unit, y: (facts[:, y], signs), 2: (mine, [1, -1])})
-            else:
-                everything = (np.arange(tensor.shape[2]), 2 * code)
-                terms.add({x: unit, y: (facts[:, y], code[facts[:, 2]]), 2: everything})
-                terms.add({x: unit, y: (facts[:, y], np.ones(len(facts))), 2: (everything[0], -(code**2))})
-        _constant_slices(tensor, terms, x, np.flatnonzero(sizes == 1), values[starts[sizes == 1]])
-    return CodeBound(terms.decomposition())
+    terms = _TermList()
+    if tensor.shape[2] == 1:
+        return terms.decomposition()
+    facts_of = _facts_by_slice(tensor, x)
+    for slice_ in np.flatnonzero(sizes > 1).tolist():
+        facts = tensor.coordinates[facts_of[slice_]]
+        mine = values[starts[slice_] : starts[slice_] + sizes[slice_]]
+        unit = ([slice_], [1])
+        if len(mine) == 2:
+            terms.add({x: unit, y: (facts[:, y], np.where(facts[:, 2] == mine[0], 1, -1)), 2: (mine, [1, -1])})
+        else:
+            terms.add({x: unit, y: (facts[:, y], code[facts[:, 2]]), 2: (names, 2 * code)})
+            terms.add({x: unit, y: (facts[:, y], np.ones(len(facts))), 2: (names, -(code**2))})
+    _constant_slices(tensor, terms, x, np.flatnonzero(sizes == 1), values[starts[sizes == 1]])
+    return terms.decomposition()
 
 
 def _constant_slices(
@@ -115,29 +126,45 @@ def _constant_slices(
 
 def shared_bias_bound(tensor: ZeroOneTensor, axis: int) -> CodeBound:
     """E2, the slices of one axis (query 1, key 0) merged where they agree."""
-    x, y = axis, 1 - axis
     code = labels(tensor.shape[2])
-    merged, class_of = _merge_compatible(tensor, x, code)
-    n_classes = merged.shape[1]
+    merged, class_of = _merge_compatible(tensor, axis, code)
     table = sp.csr_array(np.where(merged == FREE, 0, merged))
-    if table.shape[0] * n_classes <= FACTORISED_CELLS:
-        factors = factorise(table)
-        left, right, n_terms, scale = factors.left, factors.right, factors.n_terms, factors.denominators
-    else:
-        entries = table.tocoo()
-        left = Factor(entries.row.astype(np.int64), entries.col.astype(np.int64), entries.data)
-        right, n_terms = Factor.indicator(np.arange(n_classes), np.arange(n_classes)), n_classes
-        scale = np.ones(n_terms, dtype=np.int64)
-    on_x = right.spread(class_of)
-    names = np.arange(tensor.shape[2])
-    used = np.flatnonzero(code)
-    spread = (np.tile(names[used], n_terms), np.repeat(np.arange(n_terms), len(used)))
-    two = tensor.shape[2] == 2
-    factors_by_axis = {x: on_x, y: left, 2: Factor(*spread, np.tile((1 if two else 2) * code[used], n_terms))}
-    if not two:
-        factors_by_axis = _with_bias(factors_by_axis, tensor, code, n_terms)
-        scale = np.append(scale, 1)
-    return CodeBound(Decomposition((factors_by_axis[0], factors_by_axis[1], factors_by_axis[2]), scale))
+    small = merged.size <= RANKED_CELLS
+    rank = rank_bounds(table)[1] if small else merged.shape[1]
+
+    def decomposition() -> Decomposition:
+        factors = factorise(table) if small else _by_columns(table)
+        return _shared_bias_terms(tensor, axis, code, factors, class_of)
+
+    return CodeBound(rank if tensor.shape[2] == 2 else rank + 1, decomposition)
+
+
+def _by_columns(table: sp.csr_array) -> Factorisation:
+    """A matrix as the sum of its columns."""
+    entries, terms = table.tocoo(), np.arange(table.shape[1])
+    left = Factor(entries.row.astype(np.int64), entries.col.astype(np.int64), entries.data)
+    return Factorisation(left, Factor.indicator(terms, terms), np.ones(len(terms), dtype=np.int64))
+
+
+def _shared_bias_terms(
+    tensor: ZeroOneTensor,
+    x: int,
+    code: Int[np.ndarray, " values"],
+    table: Factorisation,
+    class_of: Int[np.ndarray, " slices"],
+) -> Decomposition:
+    """F (x) 2 x_v - 1 (x) 1 (x) x_v^2, or F (x) x_v when two values need no bias; F is given over classes of slices."""
+    two, used, n_terms = tensor.shape[2] == 2, np.flatnonzero(code), table.n_terms
+    on_values = Factor(
+        np.tile(used, n_terms),
+        np.repeat(np.arange(n_terms), len(used)),
+        np.tile((1 if two else 2) * code[used], n_terms),
+    )
+    factors = {x: table.right.spread(class_of), 1 - x: table.left, 2: on_values}
+    if two:
+        return Decomposition((factors[0], factors[1], factors[2]), table.denominators)
+    factors = _with_bias(factors, tensor, code, n_terms)
+    return Decomposition((factors[0], factors[1], factors[2]), np.append(table.denominators, 1))
 
 
 def _with_bias(
@@ -165,19 +192,21 @@ def _merge_compatible(
     n_classes, class_of = 0, np.zeros(tensor.shape[x], dtype=np.int64)
     for slice_ in sorted(range(tensor.shape[x]), key=lambda s: -len(facts_of[s])):
         facts = tensor.coordinates[facts_of[slice_]]
-        mine = code[facts[:, 2]][:, None]
-        theirs = merged[facts[:, y], :n_classes]
-        fitting = np.flatnonzero(np.all((theirs == FREE) | (theirs == mine), axis=0))
+        mine = code[facts[:, 2]]
+        fitting = np.arange(n_classes)
+        for part in (slice(0, GLANCE), slice(GLANCE, None)):
+            theirs = merged[facts[part, y][:, None], fitting]
+            fitting = fitting[np.all((theirs == FREE) | (theirs == mine[part, None]), axis=0)]
         chosen = int(fitting[0]) if len(fitting) else n_classes
         if chosen == merged.shape[1]:
             merged = np.concatenate([merged, np.full_like(merged, FREE)], axis=1)
         n_classes = max(n_classes, chosen + 1)
-        merged[facts[:, y], chosen] = mine[:, 0]
+        merged[facts[:, y], chosen] = mine
         class_of[slice_] = chosen
     return merged[:, :n_classes], class_of
 
 
-def _facts_by_slice(tensor: ZeroOneTensor, axis: int) -> list[Int[np.ndarray, " n"]]:
+def _facts_by_slice(tensor: ZeroOneTensor, axis: int) -> list[Int[np.ndarray, " _"]]:
     order = np.argsort(tensor.coordinates[:, axis], kind="stable")
     ends = np.cumsum(np.bincount(tensor.coordinates[:, axis], minlength=tensor.shape[axis]))[:-1]
     return np.split(order, ends)
@@ -186,8 +215,8 @@ def _facts_by_slice(tensor: ZeroOneTensor, axis: int) -> list[Int[np.ndarray, " 
 class _TermList:
     """Collects rank-one terms given as {axis: (index, weight)}."""
 
-    def __init__(self, shape: tuple[int, int, int]) -> None:
-        self.shape, self.terms = shape, list[dict[int, tuple[object, object]]]()
+    def __init__(self) -> None:
+        self.terms: list[dict[int, tuple[object, object]]] = []
 
     def add(self, term: dict[int, tuple[object, object]]) -> None:
         self.terms.append(term)

@@ -13,6 +13,7 @@ a completion may be anything, so for the completion rank all slices are one grou
 from __future__ import annotations
 
 import heapq
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -47,12 +48,12 @@ def reference_bound(core: Core, x: int, y: int) -> UpperBound:
     return UpperBound(name, by_component, lambda: _decompose(tensor, (x, y, z), references, ignore_domains=False))
 
 
-def completion_bound(tensor: ZeroOneTensor, x: int, y: int) -> tuple[int, Decomposition]:
-    """U7 with all slices in one group: a tensor equal to D on every valid fiber, and its number of terms."""
+def completion_bound(tensor: ZeroOneTensor, x: int, y: int) -> tuple[int, Callable[[], Decomposition]]:
+    """U7 with all slices in one group: a tensor equal to D on every valid fiber, as its number of terms and itself."""
     z = _third(x, y)
     references = _references(tensor, x, z, np.zeros(tensor.shape[x], dtype=np.int64))
-    terms = _decompose(tensor, (x, y, z), references, ignore_domains=True)
-    return terms.n_terms, terms
+    value = len(distinct(pair_index(tensor, x, z))[0]) - tensor.shape[x] + references.n_terms
+    return value, lambda: _decompose(tensor, (x, y, z), references, ignore_domains=True)
 
 
 def _third(x: int, y: int) -> int:

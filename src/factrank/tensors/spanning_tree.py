@@ -32,7 +32,10 @@ ALL_PAIRS_WORK = 3_000_000
 """Up to this many facts in the differences of all pairs of slices, the graph is complete."""
 
 NEIGHBOURS = 4
-"""Promising edges per slice otherwise."""
+"""Promising edges per slice otherwise,"""
+
+CANDIDATE_WORK = 2
+"""and at most this many times the number of facts in all their differences."""
 
 COMMON_COLUMN = 64
 """A fact shared by more slices than this does not suggest an edge: it would suggest too many."""
@@ -88,14 +91,17 @@ def _candidate_pairs(tensor: ZeroOneTensor, axis: int) -> Pairs:
     starts = np.flatnonzero(np.append(True, rows[1:] != rows[:-1])) if len(rows) else np.array([], dtype=np.int64)
     place = np.arange(len(rows)) - np.repeat(starts, np.diff(np.append(starts, len(rows))))
     best = order[place < NEIGHBOURS]
+    best = best[np.argsort(-shared.data[best], kind="stable")]
     in_size_order = np.argsort(np.diff(incidence.indptr), kind="stable")
     pairs = np.concatenate(
         [
-            np.column_stack([shared.row[best], shared.col[best]]),
             np.column_stack([in_size_order[:-1], in_size_order[1:]]),
+            np.column_stack([shared.row[best], shared.col[best]]),
         ]
     ).astype(np.int64)
-    pairs = np.unique(np.sort(pairs, axis=1), axis=0)
+    sizes = np.diff(incidence.indptr)
+    affordable = np.cumsum(sizes[pairs].sum(axis=1)) <= CANDIDATE_WORK * len(tensor)
+    pairs = np.unique(np.sort(pairs[affordable], axis=1), axis=0)
     return pairs[:, 0], pairs[:, 1]
 
 
@@ -136,7 +142,8 @@ def _graphic_ranks(
     width = tensor.shape[column_axis] + 1
     names, node = distinct(entries.pair * width + entries.column)
     n_nodes = len(names) + n_pairs
-    order = np.lexsort((entries.row, entries.pair))
+    # The entries are two sorted runs, which a stable sort merges in linear time.
+    order = np.argsort(entries.pair * (entries.row.max(initial=0) + 1) + entries.row, kind="stable")
     pair, row = entries.pair[order], entries.row[order]
     joined = np.flatnonzero((pair[1:] == pair[:-1]) & (row[1:] == row[:-1]))
     alone = np.ones(len(order), dtype=bool)

@@ -1,0 +1,61 @@
+# The README's two commands are `make demo` and `make test`. Each makes its own environment in .venv, with the exact
+# versions of requirements.lock, and reinstalls nothing when run again.
+
+PYTHON ?= python3
+EXTRAS ?=
+# Extras to test beside the core, for example EXTRAS=ray,app,torch; tests of a missing extra are skipped.
+
+BIN := .venv/bin
+export PIP_CONSTRAINT := $(CURDIR)/requirements.lock
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+comma := ,
+WANTED := dev$(if $(EXTRAS),$(comma)$(EXTRAS))
+TEST_STAMP := .venv/installed-$(subst $(comma),-,$(WANTED))
+
+.PHONY: demo test lint types imports format lock benchmark clean
+
+demo: .venv/installed
+	@$(BIN)/python examples/demo.py demo
+
+test: lint types imports
+	$(BIN)/python -m pytest -n 2
+
+lint: $(TEST_STAMP)
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+
+types: $(TEST_STAMP)
+	$(BIN)/mypy
+
+imports: $(TEST_STAMP)
+	$(BIN)/lint-imports --no-logo
+
+format: $(TEST_STAMP)
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+benchmark: $(TEST_STAMP)
+	$(BIN)/python benchmarks/measure.py
+	$(BIN)/python benchmarks/load.py
+
+# Resolve the newest versions that pyproject.toml allows, for all extras but cuda.
+lock: $(TEST_STAMP)
+	PIP_CONSTRAINT= $(BIN)/python -m pip install --quiet pip-tools
+	PIP_CONSTRAINT= $(BIN)/pip-compile --quiet --upgrade --strip-extras --no-header --no-annotate --no-emit-index-url \
+	  --no-emit-find-links --extra dev,app,ray,torch --output-file requirements.lock pyproject.toml
+
+.venv/bin/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "factrank needs Python 3.11 or newer")'
+	$(PYTHON) -m venv .venv
+
+.venv/installed: .venv/bin/python pyproject.toml requirements.lock
+	$(BIN)/python -m pip install --quiet --editable .
+	@touch $@
+
+$(TEST_STAMP): .venv/bin/python pyproject.toml requirements.lock
+	$(BIN)/python -m pip install --quiet --editable '.[$(WANTED)]'
+	@touch $@ .venv/installed
+
+clean:
+	rm -rf .venv demo dist .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache

@@ -1,0 +1,100 @@
+"""Charts: one Vega-Lite specification gives the interactive page and the picture, offline."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import altair as alt
+
+from factrank.errors import InputError
+from factrank.tensors import Measurement
+
+CHART_SUFFIXES = (".html", ".svg", ".png", ".json")
+ROOM_FOR_LABELS = 3
+"""How far the axis goes beyond the largest number."""
+
+SIZES = ("facts", "rank", "completion rank", "effective rank")
+
+
+def size_records(measurements: Sequence[tuple[str, Measurement]]) -> list[dict[str, Any]]:
+    """One row per database and size: between which numbers it lies, and why."""
+    records = []
+    for name, m in measurements:
+        brackets = {"rank": m.rank, "completion rank": m.completion_rank, "effective rank": m.effective_rank}
+        records.append({"database": name, "size": "facts", "lower": m.triples, "upper": m.triples, "why": "counted"})
+        records += [
+            {
+                "database": name,
+                "size": size,
+                "lower": bounds.lower.value,
+                "upper": bounds.upper.value,
+                "why": f"{bounds.lower.method} / {bounds.upper.method}",
+            }
+            for size, bounds in brackets.items()
+        ]
+    return records
+
+
+def sizes_chart(measurements: Sequence[tuple[str, Measurement]]) -> alt.FacetChart:
+    """How many facts each database has, and the brackets of its three ranks, on one logarithmic axis (0 included)."""
+    records = size_records(measurements)
+    largest = max((record["upper"] for record in records), default=1)
+    ticks = [0, *(digit * 10**power for power in range(len(str(largest))) for digit in (1, 2, 5))]
+    axis = alt.Axis(values=ticks, format=",d", labelOverlap="greedy")
+    scale = alt.Scale(type="symlog", constant=1, domain=[0, ROOM_FOR_LABELS * max(largest, 1)])
+    base = alt.Chart(alt.InlineData(values=records)).encode(
+        y=alt.Y("size:N", sort=list(SIZES), title=None),
+        color=alt.Color("size:N", sort=list(SIZES), legend=None),
+        tooltip=["database:N", "size:N", "lower:Q", "upper:Q", "why:N"],
+    )
+    bars = base.mark_bar(height=7, opacity=0.55).encode(
+        x=alt.X("lower:Q", scale=scale, axis=axis, title=None), x2="upper:Q"
+    )
+    ends = base.mark_point(filled=True, size=55, opacity=1)
+    label = alt.expr.if_(
+        alt.datum.lower == alt.datum.upper,
+        alt.expr.format(alt.datum.upper, ","),
+        alt.expr.format(alt.datum.lower, ",") + " to " + alt.expr.format(alt.datum.upper, ","),
+    )
+    text = base.transform_calculate(label=label).mark_text(align="left", dx=9).encode(x="upper:Q", text="label:N")
+    layers = alt.layer(bars, ends.encode(x="lower:Q"), ends.encode(x="upper:Q"), text)
+    names = [name for name, _ in measurements]
+    rows = alt.Row("database:N", sort=names, title=None, header=alt.Header(labelAngle=0, labelAlign="left"))
+    chart: alt.FacetChart = (
+        layers.properties(width=430, height=78)
+        .facet(row=rows)
+        .configure(background="white", view=alt.ViewConfig(stroke="#ddd"))
+    )
+    return chart
+
+
+def save_chart(chart: Any, path: str | Path) -> None:
+    """Write a chart as HTML (self-contained, no network), SVG, PNG or its Vega-Lite JSON, by the suffix."""
+    path = Path(path)
+    if path.suffix.lower() not in CHART_SUFFIXES:
+        raise InputError(f"{path}: a chart is written as one of {', '.join(CHART_SUFFIXES)}")
+    try:
+        if path.suffix.lower() == ".html":
+            path.write_text(_page(chart), encoding="utf-8")
+        elif path.suffix.lower() == ".png":
+            chart.save(path, scale_factor=2)
+        else:
+            chart.save(path)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written: {error.strerror or error}") from None
+
+
+def _page(chart: Any) -> str:
+    """A page with the chart and everything it needs inside.
+
+    The names in the data are the user's: a "</script>" in one would end the page's script, so "<" is written as the
+    JSON escape that means the same.
+    """
+    page: str = chart.to_html(inline=True)
+    specification = json.dumps(chart.to_dict())
+    if specification not in page:
+        raise AssertionError("the page does not hold the chart's specification as written")
+    return page.replace(specification, specification.replace("<", r"\u003c"))

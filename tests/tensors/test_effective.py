@@ -1,0 +1,157 @@
+"""Effective rank: the codes are right on every fact, by exact margins; Forster's bound on known sign matrices."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.linalg import hadamard
+
+from factrank.databases import diagonal, diagonal2, sample, uniform
+from factrank.tensors import Decomposition, ZeroOneTensor, measure, parabola
+from factrank.tensors.decomposition import Factor, lift
+from factrank.tensors.forster import certified_squared_norm, sign_rank_bound
+from factrank.tensors.parabola import least_margin, shared_bias_bound, slicewise_bound
+from factrank.tensors.zero_one import Core
+from strategies import as_database, tensors
+
+
+def dense_margin(terms, tensor):
+    """The least margin by multiplying the terms out into a dense array."""
+    array = np.zeros(tensor.shape, dtype=object)
+    for cell, weight in terms.multiply_out(tensor.shape).items():
+        array[cell] = weight
+    margins = []
+    for k, q, v in tensor.coordinates.tolist():
+        rivals = [x for value, x in enumerate(array[k, q]) if value != v]
+        margins.append(array[k, q, v] - max(rivals) if rivals else Fraction(1))
+    return min(margins, default=Fraction(1))
+
+
+@given(tensors(functional=True, empty=False), st.sampled_from([0, 1]))
+def test_codes_recall_every_fact(tensor, axis):
+    core = Core.of(tensor)
+    for bound in (slicewise_bound(core.tensor, axis), shared_bias_bound(core.tensor, axis)):
+        terms = bound.decomposition()
+        assert terms.n_terms == bound.value
+        assert least_margin(terms, core.tensor) == dense_margin(terms, core.tensor) > 0
+        used = ZeroOneTensor(tensor.coordinates, tensor.shape)
+        assert all(np.isin(core.classes[2][used.coordinates[:, 2]], range(core.tensor.shape[2])))
+
+
+@given(tensors(functional=True, empty=False), st.sampled_from([0, 1]))
+def test_the_column_form_of_the_shared_bias_is_as_good(tensor, axis):
+    """Large tables are not ranked exactly: their columns are the terms."""
+    core = Core.of(tensor)
+    limit = parabola.RANKED_CELLS
+    try:
+        parabola.RANKED_CELLS = 0
+        bound = shared_bias_bound(core.tensor, axis)
+        terms = bound.decomposition()
+    finally:
+        parabola.RANKED_CELLS = limit
+    assert terms.n_terms == bound.value
+    assert least_margin(terms, core.tensor) > 0
+
+
+def test_a_wrong_code_has_no_positive_margin():
+    tensor = ZeroOneTensor.of(sample("astrid"))
+    core = Core.of(tensor)
+    terms = shared_bias_bound(core.tensor, 1).decomposition()
+    factor = terms.factors[0]
+    forged = Factor(factor.index, factor.term, -factor.weight)
+    assert least_margin(Decomposition((forged, *terms.factors[1:]), terms.denominators), core.tensor) <= 0
+
+
+@pytest.mark.parametrize(("shape", "expected"), [((8, 4, 6), 5), ((20, 10, 20), 11), ((50, 10, 50), 11)])
+def test_shared_bias_on_random_full_tables(shape, expected):
+    """rank(F) + 1 = min(K, Q) + 1 for a generic table."""
+    core = Core.of(ZeroOneTensor.of(uniform(*shape, seed=3)))
+    assert shared_bias_bound(core.tensor, 1).value == expected
+
+
+@pytest.mark.parametrize(
+    ("database", "brackets"),
+    [(sample("astrid"), (2, 3)), (diagonal(), (0, 0)), (diagonal2(), (1, 1)), (diagonal(40), (0, 0))],
+)
+def test_known_effective_ranks(database, brackets):
+    bounds = measure(database).effective_rank
+    assert (bounds.lower.value, bounds.upper.value) == brackets
+
+
+@given(tensors(functional=True, empty=False))
+def test_effective_bracket_and_witness(tensor):
+    measurement = measure(as_database(tensor))
+    effective = measurement.effective_rank
+    assert effective.lower.value <= effective.upper.value <= measurement.completion_rank.upper.value
+    terms = effective.upper.witness()
+    assert terms.n_terms == effective.upper.value
+    used = sorted(set(tensor.coordinates[:, 2].tolist()))
+    columns = np.column_stack([tensor.coordinates[:, :2], np.searchsorted(used, tensor.coordinates[:, 2])])
+    compact = ZeroOneTensor(columns, (*tensor.shape[:2], len(used)))
+    place = np.full(tensor.shape[2], -1)
+    place[used] = range(len(used))
+    kept = place[terms.factors[2].index] >= 0
+    values = Factor(place[terms.factors[2].index[kept]], terms.factors[2].term[kept], terms.factors[2].weight[kept])
+    assert least_margin(Decomposition((*terms.factors[:2], values), terms.denominators), compact) > 0
+
+
+def test_multi_valued_databases_claim_nothing_from_below():
+    facts = np.array([[0, 0, 0], [0, 0, 1], [0, 1, 1], [0, 1, 2], [1, 0, 2]])
+    measurement = measure(as_database(ZeroOneTensor(facts, (2, 2, 3))))
+    assert measurement.effective_rank.lower.value == 0
+    assert measurement.effective_rank.upper.value == measurement.completion_rank.upper.value
+
+
+def test_values_that_always_come_together_are_one_value():
+    """The fiber {v0, v1} is right when both are strictly above all others; they may tie, so one term is enough."""
+    facts = np.array([[0, 0, 0], [0, 0, 1], [0, 1, 2]])
+    effective = measure(as_database(ZeroOneTensor(facts, (1, 2, 3)))).effective_rank
+    assert (effective.lower.value, effective.upper.value) == (1, 1)
+    terms = effective.upper.witness().multiply_out((1, 2, 3))
+    logits = [[terms.get((0, q, v), 0) for v in range(3)] for q in range(2)]
+    assert min(logits[0][:2]) > logits[0][2]
+    assert logits[1][2] > max(logits[1][:2])
+
+
+# -------------------------------------------------------------------- Forster
+
+
+@pytest.mark.parametrize(("size", "expected"), [(1, 1), (4, 2), (16, 4), (64, 8)])
+def test_hadamard_matrices(size, expected):
+    assert sign_rank_bound(hadamard(size).astype(np.int64)) == expected
+
+
+@given(st.integers(1, 12), st.integers(1, 12), st.integers(0, 2**32 - 1))
+def test_certified_norm_is_an_upper_bound_and_tight(rows, columns, seed):
+    signs = np.random.default_rng(seed).choice([-1, 1], (rows, columns))
+    exact = float(np.linalg.norm(signs.astype(float), 2) ** 2)
+    assert exact - 1e-9 <= certified_squared_norm(signs) <= exact * (1 + 1e-5) + 1e-5
+
+
+@given(st.integers(1, 4), st.integers(0, 2**32 - 1))
+def test_sign_rank_bound_never_exceeds_a_planted_rank(rank, seed):
+    rng = np.random.default_rng(seed)
+    signs = np.where(rng.normal(size=(20, rank)) @ rng.normal(size=(rank, 15)) > 0, 1, -1)
+    assert sign_rank_bound(signs) <= rank
+
+
+def test_forster_is_used_where_two_values_fill_a_block():
+    """A 64 x 64 Hadamard table of two values, and the same beside a query with other values."""
+    from factrank.databases import Database
+
+    signs = hadamard(64)
+    facts = [(f"k{k}", f"q{q}", "yes" if signs[k, q] > 0 else "no") for k in range(64) for q in range(64)]
+    for extra in ([], [(f"k{k}", "name", f"n{k}") for k in range(64)]):
+        bounds = measure(Database.from_facts(facts + extra)).effective_rank
+        assert bounds.lower.value == 8
+        assert "Forster" in bounds.lower.method
+
+
+def test_lifting_keeps_the_margin():
+    database = uniform(9, 5, 7, 20, seed=4)
+    tensor = ZeroOneTensor.of(database.compact())
+    core = Core.of(tensor)
+    terms = slicewise_bound(core.tensor, 1).decomposition()
+    assert least_margin(lift(terms, core), tensor) == least_margin(terms, core.tensor) > 0

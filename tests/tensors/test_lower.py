@@ -1,0 +1,136 @@
+"""Lower bounds: against dense ranks, a Koszul matrix built from its definition, and known ranks."""
+
+from itertools import combinations, permutations
+from math import comb
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from factrank.databases import matmul, overlapping_boxes, unit
+from factrank.tensors import ZeroOneTensor
+from factrank.tensors.koszul import Koszul, koszul_bound, koszul_choices, koszul_matrix
+from factrank.tensors.lower import flattening_bound, flattening_ranks, with_koszul
+from factrank.tensors.zero_one import AXES, Core, others
+from strategies import dense_flattening_rank, dense_rank, tensors
+
+
+def flat_lower(core):
+    return np.array([flattening_ranks(core, axis)[0] for axis in AXES])
+
+
+@given(tensors(empty=False))
+def test_flattening_ranks_are_the_dense_ones(tensor):
+    core = Core.of(tensor)
+    for axis in AXES:
+        lower, upper = flattening_ranks(core, axis)
+        assert lower.sum() == upper.sum() == dense_flattening_rank(tensor, axis)
+
+
+@given(tensors(empty=False))
+def test_component_bound_adds_the_largest_flattening_of_each(tensor):
+    core = Core.of(tensor)
+    parts = [core.part(component) for component in range(core.n_components)]
+    expected = sum(max(dense_flattening_rank(part, axis) for axis in AXES) for part in parts)
+    bound = flattening_bound(flat_lower(core))
+    assert bound.value == bound.recompute(tensor) == expected
+
+
+def wedge_sign(i, subset):
+    """The sign of a_i ^ a_subset in the basis of increasing wedges, by counting inversions."""
+    sequence = (i, *subset)
+    return (-1) ** sum(a > b for a, b in combinations(sequence, 2))
+
+
+def koszul_by_definition(dense, axis, p):
+    """w (x) beta -> sum_i (a_i ^ w) (x) T_i(beta), basis vector by basis vector."""
+    slices = np.moveaxis(dense, axis, 0)
+    size, b, c = slices.shape
+    targets = list(combinations(range(size), p + 1))
+    columns = []
+    for subset in combinations(range(size), p):
+        for beta in range(b):
+            image = np.zeros((len(targets), c))
+            for i in set(range(size)) - set(subset):
+                image[targets.index(tuple(sorted((i, *subset))))] += wedge_sign(i, subset) * slices[i][beta]
+            columns.append(image.ravel())
+    return np.array(columns)
+
+
+@given(st.data())
+def test_koszul_matrix_against_its_definition(data):
+    p = data.draw(st.sampled_from([1, 2]))
+    axis = data.draw(st.sampled_from(AXES))
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
+    shape = [0, 0, 0]
+    shape[axis] = 2 * p + 1
+    for other in others(axis):
+        shape[other] = data.draw(st.integers(1, 4))
+    dense = rng.integers(0, 2, shape)
+    tensor = ZeroOneTensor(np.argwhere(dense).astype(np.int64), tuple(shape))
+    choice = Koszul(axis, p, *(shape[other] for other in others(axis)))
+    expected = koszul_by_definition(dense, axis, p)
+    assert dense_rank(koszul_matrix(tensor, choice) * 1.0) == dense_rank(expected)
+    assert koszul_bound(tensor, choice) == -(-dense_rank(expected) // comb(2 * p, p))
+
+
+@given(st.integers(0, 2**32 - 1), st.sampled_from(AXES), st.sampled_from([1, 2]))
+def test_a_rank_one_tensor_gives_one(seed, axis, p):
+    rng = np.random.default_rng(seed)
+    ones = [rng.random(6) < 0.6 for _ in AXES]
+    for vector in ones:
+        vector[rng.integers(6)] = True
+    dense = np.einsum("i,j,k->ijk", *ones)
+    tensor = ZeroOneTensor(np.argwhere(dense).astype(np.int64), (6, 6, 6))
+    assert koszul_bound(tensor, Koszul(axis, p, 6, 6, seed=seed % 1000)) == 1
+
+
+@given(tensors(functional=True, most=6, empty=False), st.integers(0, 99))
+def test_koszul_never_exceeds_the_best_upper_bound(tensor, seed):
+    from factrank.tensors.upper import facts_bound, slices_bound
+
+    core = Core.of(tensor)
+    upper = min(facts_bound(core).value, *(slices_bound(core, axis).value for axis in AXES))
+    for choice in koszul_choices(core.tensor.shape, max_size=200):
+        assert koszul_bound(core.tensor, Koszul(choice.axis, choice.p, choice.rows, choice.columns, seed)) <= upper
+
+
+@pytest.mark.parametrize(("n", "p", "expected"), [(2, 1, 6), (3, 1, 14), (3, 2, 15)])
+def test_matrix_multiplication(n, p, expected):
+    """Known: 2 n^2 - n for the best p (Landsberg and Ottaviani)."""
+    tensor = ZeroOneTensor.of(matmul(n))
+    for axis in AXES:
+        assert koszul_bound(tensor, Koszul(axis, p, n * n, n * n)) == expected
+
+
+@pytest.mark.parametrize("n", [3, 5, 7, 9])
+def test_unit_tensor(n):
+    tensor = ZeroOneTensor.of(unit(n))
+    assert koszul_bound(tensor, Koszul(0, 1, n, n)) == n
+
+
+def test_a_planted_rank_is_found_and_never_exceeded_in_every_view():
+    """A full table cut into 13 boxes of one value each has rank 13, however its axes are turned."""
+    known = overlapping_boxes(9, 8, 13, seed=1)
+    for order in permutations(AXES):
+        view = ZeroOneTensor.of(known.database)
+        turned = ZeroOneTensor(view.coordinates[:, order], tuple(view.shape[axis] for axis in order))
+        core = Core.of(turned)
+        assert flattening_bound(flat_lower(core)).value == known.rank
+        for choice in koszul_choices(core.tensor.shape, max_size=400):
+            assert koszul_bound(core.tensor, choice) <= known.rank
+
+
+def test_one_component_may_use_its_koszul_bound():
+    """matmul(2) (Koszul 6) beside three separate facts: at least 6 + 3."""
+    square = ZeroOneTensor.of(matmul(2)).coordinates
+    extra = np.column_stack([[4, 5, 6]] * 3)
+    tensor = ZeroOneTensor(np.concatenate([square, extra]), (7, 7, 7))
+    core = Core.of(tensor)
+    table = flat_lower(core)
+    base = flattening_bound(table)
+    component = int(core.fact_component[0])
+    bound = with_koszul(base, table, core.part(component), component, Koszul(0, 1, 4, 4))
+    assert (core.n_components, base.value, bound.value, bound.recompute(tensor)) == (4, 7, 9, 9)
+    assert "B3" in bound.method

@@ -1,0 +1,96 @@
+"""Sparse certified ranks and factorisations against dense references."""
+
+from fractions import Fraction
+
+import numpy as np
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+
+from factrank.tensors import matrix_ranks
+from factrank.tensors.factorisation import factorise
+from factrank.tensors.matrix_ranks import block_ranks, rank_bounds, rational_rank
+from factrank.tensors.peeling import peel, triangular_rank
+from strategies import dense_rank
+
+
+@st.composite
+def matrices(draw):
+    rows, columns = draw(st.integers(1, 20)), draw(st.integers(1, 20))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    if draw(st.booleans()):
+        inner = draw(st.integers(1, 5))
+        return rng.integers(0, 2, (rows, inner)) @ rng.integers(-1, 2, (inner, columns))
+    return (rng.random((rows, columns)) < draw(st.floats(0.0, 0.6))) * rng.integers(-2, 3, (rows, columns))
+
+
+@given(matrices())
+def test_rank_is_exact(matrix):
+    assert rank_bounds(sp.csr_array(matrix)) == (dense_rank(matrix), dense_rank(matrix))
+
+
+@given(matrices())
+def test_rational_rank_agrees(matrix):
+    assert rational_rank(matrix) == dense_rank(matrix)
+
+
+@given(matrices())
+def test_peeled_lines_and_core_add_up_to_the_rank(matrix):
+    sparse = sp.csr_array(matrix)
+    peeling = peel(sparse)
+    rows, columns = np.nonzero(matrix)
+    core = peeling.in_core(rows, columns)
+    rest = np.zeros_like(matrix)
+    rest[rows[core], columns[core]] = matrix[rows[core], columns[core]]
+    assert peeling.n_lines + dense_rank(rest) == dense_rank(matrix)
+    assert all(count != 1 for count in [*(rest != 0).sum(axis=0), *(rest != 0).sum(axis=1)])
+
+
+@given(matrices())
+def test_triangular_rank_is_a_lower_bound(matrix):
+    assert triangular_rank(sp.csr_array(matrix)) <= dense_rank(matrix)
+
+
+@given(matrices())
+def test_factorisation_multiplies_out_with_as_many_terms_as_the_rank(matrix):
+    factors = factorise(sp.csr_array(matrix))
+    assert factors.n_terms == dense_rank(matrix)
+    total = np.zeros(matrix.shape, dtype=object)
+    for term in range(factors.n_terms):
+        left, right = np.zeros(matrix.shape[0], dtype=object), np.zeros(matrix.shape[1], dtype=object)
+        for vector, factor in ((left, factors.left), (right, factors.right)):
+            vector[factor.index[factor.term == term]] = factor.weight[factor.term == term]
+        total = total + np.outer(left, right) * Fraction(1, int(factors.denominators[term]))
+    assert (total == matrix).all()
+
+
+@given(st.lists(matrices(), min_size=1, max_size=5))
+def test_blocks_are_ranked_one_by_one(blocks):
+    stacked = sp.csr_array(sp.block_diag(blocks))
+    block_of_row = np.repeat(np.arange(len(blocks)), [len(block) for block in blocks])
+    ranks = block_ranks(stacked, block_of_row, len(blocks))
+    assert ranks.lower.tolist() == ranks.upper.tolist() == [dense_rank(block) for block in blocks]
+
+
+@given(matrices())
+def test_large_pieces_still_give_a_valid_bracket(matrix):
+    """With the limits for dense and rational work at zero, only peeling and counting are left."""
+    sparse = sp.csr_array(matrix)
+    dense, rational = matrix_ranks.DENSE_CELLS, matrix_ranks.RATIONAL_SIZE
+    try:
+        matrix_ranks.DENSE_CELLS = matrix_ranks.RATIONAL_SIZE = 0
+        lower, upper = rank_bounds(sparse)
+        terms = factorise(sparse).n_terms
+    finally:
+        matrix_ranks.DENSE_CELLS, matrix_ranks.RATIONAL_SIZE = dense, rational
+    assert lower <= dense_rank(matrix) <= upper == terms
+
+
+def test_a_matrix_of_dependent_rows_needs_the_rationals():
+    """The cycle graph's incidence matrix has no singleton row or column and rank one less than its size."""
+    size = 9
+    cycle = np.zeros((size, size), dtype=np.int64)
+    cycle[np.arange(size), np.arange(size)] = 1
+    cycle[np.arange(size), (np.arange(size) + 1) % size] = -1
+    assert peel(sp.csr_array(cycle)).n_lines == 0
+    assert rank_bounds(sp.csr_array(cycle)) == (size - 1, size - 1)

@@ -1,0 +1,214 @@
+"""`measure`: known answers, brackets that never cross, invariances, budgets and interruptions."""
+
+import json
+from itertools import permutations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from factrank.databases import (
+    Database,
+    boxes,
+    diagonal,
+    diagonal2,
+    disjoint,
+    matmul,
+    overlapping_boxes,
+    sample,
+    uniform,
+    unit,
+    w_state,
+)
+from factrank.errors import InputError
+from factrank.tensors import ZeroOneTensor, measure
+from factrank.tensors.completion import agrees_on_valid_fibers
+from strategies import as_database, tensors
+
+RANKS = ("rank", "completion_rank", "effective_rank")
+
+
+def brackets(database, **kwargs):
+    measurement = measure(database, **kwargs)
+    return [(getattr(measurement, name).lower.value, getattr(measurement, name).upper.value) for name in RANKS]
+
+
+@pytest.mark.parametrize(
+    ("database", "expected"),
+    [
+        (sample("astrid"), [(5, 5), (4, 5), (2, 3)]),
+        (diagonal(), [(5, 5), (1, 1), (0, 0)]),
+        (diagonal2(), [(5, 5), (2, 2), (1, 1)]),
+        (w_state(), [(2, 3), (2, 2), (1, 2)]),
+    ],
+)
+def test_known_brackets(database, expected):
+    assert brackets(database) == expected
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 30])
+def test_unit_tensors(n):
+    assert brackets(unit(n))[0] == (n, n)
+
+
+@pytest.mark.parametrize(("n", "lower", "known"), [(2, 6, 7), (3, 15, 23)])
+def test_matrix_multiplication(n, lower, known):
+    """Rank 7 for 2 x 2 (Strassen, Winograd); at most 23 for 3 x 3 (Laderman)."""
+    rank = measure(matmul(n)).rank
+    assert rank.lower.value == lower <= known <= rank.upper.value
+
+
+@given(st.lists(st.tuples(st.integers(1, 4), st.integers(1, 4)), min_size=1, max_size=6), st.integers(0, 999))
+def test_direct_sums_of_boxes_have_their_rank(shapes, seed):
+    known = boxes(shapes, seed=seed)
+    assert brackets(known.database)[0] == (known.rank, known.rank) == (len(shapes), len(shapes))
+
+
+@given(st.integers(2, 8), st.integers(2, 6), st.data())
+def test_overlapping_boxes_have_their_rank(n_keys, n_queries, data):
+    rank = data.draw(st.integers(1, n_keys * n_queries))
+    known = overlapping_boxes(n_keys, n_queries, rank, seed=data.draw(st.integers(0, 999)))
+    assert brackets(known.database)[0] == (rank, rank)
+
+
+def test_disjoint_ranges_have_as_much_rank_as_values():
+    database = disjoint(30, 6, 5, seed=0)
+    used = len(np.unique(database.triples[:, 2]))
+    assert brackets(database)[0] == (used, used)
+
+
+def test_samples():
+    assert brackets(sample("countries"))[0] == (1137, 1137)
+    lower, upper = brackets(sample("elements"))[0]
+    assert 253 <= lower <= upper <= 271
+
+
+# Random tables of the usual sizes: (shape, facts, at least, at most). The certified lower bound of a full 8 x 4 x 6
+# table is 8 or 9, as the rank of its Koszul flattening has it; the others vary likewise by one or two.
+RANDOM = [
+    ((8, 4, 6), 32, 8, 17),
+    ((8, 4, 6), 20, 8, 14),
+    ((12, 6, 12), 72, 18, 45),
+    ((20, 10, 20), 200, 35, 121),
+    ((20, 10, 20), 100, 32, 79),
+]
+
+
+@pytest.mark.parametrize(("shape", "facts", "lower", "upper"), RANDOM)
+@pytest.mark.parametrize("seed", [0, 1])
+def test_random_tables(shape, facts, lower, upper, seed):
+    rank = measure(uniform(*shape, facts, seed=seed), budget=30.0).rank
+    assert lower <= rank.lower.value <= rank.upper.value <= upper
+    assert rank.estimate is None
+
+
+@given(tensors())
+def test_brackets_are_ordered_and_witnessed(tensor):
+    database = as_database(tensor)
+    measurement = measure(database)
+    rank, completion, effective = (getattr(measurement, name) for name in RANKS)
+    assert effective.upper.value <= completion.upper.value <= rank.upper.value
+    assert completion.lower.value <= rank.lower.value
+    for bounds in (rank, completion, effective):
+        assert bounds.lower.value <= bounds.upper.value
+        assert bounds.lower.certified
+        assert bounds.upper.certified
+    if len(database):
+        assert rank.upper.witness().equals(tensor)
+        assert rank.lower.witness.recompute(tensor) >= rank.lower.value
+        assert agrees_on_valid_fibers(completion.upper.witness(), tensor)
+        assert completion.upper.witness().n_terms <= completion.upper.value
+
+
+@given(tensors(most=5), st.integers(0, 2**32 - 1))
+def test_brackets_do_not_depend_on_the_order_of_names(tensor, seed):
+    """Greedy choices may break ties differently, so uppers may differ; certified lowers by flattenings may not."""
+    rng = np.random.default_rng(seed)
+    columns = [rng.permutation(size)[tensor.coordinates[:, axis]] for axis, size in enumerate(tensor.shape)]
+    shuffled = ZeroOneTensor(np.column_stack(columns).astype(np.int64), tensor.shape)
+    original, other = brackets(as_database(tensor)), brackets(as_database(shuffled))
+    assert original[0] == other[0]
+    assert [lower for lower, _ in original] == [lower for lower, _ in other]
+
+
+@given(tensors(most=5))
+def test_repeating_slices_changes_nothing(tensor):
+    copies = [tensor.coordinates]
+    for axis in range(3 if not tensor.determined[2] else 2):
+        again = tensor.coordinates.copy()
+        again[:, axis] += tensor.shape[axis]
+        copies.append(again)
+        shape = tuple(size * (2 if at == axis else 1) for at, size in enumerate(tensor.shape))
+        doubled = ZeroOneTensor(np.concatenate([tensor.coordinates, again]), shape)
+        assert brackets(as_database(doubled)) == brackets(as_database(tensor))
+
+
+@given(tensors(most=4, empty=False))
+def test_rank_does_not_depend_on_the_view(tensor):
+    """Rank is symmetric in the axes: brackets of all six views must overlap."""
+    found = []
+    for order in permutations(range(3)):
+        turned = ZeroOneTensor(tensor.coordinates[:, order], tuple(tensor.shape[axis] for axis in order))
+        found.append(brackets(as_database(turned))[0])
+    assert max(lower for lower, _ in found) <= min(upper for _, upper in found)
+    assert len(set(found)) == 1
+
+
+def test_empty_database():
+    assert brackets(Database.from_facts([])) == [(0, 0), (0, 0), (0, 0)]
+
+
+def test_names_without_facts_do_not_matter():
+    database = uniform(20, 10, 40, 60, seed=1)
+    assert brackets(database) == brackets(database.compact())
+
+
+@settings(max_examples=20)
+@given(tensors(empty=False))
+def test_no_budget_still_gives_a_certified_bracket(tensor):
+    database = as_database(tensor)
+    measurement = measure(database, budget=0.0)
+    with_time = measure(database)
+    for name in RANKS:
+        hasty, patient = getattr(measurement, name), getattr(with_time, name)
+        assert hasty.lower.value <= patient.lower.value <= patient.upper.value <= hasty.upper.value
+    assert measurement.rank.upper.witness().equals(tensor)
+
+
+def test_skipped_methods_have_reasons():
+    rank = measure(uniform(20, 10, 20, seed=0), budget=0.0).rank
+    skipped = {skip.method: skip.reason for skip in rank.skipped}
+    assert any(method.startswith("B2 Koszul") for method in skipped)
+    assert all("budget" in reason or "meet" in reason or "cannot exceed" in reason for reason in skipped.values())
+
+
+@pytest.mark.parametrize("budget", [-1.0, float("nan"), float("inf")])
+def test_a_senseless_budget_is_an_error(budget):
+    with pytest.raises(InputError, match="budget"):
+        measure(sample("astrid"), budget=budget)
+
+
+def test_an_interrupt_keeps_what_was_found():
+    database = uniform(20, 10, 20, seed=0)
+
+    def interrupt(method):
+        if method.startswith("U7"):
+            raise KeyboardInterrupt
+
+    measurement = measure(database, on_step=interrupt, interruptible=True)
+    reasons = {skip.reason for skip in measurement.rank.skipped}
+    assert "interrupted" in reasons
+    assert measurement.rank.lower.value <= measurement.rank.upper.value < database.n_facts
+    with pytest.raises(KeyboardInterrupt):
+        measure(database, on_step=interrupt)
+
+
+def test_plain_data():
+    data = measure(sample("astrid")).to_dict()
+    assert json.loads(json.dumps(data)) == data
+    assert data["triples"] == 8
+    assert data["bits"] == 16.0
+    assert data["bits_by_query"] == 8.0
+    assert data["rank"]["lower"] == {"value": 5, "method": "B1 key flattening", "certified": True}
+    assert data["rank"]["estimate"] is None

@@ -1,0 +1,29 @@
+"""Every extra that is installed has a version that pyproject.toml allows; a missing one is skipped, with the reason."""
+
+import tomllib
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+PROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+NEEDED = [(extra, line) for extra, lines in PROJECT["optional-dependencies"].items() for line in lines]
+
+
+@pytest.mark.parametrize(("extra", "line"), NEEDED)
+def test_installed_extras_are_in_range(extra, line):
+    requirement = Requirement(line)
+    try:
+        installed = version(requirement.name)
+    except PackageNotFoundError:
+        pytest.skip(f"extra {extra!r} is not installed: pip install 'factrank[{extra}]'")
+    assert requirement.specifier.contains(installed, prereleases=True)
+
+
+def test_the_lock_satisfies_the_project():
+    lines = (Path(__file__).parents[1] / "requirements.lock").read_text(encoding="utf-8").splitlines()
+    pins = dict(line.split("==") for line in lines if "==" in line)
+    needed = [*PROJECT["dependencies"], *(line for extra, line in NEEDED if extra != "cuda")]
+    for requirement in map(Requirement, needed):
+        assert requirement.specifier.contains(pins[requirement.name.lower()], prereleases=True), requirement

@@ -1,0 +1,55 @@
+"""House rules that a machine can check: small files, small functions, rooms that introduce themselves."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SOURCES = sorted((ROOT / "src").rglob("*.py"))
+TESTS = sorted((ROOT / "tests").rglob("*.py"))
+LONGEST_FILE, LONGEST_FUNCTION = 500, 80
+
+
+@pytest.mark.parametrize("path", SOURCES + TESTS, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_files_and_functions_are_small(path):
+    text = path.read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= LONGEST_FILE
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef):
+            assert node.end_lineno - node.lineno < LONGEST_FUNCTION, node.name
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_modules_say_what_they_are(path):
+    docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+    assert docstring, "a module opens with what it is"
+    if path.name == "__init__.py" and path.parent.name != "factrank":
+        assert "What lives here" in docstring
+
+
+def test_import_is_light():
+    """`import factrank` loads neither pandas-sized libraries nor our own heavy modules."""
+    heavy = ["numpy", "scipy", "pyarrow", "altair", "typer", "rich", "flint", "factrank.tensors"]
+    code = f"import sys, factrank; print([name for name in {heavy} if name in sys.modules])"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert loaded.stdout.strip() == "[]"
+
+
+def test_public_names_exist_and_are_listed():
+    import factrank
+
+    for name in factrank.__all__:
+        assert getattr(factrank, name) is not None
+        assert name in dir(factrank)
+    with pytest.raises(AttributeError, match="nonsense"):
+        factrank.nonsense  # noqa: B018
+
+
+def test_measuring_needs_flint_only_for_exact_ranks():
+    """What later runs on bare GPU machines must not need python-flint just to be imported."""
+    code = "import sys, factrank.tensors, factrank.databases; print('flint' in sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert loaded.stdout.strip() == "False"
