@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from factrank.databases import matmul, overlapping_boxes, unit
+from factrank.databases import Database, boxes, matmul, overlapping_boxes, unit
 from factrank.tensors import ZeroOneTensor
 from factrank.tensors.koszul import Koszul, koszul_bound, koszul_choices, koszul_matrix
 from factrank.tensors.lower import flattening_bound, flattening_ranks, with_koszul
+from factrank.tensors.substitution import substitution_bound
 from factrank.tensors.zero_one import AXES, Core, others
 from strategies import dense_flattening_rank, dense_rank, tensors
 
@@ -134,3 +135,29 @@ def test_one_component_may_use_its_koszul_bound():
     bound = with_koszul(base, table, core.part(component), component, Koszul(0, 1, 4, 4))
     assert (core.n_components, base.value, bound.value, bound.recompute(tensor)) == (4, 7, 9, 9)
     assert "B3" in bound.method
+
+
+@given(tensors(empty=False), st.permutations(AXES))
+def test_substitution_never_exceeds_the_upper_bounds_and_repeats(tensor, axes):
+    from factrank.tensors.upper import facts_bound, slices_bound
+
+    core = Core.of(tensor)
+    bound = substitution_bound(core, *axes[:2])
+    assert bound.value == bound.recompute(tensor) >= dense_flattening_rank(tensor, axes[0])
+    assert bound.value <= min(facts_bound(core).value, *(slices_bound(core, axis).value for axis in AXES))
+
+
+@given(st.lists(st.tuples(st.integers(1, 4), st.integers(1, 4)), min_size=1, max_size=6), st.permutations(AXES))
+def test_substitution_on_a_planted_rank(shapes, axes):
+    known = boxes(shapes, seed=0)
+    assert substitution_bound(Core.of(ZeroOneTensor.of(known.database)), *axes[:2]).value == known.rank
+
+
+def test_substitution_tells_apart_a_value_that_serves_two_queries():
+    """Values 1, 2, 3 as `period` and as `group`, independently, and a name for each key: flattenings see 9 + 3 values,
+    substitution the 9 names (values of one query) and the rank of the 9 x 6 key flattening of the two others, 5."""
+    facts = [(f"k{p}{g}", query, value) for p in "123" for g in "123"
+             for query, value in (("name", f"n{p}{g}"), ("period", p), ("group", g))]  # fmt: skip
+    tensor = ZeroOneTensor.of(Database.from_facts(facts))
+    assert max(dense_flattening_rank(tensor, axis) for axis in AXES) == 12
+    assert substitution_bound(Core.of(tensor), 2, 1).value == 14

@@ -29,10 +29,11 @@ for command in (measure, samples, generate, convert):
     app.command()(command)
 
 
-def _print_version(wanted: bool) -> None:
+def _print_version(wanted: bool) -> bool:
     if wanted:
         typer.echo(f"factrank {factrank.__version__}")
         raise typer.Exit
+    return wanted
 
 
 @app.callback()

@@ -8,8 +8,9 @@ from typing import Any
 
 from factrank.tensors.decomposition import Decomposition
 from factrank.tensors.lower import LowerBound
+from factrank.tensors.substitution import Substitution
 
-Witness = Callable[[], Decomposition] | LowerBound | None
+Witness = Callable[[], Decomposition] | LowerBound | Substitution | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,7 +22,8 @@ class Bound:
         method: what gives it, such as "U7 reference value by query".
         certified: proved by exact, modular or interval arithmetic; otherwise it is only typical.
         witness: for an upper bound, a function that builds its `Decomposition`; for a lower bound by flattenings, the
-            `LowerBound` that can recompute itself; None where the method's argument is the whole proof.
+            `LowerBound` or `Substitution` that can recompute itself; None where the method's argument is the whole
+            proof.
         seconds: how long it took.
     """
 

@@ -47,7 +47,9 @@ def facts_bound(core: Core) -> UpperBound:
         first, second, third = (Factor.indicator(core.tensor.coordinates[:, axis], term) for axis in AXES)
         return Decomposition.of(first, second, third, len(term))
 
-    return UpperBound("U1 facts", np.bincount(core.fact_component, minlength=core.n_components), decomposition)
+    return UpperBound(
+        "U1 facts, equal slices merged", np.bincount(core.fact_component, minlength=core.n_components), decomposition
+    )
 
 
 def slices_bound(core: Core, axis: int) -> UpperBound:

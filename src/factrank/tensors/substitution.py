@@ -1,0 +1,91 @@
+r"""B3 by substitution where the tensor does not fall apart: some slices on one axis, the rest by its own flattenings.
+
+For slices S of an axis x, and the indices Z of another axis z that they use,
+
+rank D $\ge$ dim span{$D_s$ : s in S} + rank D[x outside S, z outside Z]
+
+(Alexeev, Forbes and Tsimerman, arXiv 1102.0072: killing the slices S lowers the rank by at least the dimension of their
+span and changes the others only by combinations of S, which vanish outside Z). In a knowledge graph: the values that
+only a few queries use count in full, and the other queries may count by their key flattening, which tells apart a value
+that serves several queries.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Int
+
+from factrank.tensors.lower import flattening_bound, flattening_ranks
+from factrank.tensors.matrix_ranks import rank_bounds
+from factrank.tensors.zero_one import AXES, AXIS_NAMES, Core, ZeroOneTensor, distinct, flattening, pair_index
+
+MOST_CUTS = 12
+"""How many sets Z are tried for each pair of axes."""
+
+
+@dataclass(frozen=True, eq=False)
+class Substitution:
+    """A certified lower bound: the slices of axis x that use only `indices` of axis z, and the rest without both.
+
+    This is also its witness: `recompute` repeats it from the tensor alone.
+    """
+
+    value: int
+    x: int
+    z: int
+    indices: Int[np.ndarray, " used"]
+
+    @property
+    def method(self) -> str:
+        """What proves it, for people."""
+        return f"B3 substitution of {AXIS_NAMES[self.x]} slices by {AXIS_NAMES[self.z]}"
+
+    def recompute(self, tensor: ZeroOneTensor) -> int:
+        """The bound again, from the tensor."""
+        core = Core.of(tensor).tensor
+        inside = np.zeros(core.shape[self.z], dtype=bool)
+        inside[self.indices] = True
+        return _bound(core, self.x, self.z, inside)
+
+
+def substitution_bound(core: Core, x: int, z: int) -> Substitution:
+    """The best bound over nested sets Z: first the indices of axis z that have most slices of axis x to themselves."""
+    tensor = core.tensor
+    owner, n_used = _only_user(tensor, x, z)
+    own = np.bincount(owner[owner >= 0], minlength=tensor.shape[z])
+    order = np.argsort(-own / np.maximum(n_used, 1), kind="stable")
+    best = Substitution(0, x, z, order[:0])
+    for cut in np.unique(np.linspace(0, len(order), MOST_CUTS + 1).astype(np.int64)):
+        inside = np.zeros(tensor.shape[z], dtype=bool)
+        inside[order[:cut]] = True
+        value = _bound(tensor, x, z, inside)
+        if value > best.value:
+            best = Substitution(value, x, z, order[:cut])
+    return best
+
+
+def _only_user(tensor: ZeroOneTensor, x: int, z: int) -> tuple[Int[np.ndarray, " x"], Int[np.ndarray, " z"]]:
+    """For each slice of axis x the only index of axis z that it uses (or -1); how many slices each index meets."""
+    pairs = distinct(pair_index(tensor, x, z))[0]
+    slices, users = np.divmod(pairs, tensor.shape[z])
+    single = np.bincount(slices, minlength=tensor.shape[x])[slices] == 1
+    owner = np.full(tensor.shape[x], -1)
+    owner[slices[single]] = users[single]
+    return owner, np.bincount(users, minlength=tensor.shape[z])
+
+
+def _bound(tensor: ZeroOneTensor, x: int, z: int, inside: Bool[np.ndarray, " z"]) -> int:
+    """The bound with S all slices of axis x whose indices on axis z are all `inside`."""
+    facts = tensor.coordinates
+    substituted = np.ones(tensor.shape[x], dtype=bool)
+    substituted[facts[~inside[facts[:, z]], x]] = False
+    first = ZeroOneTensor(facts[substituted[facts[:, x]]], tensor.shape)
+    rest = ZeroOneTensor(facts[~substituted[facts[:, x]] & ~inside[facts[:, z]]], tensor.shape)
+    return rank_bounds(flattening(first, x))[0] + _flattenings_of(rest)
+
+
+def _flattenings_of(tensor: ZeroOneTensor) -> int:
+    core = Core.of(tensor)
+    return flattening_bound(np.array([flattening_ranks(core, axis)[0] for axis in AXES])).value

@@ -1,0 +1,178 @@
+"""The command line as users see it: output, exit codes, and never a traceback for their own mistakes."""
+
+import json
+import os
+import sys
+
+import pytest
+
+from factrank.cli import main
+from factrank.databases import SAMPLES, matmul, read, sample, write
+
+
+@pytest.fixture
+def call(monkeypatch, capsys, tmp_path):
+    """Run a command in an empty folder; gives exit code, standard output and standard error."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "120")
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["factrank", *map(str, arguments)])
+        code = 0
+        try:
+            main()
+        except SystemExit as exit_:
+            code = exit_.code or 0
+        out, err = capsys.readouterr()
+        assert "Traceback" not in out + err
+        return code, out, err
+
+    return run
+
+
+def test_version(call):
+    import factrank
+
+    assert call("--version") == (0, f"factrank {factrank.__version__}\n", "")
+
+
+def test_measure_prints_a_table(call):
+    code, out, err = call("measure", "sample:astrid")
+    assert (code, err) == (0, "")
+    for words in ("8 facts: 5 keys x 3 queries -> 4 values", "functional, not full", "16.0 bits", "effective rank"):
+        assert words in out
+
+
+def test_measure_json_has_the_promised_fields(call):
+    code, out, err = call("measure", "sample:astrid", "--json")
+    data = json.loads(out)
+    assert (code, err) == (0, "")
+    sizes = {"triples": 8, "keys": 5, "queries": 3, "values": 4, "functional": True, "full": False}
+    assert {name: data[name] for name in sizes} == sizes
+    assert (data["bits"], data["bits_by_query"]) == (16.0, 8.0)
+    for name, bracket in (("rank", (5, 5)), ("completion_rank", (4, 5)), ("effective_rank", (2, 3))):
+        assert (data[name]["lower"]["value"], data[name]["upper"]["value"]) == bracket
+        assert data[name]["estimate"] is None
+        for side in ("lower", "upper"):
+            assert set(data[name][side]) == {"value", "method", "certified"}
+            assert data[name][side]["certified"] is True
+
+
+def test_measure_explains(call):
+    _, out, _ = call("measure", "sample:astrid", "--explain")
+    assert "5 terms that add up to the table" in out
+    assert "(Astrid + Bernard + Colin) x (born_in + lives_in) x Singapore" in out
+    assert "the bounds already meet" in out
+
+
+def test_names_are_not_markup(call, tmp_path):
+    """Square brackets in names are printed as they are, not taken for styles."""
+    (tmp_path / "marked.csv").write_text("key,query,value\n[red]a,[/b],[link=x]c\n", encoding="utf-8")
+    code, out, _ = call("measure", "marked.csv", "--explain")
+    assert code == 0
+    assert "[red]a x [/b] x [link=x]c" in out
+
+
+def test_measure_draws(call, tmp_path):
+    assert call("measure", "sample:astrid", "--chart", "sizes.svg")[0] == 0
+    assert "astrid" in (tmp_path / "sizes.svg").read_text(encoding="utf-8")
+    code, _, err = call("measure", "sample:astrid", "--chart", "sizes.pdf")
+    assert code == 2
+    assert "sizes.pdf" in err
+
+
+@pytest.mark.parametrize("suffix", ["csv", "tsv.gz", "jsonl", "nt.gz", "parquet"])
+def test_convert_and_measure_every_format(call, tmp_path, suffix):
+    code, out, _ = call("convert", "sample:elements", f"elements.{suffix}")
+    assert (code, out) == (0, f"764 facts written to elements.{suffix}\n")
+    assert read(tmp_path / f"elements.{suffix}") == sample("elements")
+    assert json.loads(call("measure", f"elements.{suffix}", "--json")[1])["triples"] == 764
+
+
+def test_wide_and_long_options(call, tmp_path):
+    write(sample("astrid"), tmp_path / "wide.csv", wide=True)
+    assert json.loads(call("measure", "wide.csv", "--wide", "--json")[1])["rank"]["upper"]["value"] == 5
+    (tmp_path / "odd.csv").write_text("id,what,of,who\n1,x,born,Ann\n2,y,born,Bob\n", encoding="utf-8")
+    assert json.loads(call("measure", "odd.csv", "--long", "who", "of", "what", "--json")[1])["triples"] == 2
+    assert json.loads(call("measure", "odd.csv", "--long", "4", "3", "2", "--json")[1])["triples"] == 2
+    (tmp_path / "bare.tsv").write_text("Ann\tborn\tx\nBob\tborn\ty\n", encoding="utf-8")
+    code, _, err = call("measure", "bare.tsv")
+    assert code == 2
+    assert "--no-header" in err
+    assert json.loads(call("measure", "bare.tsv", "--no-header", "--json")[1])["triples"] == 2
+
+
+def test_several_values_need_multi(call, tmp_path):
+    (tmp_path / "multi.csv").write_text("key,query,value\na,q,x\na,q,y\n", encoding="utf-8")
+    code, _, err = call("measure", "multi.csv")
+    assert code == 2
+    for words in ("multi.csv", "(a, q)", "x", "y", "--multi"):
+        assert words in err
+    code, out, _ = call("measure", "multi.csv", "--multi", "--json")
+    assert (code, json.loads(out)["functional"]) == (0, False)
+
+
+def test_multi_valued_tables_say_which_view_is_functional(call, tmp_path):
+    (tmp_path / "cities.csv").write_text("key,query,value\nPeru,city,Lima\nPeru,city,Cusco\n", encoding="utf-8")
+    out = call("measure", "cities.csv", "--multi")[1]
+    assert "multi-valued" in out
+    assert "(query, value) determine the key" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["measure", "missing.csv"], ["missing.csv"]),
+        (["measure", "."], ["directory"]),
+        (["measure", "sample:nothing"], ["nothing", "astrid", "elements", "countries"]),
+        (["measure", "sample:astrid", "--wide"], ["sample:astrid"]),
+        (["measure", "x.csv", "--wide", "--long", "a", "b", "c"], ["--long", "--wide"]),
+        (["measure", "sample:astrid", "--budget", "-1"], ["budget"]),
+        (["convert", "sample:astrid", "out.xyz"], ["out.xyz", ".csv"]),
+        (["convert", "sample:astrid", "no/such/folder/out.csv"], ["no/such/folder"]),
+        (["generate", "nonsense", "-o", "x.csv"], ["nonsense", "uniform"]),
+        (["generate", "uniform", "--keys", "3", "-o", "x.csv"], ["--queries", "--values"]),
+        (["generate", "unit", "--size", "3", "--rank", "2", "-o", "x.csv"], ["--rank", "--size"]),
+        (["generate", "boxes", "--box", "3by2", "-o", "x.csv"], ["--box", "3x2"]),
+        (["nonsense"], ["nonsense"]),
+        (["measure", "sample:astrid", "--nonsense"], ["--nonsense"]),
+    ],
+)
+def test_mistakes_exit_with_2_and_say_what_was_expected(call, arguments, words):
+    code, out, err = call(*arguments)
+    assert (code, out) == (2, "")
+    for word in words:
+        assert word in err
+
+
+def test_generate_writes_and_knows_planted_ranks(call, tmp_path):
+    code, out, _ = call("generate", "boxes", "--box", "3x2", "--box", "2x2", "-o", "boxes.csv")
+    assert code == 0
+    assert "rank exactly 2" in out
+    assert json.loads(call("measure", "boxes.csv", "--json")[1])["rank"]["upper"]["value"] == 2
+    assert call("generate", "matmul", "--size", "2", "-o", "matmul.nt")[0] == 0
+    assert read(tmp_path / "matmul.nt") == matmul(2)
+
+
+def test_generated_files_depend_on_the_seed_alone(call, tmp_path):
+    sizes = ["uniform", "--keys", "9", "--queries", "5", "--values", "7", "--facts", "30"]
+    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+        assert call("generate", *sizes, "--seed", seed, "-o", f"{name}.csv")[0] == 0
+    first, again, other = (read(tmp_path / f"{name}.csv") for name in "abc")
+    assert first == again != other
+
+
+def test_samples_are_listed_with_their_sources(call):
+    _, out, _ = call("samples")
+    for name, entry in SAMPLES.items():
+        assert f"sample:{name}" in out
+        assert f"{entry.n_facts:,}" in out
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_an_unreadable_file(call, tmp_path):
+    write(sample("astrid"), tmp_path / "secret.csv")
+    (tmp_path / "secret.csv").chmod(0)
+    code, _, err = call("measure", "secret.csv")
+    assert code == 2
+    assert "secret.csv" in err
