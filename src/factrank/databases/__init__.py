@@ -9,6 +9,8 @@ from factrank.databases.database import COLUMNS as COLUMNS
 from factrank.databases.database import Column as Column
 from factrank.databases.database import Database as Database
 from factrank.databases.database import Fact as Fact
+from factrank.databases.files import read as read
+from factrank.databases.files import write as write
 from factrank.databases.generators import bijections as bijections
 from factrank.databases.generators import disjoint as disjoint
 from factrank.databases.generators import structured as structured
@@ -27,8 +29,6 @@ from factrank.databases.registry import generate as generate
 from factrank.databases.samples import SAMPLES as SAMPLES
 from factrank.databases.samples import Sample as Sample
 from factrank.databases.samples import sample as sample
-from factrank.databases.files import read as read
-from factrank.databases.files import write as write
 from factrank.databases.tables import from_table as from_table
 from factrank.databases.tables import to_table as to_table
 from factrank.databases.vocabulary import Vocabulary as Vocabulary

@@ -1,0 +1,126 @@
+"""Cells: columns of any Arrow type as codes and distinct texts.
+
+Everything in a database is text, so that 2 and "2" are one value. Text stays as it is; an integral float such as 2.0
+becomes "2", because a column of integers with a gap is a column of floats in pandas; booleans are "true" and "false";
+dates and times are ISO 8601, without trailing zeros. A null, a NaN and the empty text are empty cells.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from jaxtyping import Int, Int32
+
+from factrank.errors import InputError
+
+TEXT = pa.large_string()
+CODED_TEXT = pa.dictionary(pa.int32(), TEXT)
+EMPTY = -1
+EXACT_INTEGERS = 2.0**53
+"""Below this every integral float is an exact integer."""
+
+
+@dataclass(frozen=True)
+class CodedColumn:
+    """A column as codes into its distinct names, in order of first appearance; an empty cell has the code `EMPTY`."""
+
+    codes: Int32[np.ndarray, " rows"]
+    names: pa.Array
+
+
+def code_column(column: pa.ChunkedArray) -> CodedColumn:
+    """Code a column of any type that can be read as text; an `InputError` for the others."""
+    encoded = _dictionary_encoded(column)
+    indices = [chunk.indices.cast(pa.int32()).fill_null(EMPTY).to_numpy() for chunk in encoded.chunks]
+    dictionary = encoded.chunk(0).dictionary if indices else pa.array([], TEXT)
+    codes = np.concatenate(indices) if indices else np.empty(0, dtype=np.int32)
+    return in_order_of_appearance(codes, as_text(dictionary))
+
+
+def in_order_of_appearance(codes: Int32[np.ndarray, " rows"], names: pa.Array) -> CodedColumn:
+    """The same cells with only the names that appear, once each, in the order in which they first do.
+
+    A name may be null, which makes its cells empty, and may occur twice: some types write two values alike.
+    """
+    distinct = pc.dictionary_encode(names)
+    merged = np.append(distinct.indices.fill_null(EMPTY).to_numpy(zero_copy_only=False), np.int32(EMPTY))
+    first = np.full(len(distinct.dictionary) + 1, len(codes))
+    np.minimum.at(first, merged, _first_rows(codes, len(merged)))
+    appearing = np.flatnonzero(first[:-1] < len(codes))
+    order = appearing[np.argsort(first[appearing])]
+    rank = np.full(len(first), EMPTY, dtype=np.int32)
+    rank[order] = np.arange(len(order), dtype=np.int32)
+    return CodedColumn(rank[merged][codes], distinct.dictionary.take(pa.array(order)))
+
+
+def as_text(values: pa.Array) -> pa.Array:
+    """Values of any flat type as text, null where a cell is empty."""
+    kind = values.type
+    try:
+        if pa.types.is_floating(kind):
+            text = _float_text(values.cast(pa.float64())) if kind == pa.float16() else _float_text(values)
+        elif pa.types.is_timestamp(kind) or pa.types.is_time(kind):
+            text = _iso_text(values)
+        elif pa.types.is_duration(kind) or pa.types.is_nested(kind):
+            raise InputError(f"cells of type {kind} cannot be read as text")
+        else:
+            text = values.cast(TEXT)
+        text.validate(full=True)
+    except pa.ArrowNotImplementedError:
+        raise InputError(f"cells of type {kind} cannot be read as text") from None
+    except (pa.ArrowException, UnicodeError) as error:
+        raise InputError(f"cells of type {kind} are not UTF-8 text ({error})") from None
+    return pc.if_else(pc.equal(text, pa.scalar("", TEXT)), pa.scalar(None, TEXT), text)
+
+
+def _dictionary_encoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The column with one dictionary for all its chunks."""
+    kind = column.type
+    if isinstance(kind, pa.BaseExtensionType):
+        column = pa.chunked_array([chunk.storage for chunk in column.chunks], kind.storage_type)
+    elif pa.types.is_run_end_encoded(kind):
+        column = pc.run_end_decode(column)
+    if pa.types.is_dictionary(column.type):
+        return _unified(column)
+    try:
+        return pc.dictionary_encode(column)
+    except pa.ArrowNotImplementedError:
+        raise InputError(f"cells of type {column.type} cannot be read as text") from None
+
+
+def _unified(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """A dictionary-encoded column with one dictionary for all its chunks; codes beyond the dictionary are an error."""
+    try:
+        column.validate(full=True)
+    except (pa.ArrowInvalid, IndexError) as error:
+        raise InputError(f"cells of type {column.type} are damaged ({error})") from None
+    try:
+        return column.unify_dictionaries()
+    except pa.ArrowException:  # a null in a dictionary, or too many names for the type of the codes
+        return pc.dictionary_encode(column.cast(column.type.value_type))
+
+
+def _first_rows(codes: Int32[np.ndarray, " rows"], n_codes: int) -> Int[np.ndarray, " codes"]:
+    """The first row of each code, or the number of rows where a code has none."""
+    first = np.full(n_codes, len(codes))
+    first[codes[::-1]] = np.arange(len(codes) - 1, -1, -1)
+    return first
+
+
+def _float_text(values: pa.Array) -> pa.Array:
+    """Shortest decimal text that reads back as the same float; integral ones as integers; NaN as empty."""
+    numbers = values.to_numpy(zero_copy_only=False)
+    integral = (np.abs(numbers) < EXACT_INTEGERS) & (numbers == np.trunc(numbers))
+    as_integers = pa.array(np.where(integral, numbers, 0).astype(np.int64)).cast(TEXT)
+    text = pc.if_else(pa.array(integral), as_integers, values.cast(TEXT))
+    return pc.if_else(pa.array(np.isnan(numbers)), pa.scalar(None, TEXT), text)
+
+
+def _iso_text(values: pa.Array) -> pa.Array:
+    text = pc.replace_substring(values.cast(TEXT), " ", "T", max_replacements=1)
+    text = pc.replace_substring_regex(text, r"(\.\d*?)0+($|Z|[+-])", r"\1\2")
+    text = pc.replace_substring_regex(text, r"\.($|Z|[+-])", r"\1")
+    return pc.replace_substring_regex(text, r"([+-]\d\d)(\d\d)$", r"\1:\2")

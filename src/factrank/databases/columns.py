@@ -1,0 +1,125 @@
+"""Columns: which columns of a table hold the keys, the queries and the values.
+
+*Long* form has one fact per row, in three columns. *Wide* form has one key per row: the first column holds the keys,
+every other column is a query, and an empty cell says nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from factrank.databases.database import COLUMNS
+from factrank.errors import InputError
+
+RECOGNISED: tuple[tuple[str, str, str], ...] = (
+    ("key", "query", "value"),
+    ("subject", "predicate", "object"),
+    ("subject", "relation", "object"),
+    ("subject", "relation", "answer"),
+    ("head", "relation", "tail"),
+    ("s", "p", "o"),
+)
+"""Header names that say which column is which, whatever their case and order."""
+
+SHOWN_COLUMNS = 12
+
+
+@dataclass(frozen=True)
+class Form:
+    """How facts lie in a table: `long` with the three columns (names or 1-based positions), or `wide`."""
+
+    long: Sequence[str | int] | None = None
+    wide: bool = False
+    header: bool = True
+    """The first line of a delimited file names the columns."""
+
+    def __post_init__(self) -> None:
+        if self.long is not None and self.wide:
+            raise InputError("a table is read as long or as wide (--long, --wide), not as both")
+        if self.long is not None and (isinstance(self.long, str) or len(self.long) != 3):
+            raise InputError(f"long (--long) needs three columns, KEY QUERY VALUE; got {self.long!r}")
+        if self.wide and not self.header:
+            raise InputError("the wide form needs a header: its names are the queries")
+
+
+@dataclass(frozen=True)
+class LongColumns:
+    """The places of the key, query and value column, and whether the user or the header named them."""
+
+    indices: tuple[int, int, int]
+    named: bool
+
+
+def long_columns(names: Sequence[str], form: Form, source: str) -> LongColumns:
+    """Choose three columns: those asked for, else those with recognised names, else the only three there are.
+
+    >>> long_columns(["year", "Head", "Relation", "Tail"], Form(), "facts.csv")
+    LongColumns(indices=(1, 2, 3), named=True)
+    """
+    require_distinct(names, source)
+    if form.long is not None:
+        return _columns_asked_for(names, form.long, source)
+    folded = [name.casefold() for name in names]
+    found = [triple for triple in RECOGNISED if all(folded.count(name) == 1 for name in triple)]
+    if len(found) == 1:
+        key, query, value = (folded.index(name) for name in found[0])
+        return LongColumns((key, query, value), named=True)
+    if len(names) == 3:
+        return LongColumns((0, 1, 2), named=False)
+    raise InputError(
+        f"{source}: cannot tell which of the columns {_listed(names)} hold key, query and value. Name the three with "
+        'long=("KEY", "QUERY", "VALUE") (--long KEY QUERY VALUE), or pass wide=True (--wide) when the first column '
+        "holds the keys and each other column is a query"
+    )
+
+
+def require_wide(names: Sequence[str], source: str) -> None:
+    """Check that the columns can be read as wide: a key column and distinct, named queries."""
+    if len(names) < 2:
+        raise InputError(f"{source}: the wide form needs a key column and at least one query; found {_listed(names)}")
+    require_distinct(names, source)
+    if "" in names[1:]:
+        raise InputError(f"{source}: column {names.index('', 1) + 1} has no name; in the wide form it names a query")
+
+
+def require_distinct(names: Sequence[str], source: str) -> None:
+    """Check that no two columns share a name."""
+    if len(set(names)) < len(names):
+        twice = next(name for place, name in enumerate(names) if name in names[:place])
+        raise InputError(f"{source}: two columns are named {twice!r}")
+
+
+def key_column_name(queries: Sequence[str]) -> str:
+    """The header of the key column in the wide form: "key", with underscores while a query has that name.
+
+    >>> key_column_name(["born_in", "key"])
+    'key_'
+    """
+    name: str = COLUMNS[0]
+    taken = set(queries)
+    while name in taken:
+        name += "_"
+    return name
+
+
+def _columns_asked_for(names: Sequence[str], asked: Sequence[str | int], source: str) -> LongColumns:
+    key, query, value = (_index(names, column, source) for column in asked)
+    if len({key, query, value}) < 3:
+        raise InputError(f"{source}: key, query and value need three different columns; got {_listed(asked)}")
+    return LongColumns((key, query, value), named=all(column in names for column in asked))
+
+
+def _index(names: Sequence[str], column: str | int, source: str) -> int:
+    """The index of a column given by its name or, failing that, by its 1-based position."""
+    if column in names:
+        return list(names).index(str(column))
+    position = str(column)
+    if position.isascii() and position.isdigit() and 1 <= int(position) <= len(names):
+        return int(position) - 1
+    raise InputError(f"{source}: no column {column!r}; the columns are {_listed(names)}")
+
+
+def _listed(names: Sequence[str | int]) -> str:
+    shown = ", ".join(repr(name) for name in names[:SHOWN_COLUMNS])
+    return shown + (f", ... ({len(names)} in all)" if len(names) > SHOWN_COLUMNS else "")

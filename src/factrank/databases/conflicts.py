@@ -1,0 +1,53 @@
+"""Conflicts: where in a file or table the facts stand that give one (key, query) several values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+import numpy as np
+
+from factrank.databases.database import SHOWN_OFFENDERS, Database, Fact
+from factrank.errors import ConflictError
+
+PlacedFact = tuple[int, Fact]
+"""A fact with its 1-based line or row."""
+
+SHOWN_VALUES = 4
+
+
+def require_functional(
+    database: Database, source: str, place: str, placed: Callable[[], Iterable[PlacedFact]]
+) -> Database:
+    """This database, or a `ConflictError` that names the lines or rows of the first offenders.
+
+    `placed` goes through the source once more, and only when there is an offender.
+    """
+    try:
+        return database.require_functional(source)
+    except ConflictError as error:
+        found = sorted(_found(set(_offending_facts(database)), placed()))
+        lines = [f"  {place} {number}: ({', '.join(fact)})" for number, fact in found]
+        raise ConflictError("\n".join([str(error), f"In {source}:", *lines])) from None
+
+
+def _offending_facts(database: Database) -> Iterator[Fact]:
+    """Some facts of the first fibers that have several values."""
+    pairs = database.triples[:, :2]
+    repeated = np.flatnonzero((pairs[1:] == pairs[:-1]).all(axis=1))
+    fibers: dict[tuple[int, int], None] = {}
+    for row in repeated:
+        fibers.setdefault((int(pairs[row, 0]), int(pairs[row, 1])))
+        if len(fibers) == SHOWN_OFFENDERS:
+            break
+    for key, query in fibers:
+        names = database.keys[key], database.queries[query]
+        yield from ((*names, value) for value in database.fiber(*names)[:SHOWN_VALUES])
+
+
+def _found(wanted: set[Fact], placed: Iterable[PlacedFact]) -> Iterator[PlacedFact]:
+    for number, fact in placed:
+        if fact in wanted:
+            wanted.remove(fact)
+            yield number, fact
+        if not wanted:
+            return

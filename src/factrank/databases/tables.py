@@ -1,0 +1,176 @@
+"""Tables: databases from and to Arrow, polars and pandas tables, long and wide."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from jaxtyping import Int, Int32
+
+from factrank.databases.cells import EMPTY, TEXT, CodedColumn, code_column, in_order_of_appearance
+from factrank.databases.columns import Form, key_column_name, long_columns, require_wide
+from factrank.databases.conflicts import PlacedFact, require_functional
+from factrank.databases.database import COLUMNS, Database
+from factrank.databases.vocabulary import Vocabulary
+from factrank.errors import InputError
+
+
+def from_table(
+    table: Any,
+    *,
+    long: Sequence[str | int] | None = None,
+    wide: bool = False,
+    multi: bool = False,
+) -> Database:
+    """The facts of a table in memory: Arrow, polars, pandas, or anything that exports an Arrow stream.
+
+    In the long form the three columns are those of `long` (names or 1-based positions), else columns named (key,
+    query, value), (subject, predicate, object), (head, relation, tail) and the like, else the only three. In the wide
+    form the first column holds the keys, every other column is a query, and an empty cell (null, NaN, "") says nothing.
+    Cells become text: 2, 2.0 and "2" are one value. The index of a pandas frame is not looked at.
+
+    >>> import pyarrow as pa
+    >>> people = pa.table({"name": ["Astrid", "Colin"], "born": [1990, None], "city": ["Oslo", "Lima"]})
+    >>> from_table(people, wide=True)
+    Database(3 facts: 2 keys x 2 queries -> 3 values, functional)
+      (Astrid, born, 1990)
+      (Astrid, city, Oslo)
+      (Colin, city, Lima)
+    """
+    facts = coded_facts(_arrow_table(table), Form(long, wide), "table")
+    database = facts.database()
+    return database if multi else require_functional(database, "table", "row", facts.placed)
+
+
+def to_table(database: Database, *, wide: bool = False) -> pa.Table:
+    """The facts as an Arrow table of plain strings, for `polars.from_arrow(table)` or `table.to_pandas()`.
+
+    Long: the columns key, query and value, one fact per row. Wide: a key column and one column per query, null where
+    the database says nothing; a multi-valued database has no such form.
+
+    >>> db = Database.from_facts([("Astrid", "born", 1990), ("Astrid", "city", "Oslo"), ("Colin", "city", "Lima")])
+    >>> to_table(db, wide=True).to_pylist()[1]
+    {'key': 'Colin', 'born': None, 'city': 'Lima'}
+    """
+    coded = coded_table(database, wide=wide)
+    return pa.table([column.cast(column.type.value_type) for column in coded.columns], names=coded.column_names)
+
+
+@dataclass(frozen=True)
+class CodedFacts:
+    """Facts in the order of a table, as codes into the names of each axis; `rows` holds the 1-based row of each."""
+
+    rows: Sequence[int] | Int[np.ndarray, " facts"]
+    triples: Int32[np.ndarray, "facts 3"]
+    names: tuple[pa.Array, ...]
+
+    def database(self) -> Database:
+        """The facts as a database, multi-valued where they are."""
+        keys, queries, values = (Vocabulary(names) for names in self.names)
+        return Database(self.triples, keys, queries, values)
+
+    def placed(self) -> Iterator[PlacedFact]:
+        """Each fact with its row."""
+        for row, triple in zip(self.rows, self.triples, strict=True):
+            key, query, value = (names[int(code)].as_py() for names, code in zip(self.names, triple, strict=True))
+            yield int(row), (key, query, value)
+
+
+def coded_facts(table: pa.Table, form: Form, source: str) -> CodedFacts:
+    """Read the columns of a table, whatever their types, as facts."""
+    facts = _wide_facts(table, source) if form.wide else _long_facts(table, form, source)
+    if not len(facts.rows):
+        raise InputError(f"{source}: no facts")
+    return facts
+
+
+def coded_table(database: Database, *, wide: bool) -> pa.Table:
+    """The facts as a table of dictionary-encoded strings."""
+    if not wide:
+        arrays = [_dictionary(database.triples[:, axis], v) for axis, v in enumerate(database.vocabularies)]
+        return pa.table(arrays, names=list(COLUMNS))
+    if not database.functional:
+        raise InputError("the wide form holds one value per (key, query), and this database has more; write it long")
+    database = database.compact()
+    order = np.argsort(database.triples[:, 1], kind="stable")
+    bounds = np.cumsum(np.bincount(database.triples[:, 1], minlength=database.n_queries))[:-1]
+    columns = [_dictionary(np.arange(database.n_keys, dtype=np.int32), database.keys)]
+    for rows in np.split(order, bounds):
+        codes = np.full(database.n_keys, EMPTY, dtype=np.int32)
+        codes[database.triples[rows, 0]] = database.triples[rows, 2]
+        columns.append(_dictionary(codes, database.values))
+    return pa.table(columns, names=[key_column_name(database.queries), *database.queries])
+
+
+def _long_facts(table: pa.Table, form: Form, source: str) -> CodedFacts:
+    indices = long_columns(table.column_names, form, source).indices
+    facts = _gathered(range(1, len(table) + 1), (_named_column(table, index, source) for index in indices))
+    if len(table) and facts.triples.min() == EMPTY:
+        row, axis = divmod(int((facts.triples == EMPTY).argmax()), 3)
+        raise InputError(f"{source}, row {row + 1}: empty cell in column {table.column_names[indices[axis]]!r}")
+    return facts
+
+
+def _wide_facts(table: pa.Table, source: str) -> CodedFacts:
+    require_wide(table.column_names, source)
+    keys, *cells = (_named_column(table, index, source) for index in range(table.num_columns))
+    if len(table) and keys.codes.min() == EMPTY:
+        row = int((keys.codes == EMPTY).argmax())
+        raise InputError(f"{source}, row {row + 1}: empty cell in the key column {table.column_names[0]!r}")
+    starts = np.cumsum([0] + [len(column.names) for column in cells], dtype=np.int32)
+    codes = np.full((len(table), len(cells)), EMPTY, dtype=np.int32)
+    for query, column in enumerate(cells):
+        np.add(column.codes, starts[query], out=codes[:, query], where=column.codes != EMPTY)
+    rows, queries = np.nonzero(codes != EMPTY)
+    columns = (
+        in_order_of_appearance(keys.codes[rows], keys.names),
+        in_order_of_appearance(queries.astype(np.int32), pa.array(table.column_names[1:], TEXT)),
+        in_order_of_appearance(codes[rows, queries], pa.concat_arrays([column.names for column in cells])),
+    )
+    return _gathered(rows + 1, columns)
+
+
+def _gathered(rows: Sequence[int] | Int[np.ndarray, " facts"], columns: Iterable[CodedColumn]) -> CodedFacts:
+    """The facts of three columns, taken one by one so that a large table is not held twice."""
+    triples = np.empty((len(rows), 3), dtype=np.int32)
+    names = []
+    for axis, column in enumerate(columns):
+        triples[:, axis] = column.codes
+        names.append(column.names)
+    return CodedFacts(rows, triples, tuple(names))
+
+
+def _named_column(table: pa.Table, index: int, source: str) -> CodedColumn:
+    try:
+        return code_column(table.column(index))
+    except InputError as error:
+        raise InputError(f"{source}: column {table.column_names[index]!r}: {error}") from None
+
+
+def _dictionary(codes: Int[np.ndarray, " rows"], vocabulary: Vocabulary) -> pa.Array:
+    indices = pa.array(codes, mask=codes == EMPTY)
+    return pa.DictionaryArray.from_arrays(indices, vocabulary.names)
+
+
+def _arrow_table(table: Any) -> pa.Table:
+    if isinstance(table, pa.Table):
+        return table
+    try:
+        if type(table).__module__.partition(".")[0] == "pandas":
+            _require_plain_index(table)
+            return pa.Table.from_pandas(table, preserve_index=False)
+        if isinstance(table, dict | list | tuple):
+            raise TypeError(f"it is a {type(table).__name__}")
+        return pa.table(table)
+    except (TypeError, ValueError, AttributeError, pa.ArrowException) as error:
+        reason = " ".join(str(part) for part in error.args)
+        raise InputError(f"table: not an Arrow, polars or pandas table of facts: {reason}") from None
+
+
+def _require_plain_index(frame: Any) -> None:
+    """Check that a pandas frame keeps no names in its index, where they would be lost."""
+    if frame.index.names != [None] or frame.index.dtype.kind not in "iu":
+        raise InputError("table: the index of the pandas frame holds names; make it a column with reset_index()")
