@@ -160,6 +160,11 @@ def test_two_values_are_an_error_that_lists_the_first_offenders():
     assert "--multi" in message
 
 
+def test_half_a_surrogate_pair_is_not_text():
+    with pytest.raises(InputError, match="surrogate"):
+        Database.from_facts([("\ud800", "q", "x")])
+
+
 def test_everything_is_text():
     assert Database.from_facts([(1, 2, 3.5)]) == Database.from_facts([("1", "2", "3.5")])
     assert len(Database.from_facts([("01", "q", "x"), ("1", "q", "x")]).keys) == 2

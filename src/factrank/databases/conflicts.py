@@ -27,7 +27,8 @@ def require_functional(
     except ConflictError as error:
         found = sorted(_found(set(_offending_facts(database)), placed()))
         lines = [f"  {place} {number}: ({', '.join(fact)})" for number, fact in found]
-        raise ConflictError("\n".join([str(error), f"In {source}:", *lines])) from None
+        offenders, _, advice = str(error).rpartition("\n")
+        raise ConflictError("\n".join([offenders, "They stand in", *lines, advice])) from None
 
 
 def _offending_facts(database: Database) -> Iterator[Fact]:

@@ -337,11 +337,19 @@ def _sorted_distinct(triples: Int[np.ndarray, "rows 3"], shape: tuple[int, int, 
     _, n_queries, n_values = shape
     if shape[0] * n_queries * n_values >= 2**63:
         return np.unique(triples, axis=0).astype(np.int32)
-    index = (triples[:, 0].astype(np.int64) * n_queries + triples[:, 1]) * n_values + triples[:, 2]
+    index = triples[:, 0].astype(np.int64)  # and then in place: with millions of facts every copy counts
+    index *= n_queries
+    index += triples[:, 1]
+    index *= n_values
+    index += triples[:, 2]
     if not np.all(index[1:] > index[:-1]):
         index = _unique(index)
-    fibers, value = np.divmod(index, max(n_values, 1))
-    return np.column_stack([*np.divmod(fibers, max(n_queries, 1)), value]).astype(np.int32)
+    distinct = np.empty((len(index), 3), dtype=np.int32)
+    for axis, size in ((2, n_values), (1, n_queries)):
+        np.remainder(index, max(size, 1), out=distinct[:, axis], casting="unsafe")
+        index //= max(size, 1)
+    distinct[:, 0] = index
+    return distinct
 
 
 def _pairs(triples: Int[np.ndarray, "rows 3"], first: int, second: int, size: int) -> Int[np.ndarray, " pairs"]:

@@ -15,7 +15,7 @@ from factrank.databases.delimited import Delimited
 from factrank.databases.jsonlines import JsonLines
 from factrank.databases.ntriples import NTriples
 from factrank.databases.parquet import Parquet
-from factrank.databases.streams import reading, replacing
+from factrank.databases.streams import reading, replacing, require_file
 from factrank.errors import InputError
 
 
@@ -84,6 +84,7 @@ def read(
       (Colin, born_in, Malaysia)
     """
     path = Path(path)
+    require_file(path)
     file_format = _format_of(path)
     if not (header or isinstance(file_format, Delimited)):
         raise InputError(f"{path}: only CSV and TSV files have a header to do without (header=False, --no-header)")

@@ -30,7 +30,7 @@ def from_table(
     In the long form the three columns are those of `long` (names or 1-based positions), else columns named (key,
     query, value), (subject, predicate, object), (head, relation, tail) and the like, else the only three. In the wide
     form the first column holds the keys, every other column is a query, and an empty cell (null, NaN, "") says nothing.
-    Cells become text: 2, 2.0 and "2" are one value. The index of a pandas frame is not looked at.
+    Cells become text: 2, 2.0 and "2" are one value. A pandas frame's index must not hold names (`reset_index`).
 
     >>> import pyarrow as pa
     >>> people = pa.table({"name": ["Astrid", "Colin"], "born": [1990, None], "city": ["Oslo", "Lima"]})
@@ -161,7 +161,7 @@ def _arrow_table(table: Any) -> pa.Table:
     try:
         if type(table).__module__.partition(".")[0] == "pandas":
             _require_plain_index(table)
-            return pa.Table.from_pandas(table, preserve_index=False)
+            return _pandas_table(table)
         if isinstance(table, dict | list | tuple):
             raise TypeError(f"it is a {type(table).__name__}")
         return pa.table(table)
@@ -174,3 +174,26 @@ def _require_plain_index(frame: Any) -> None:
     """Check that a pandas frame keeps no names in its index, where they would be lost."""
     if frame.index.names != [None] or frame.index.dtype.kind not in "iu":
         raise InputError("table: the index of the pandas frame holds names; make it a column with reset_index()")
+
+
+def _pandas_table(frame: Any) -> pa.Table:
+    """A pandas frame as an Arrow table; columns of mixed Python objects, such as 2 and "2", as text."""
+    try:
+        return pa.Table.from_pandas(frame, preserve_index=False)
+    except pa.ArrowException:
+        mixed = [name for name in frame.columns if frame[name].dtype == object]
+        texts = {name: [_object_text(cell) for cell in frame[name]] for name in mixed}
+        return pa.Table.from_pandas(frame.assign(**texts), preserve_index=False)
+
+
+def _object_text(cell: object) -> str | None:
+    """A scalar as `cells` spells the values of a typed column."""
+    if cell is None or isinstance(cell, str):
+        return cell
+    if isinstance(cell, bool | np.bool_):
+        return "true" if cell else "false"
+    if isinstance(cell, int | np.integer):
+        return str(int(cell))
+    if isinstance(cell, float | np.floating):
+        return None if np.isnan(cell) else str(int(cell)) if float(cell).is_integer() else repr(float(cell))
+    raise TypeError(f"a cell holds {cell!r}, a {type(cell).__name__}, which cannot be read as text")

@@ -27,8 +27,7 @@ class Vocabulary(Sequence[str]):
     """
 
     def __init__(self, names: Iterable[object] | pa.Array) -> None:
-        array = names if isinstance(names, pa.Array) else pa.array([str(name) for name in names], NAME_TYPE)
-        array = array.cast(NAME_TYPE)
+        array = names.cast(NAME_TYPE) if isinstance(names, pa.Array) else _text_array([str(name) for name in names])
         distinct = pc.count_distinct(array, mode="all").as_py()
         if array.null_count or distinct != len(array):
             raise InputError(f"a vocabulary needs distinct names; got {len(array)} names, {distinct} of them distinct")
@@ -94,3 +93,10 @@ class Vocabulary(Sequence[str]):
 
     def __repr__(self) -> str:
         return f"Vocabulary({len(self)}: {self._few()})"
+
+
+def _text_array(names: list[str]) -> pa.Array:
+    try:
+        return pa.array(names, NAME_TYPE)
+    except UnicodeEncodeError as error:
+        raise InputError(f"the name {error.object!r} holds half of a surrogate pair, which is not text") from None
