@@ -37,7 +37,6 @@ format: $(TEST_STAMP)
 
 benchmark: $(TEST_STAMP)
 	$(BIN)/python benchmarks/measure.py
-	$(BIN)/python benchmarks/load.py
 
 # Resolve the newest versions that pyproject.toml allows, for all extras but cuda.
 lock: $(TEST_STAMP)
