@@ -19,8 +19,9 @@ def terms_in_words(terms: Decomposition, database: Database, most: int = 20) -> 
     >>> for line in terms_in_words(measure(astrid).rank.upper.witness(), astrid, most=3):
     ...     print(line)
     (Astrid + Bernard + Colin) x (born_in + lives_in) x Singapore
-    (Malaysia + Singapore) x currency x Dollar
+    (Malaysia + Singapore) x currency x Ringgit
     Colin x born_in x (-Singapore + Malaysia)
+    ... and 2 more terms
     """
     columns = [_vectors(terms, axis, vocabulary) for axis, vocabulary in enumerate(database.vocabularies)]
     lines = []
