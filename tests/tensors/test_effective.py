@@ -1,6 +1,7 @@
 """Effective rank: the codes are right on every fact, by exact margins; Forster's bound on known sign matrices."""
 
 from fractions import Fraction
+from itertools import product
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.linalg import hadamard
 
-from factrank.databases import diagonal, diagonal2, sample, uniform
+from factrank.databases import Database, diagonal, diagonal2, sample, uniform
 from factrank.tensors import Decomposition, ZeroOneTensor, measure, parabola
 from factrank.tensors.decomposition import Factor, lift
 from factrank.tensors.forster import certified_squared_norm, sign_rank_bound
@@ -97,11 +98,37 @@ def test_effective_bracket_and_witness(tensor):
     assert least_margin(Decomposition((*terms.factors[:2], values), terms.denominators), compact) > 0
 
 
-def test_multi_valued_databases_claim_nothing_from_below():
-    facts = np.array([[0, 0, 0], [0, 0, 1], [0, 1, 1], [0, 1, 2], [1, 0, 2]])
-    measurement = measure(as_database(ZeroOneTensor(facts, (2, 2, 3))))
-    assert measurement.effective_rank.lower.value == 0
-    assert measurement.effective_rank.upper.value == measurement.completion_rank.upper.value
+def rank_one_can_show(fibers, n_values):
+    """Whether some vector c has every set strictly on top or strictly at the bottom; only its order matters."""
+    for c in product(range(n_values), repeat=n_values):
+        for sign_of in product((1, -1), repeat=len(fibers)):
+            if all(
+                min(sign * c[v] for v in values)
+                > max((sign * c[v] for v in range(n_values) if v not in values), default=-9)
+                for sign, values in zip(sign_of, fibers, strict=True)
+            ):
+                return True
+    return False
+
+
+@given(tensors(most=3, empty=False))
+def test_small_effective_ranks_against_all_rank_one_tensors(tensor):
+    used = Core.of(tensor).tensor
+    fibers = {}
+    for k, q, v in used.coordinates.tolist():
+        fibers.setdefault((k, q), set()).add(v)
+    bound = measure(as_database(tensor)).effective_rank.lower.value
+    everything = set(range(used.shape[2]))
+    if bound >= 1:
+        assert any(values != everything for values in fibers.values())
+    if bound >= 2:
+        assert not rank_one_can_show(list({tuple(sorted(values)) for values in fibers.values()}), used.shape[2])
+
+
+def test_three_sets_of_equal_size_need_rank_two():
+    facts = [("k", query, value) for query, pair in zip("pqr", ("ab", "bc", "ca"), strict=True) for value in pair]
+    bounds = measure(Database.from_facts(facts, multi=True)).effective_rank
+    assert (bounds.lower.value, bounds.lower.method) == (2, "three or more sets of values in use")
 
 
 def test_values_that_always_come_together_are_one_value():
@@ -139,8 +166,6 @@ def test_sign_rank_bound_never_exceeds_a_planted_rank(rank, seed):
 
 def test_forster_is_used_where_two_values_fill_a_block():
     """A 64 x 64 Hadamard table of two values, and the same beside a query with other values."""
-    from factrank.databases import Database
-
     signs = hadamard(64)
     facts = [(f"k{k}", f"q{q}", "yes" if signs[k, q] > 0 else "no") for k in range(64) for q in range(64)]
     for extra in ([], [(f"k{k}", "name", f"n{k}") for k in range(64)]):

@@ -49,7 +49,9 @@ def _other_ways(measurement: Measurement) -> list[str]:
     for column in measurement.determined:
         if column != "value":
             first, second = (name for name in COLUMNS if name != column)
-            lines.append(f"({first}, {second}) determine the {column}: functional in that view")
+            lines.append(
+                f"({first}, {second}) determine the {column}: functional when read as {first}, {second} -> {column}"
+            )
     return lines
 
 
