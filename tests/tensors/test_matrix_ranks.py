@@ -3,13 +3,15 @@
 from fractions import Fraction
 
 import numpy as np
+import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from factrank.tensors import matrix_ranks
+from factrank.tensors import matrix_ranks, pieces
 from factrank.tensors.factorisation import factorise
 from factrank.tensors.matrix_ranks import block_ranks, rank_bounds, rational_rank
+from factrank.tensors.modular import PRIME
 from factrank.tensors.peeling import peel, triangular_rank
 from strategies import dense_rank
 
@@ -74,16 +76,28 @@ def test_blocks_are_ranked_one_by_one(blocks):
 
 @given(matrices())
 def test_large_pieces_still_give_a_valid_bracket(matrix):
-    """With the limits for dense and rational work at zero, only peeling and counting are left."""
+    """With the limits for dense, small and rational work at zero, only peeling and counting are left."""
     sparse = sp.csr_array(matrix)
-    dense, rational = matrix_ranks.DENSE_CELLS, matrix_ranks.RATIONAL_SIZE
-    try:
-        matrix_ranks.DENSE_CELLS = matrix_ranks.RATIONAL_SIZE = 0
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(matrix_ranks, "DENSE_CELLS", 0)
+        patch.setattr(matrix_ranks, "RATIONAL_SIZE", 0)
+        patch.setattr(pieces, "SMALL_SIDE", 0)
         lower, upper = rank_bounds(sparse)
         terms = factorise(sparse).n_terms
-    finally:
-        matrix_ranks.DENSE_CELLS, matrix_ranks.RATIONAL_SIZE = dense, rational
     assert lower <= dense_rank(matrix) <= upper == terms
+
+
+@given(matrices())
+def test_pieces_one_by_one_agree_with_pieces_all_at_once(matrix):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pieces, "SMALL_SIDE", 0)
+        one_by_one = rank_bounds(sp.csr_array(matrix))
+    assert one_by_one == rank_bounds(sp.csr_array(matrix))
+
+
+def test_small_pieces_have_minors_below_the_prime():
+    """Hadamard: a minor of size s with entries +-1 is at most s^(s/2)."""
+    assert pieces.SMALL_SIDE ** (pieces.SMALL_SIDE / 2) < PRIME
 
 
 def test_a_matrix_of_dependent_rows_needs_the_rationals():

@@ -6,7 +6,7 @@ from flint import nmod_mat
 from hypothesis import given
 from hypothesis import strategies as st
 
-from factrank.tensors.modular import PANEL, PRIME, rank_mod_prime
+from factrank.tensors.modular import PANEL, PRIME, rank_mod_prime, ranks_mod_prime
 
 
 def flint_rank(matrix):
@@ -42,3 +42,11 @@ def test_a_multiple_of_the_prime_is_zero():
 @pytest.mark.parametrize("shape", [(0, 3), (3, 0), (1, 1)])
 def test_degenerate_shapes(shape):
     assert rank_mod_prime(np.zeros(shape, dtype=np.int64)) == 0
+
+
+@given(st.integers(1, 40), st.integers(1, 9), st.integers(1, 9), st.integers(0, 2**32 - 1))
+def test_many_small_matrices_side_by_side(count, rows, columns, seed):
+    rng = np.random.default_rng(seed)
+    stack = rng.integers(-1, 2, (count, rows, columns)) * (rng.random((count, rows, columns)) < 0.5)
+    stack[0] = rng.integers(0, 2**22, (rows, columns))
+    assert ranks_mod_prime(stack).tolist() == [rank_mod_prime(matrix) for matrix in stack]

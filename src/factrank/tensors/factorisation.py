@@ -15,8 +15,9 @@ import scipy.sparse as sp
 from jaxtyping import Int, Shaped
 
 from factrank.tensors.decomposition import Factor
-from factrank.tensors.matrix_ranks import Piece, piece_bounds, pieces, without_zeros
+from factrank.tensors.matrix_ranks import piece_bounds, without_zeros
 from factrank.tensors.peeling import Peeling, peel
+from factrank.tensors.pieces import Piece, split_core
 from factrank.tensors.zero_one import distinct
 
 Entries = tuple[Int[np.ndarray, " _"], Shaped[np.ndarray, " _"]]
@@ -42,7 +43,9 @@ def factorise(matrix: sp.csr_array) -> Factorisation:
     matrix = without_zeros(matrix)
     peeling = peel(matrix)
     left, right, n_lines = _line_terms(matrix, peeling)
-    terms = [term for piece in pieces(matrix, peeling) for term in _piece_terms(piece)]
+    split = split_core(matrix, peeling)
+    everything = np.ones(split.rows.n_pieces, dtype=bool)
+    terms = [term for piece in split.pieces(everything) for term in _piece_terms(piece)]
     return Factorisation(
         _with_terms(left, [term[0] for term in terms], n_lines),
         _with_terms(right, [term[1] for term in terms], n_lines),

@@ -2,22 +2,21 @@
 
 Peel (exact over the rationals); split what is left into connected pieces; on each piece a modular rank is a lower
 bound, the number of distinct rows or columns an upper one, and where they differ a piece of moderate size is done
-exactly over the rationals with python-flint.
+exactly over the rationals with python-flint. Small pieces, of which there may be very many, are done all at once: their
+minors are smaller than the prime (Hadamard), so that the modular rank is the rational one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Int
-from scipy.sparse.csgraph import connected_components
 
 from factrank.tensors.modular import PRIME, rank_mod_prime
-from factrank.tensors.peeling import Peeling, peel, triangular_rank
-from factrank.tensors.zero_one import distinct
+from factrank.tensors.peeling import peel, triangular_rank
+from factrank.tensors.pieces import Piece, split_core
 
 DENSE_CELLS = 4_000_000
 """Pieces with more cells than this stay sparse: their lower bound is `triangular_rank`."""
@@ -32,27 +31,6 @@ class BlockRanks:
 
     lower: Int[np.ndarray, " blocks"]
     upper: Int[np.ndarray, " blocks"]
-
-
-@dataclass(frozen=True, eq=False)
-class Piece:
-    """A connected piece of the core: its distinct rows and columns, and which row and column each line equals."""
-
-    matrix: sp.csr_array
-    rows: Int[np.ndarray, " rows"]
-    columns: Int[np.ndarray, " columns"]
-    row_class: Int[np.ndarray, " rows"]
-    column_class: Int[np.ndarray, " columns"]
-
-    @property
-    def size(self) -> int:
-        """The number of distinct rows or of distinct columns, whichever is smaller: at least the rank."""
-        return min(self.matrix.shape)
-
-    @property
-    def is_dense(self) -> bool:
-        """Whether it is small enough for a dense array."""
-        return self.matrix.shape[0] * self.matrix.shape[1] <= DENSE_CELLS
 
 
 def rank_bounds(matrix: sp.csr_array) -> tuple[int, int]:
@@ -70,10 +48,14 @@ def block_ranks(matrix: sp.csr_array, block_of_row: Int[np.ndarray, " rows"], n_
     block_of_column = np.zeros(matrix.shape[1], dtype=np.int64)
     block_of_column[entries.col] = block_of_row[entries.row]
     lines += np.bincount(block_of_column[peeling.column_order >= 0], minlength=n_blocks)
+    split = split_core(matrix, peeling)
+    block_of_piece = np.zeros(split.rows.n_pieces, dtype=np.int64)
+    block_of_piece[split.rows.piece] = block_of_row[split.rows.names]
+    np.add.at(lines, block_of_piece[split.small], split.small_ranks())
     lower, upper = lines.copy(), lines.copy()
-    for piece in pieces(matrix, peeling):
+    large = np.flatnonzero(~split.small)
+    for block, piece in zip(block_of_piece[large], split.pieces(~split.small), strict=True):
         low, high = piece_bounds(piece)
-        block = block_of_row[piece.rows[0]]
         lower[block] += low
         upper[block] += high
     return BlockRanks(lower, upper)
@@ -89,50 +71,9 @@ def without_zeros(matrix: sp.csr_array) -> sp.csr_array:
     return matrix
 
 
-def pieces(matrix: sp.csr_array, peeling: Peeling) -> Iterator[Piece]:
-    """The connected pieces of what peeling left."""
-    entries = matrix.tocoo()
-    kept = peeling.in_core(entries.row, entries.col)
-    if not kept.any():
-        return
-    rows, row_place = distinct(entries.row[kept].astype(np.int64))
-    columns, column_place = distinct(entries.col[kept].astype(np.int64))
-    core = sp.csr_array((entries.data[kept], (row_place, column_place)), shape=(len(rows), len(columns)))
-    n, m = core.shape
-    links = sp.coo_array((np.ones(core.nnz, dtype=np.int8), (row_place, n + column_place)), shape=(n + m, n + m))
-    count, labels = connected_components(links, directed=False)
-    row_groups, column_groups = _groups(labels[:n], count), _groups(labels[n:], count)
-    for row_group, column_group in zip(row_groups, column_groups, strict=True):
-        piece = core if count == 1 else sp.csr_array(core[row_group][:, column_group])
-        row_class, kept_rows = _equal_rows(piece)
-        column_class, kept_columns = _equal_rows(sp.csr_array(piece.T.tocsr()))
-        small = sp.csr_array(piece[kept_rows][:, kept_columns])
-        yield Piece(small, rows[row_group], columns[column_group], row_class, column_class)
-
-
-def _groups(labels: Int[np.ndarray, " n"], count: int) -> list[Int[np.ndarray, " _"]]:
-    order = np.argsort(labels, kind="stable")
-    return np.split(order, np.cumsum(np.bincount(labels, minlength=count))[:-1])
-
-
-def _equal_rows(matrix: sp.csr_array) -> tuple[Int[np.ndarray, " rows"], Int[np.ndarray, " classes"]]:
-    """The class of each row among the distinct rows, and the first row of each class."""
-    matrix.sort_indices()
-    seen: dict[tuple[bytes, bytes], int] = {}
-    first: list[int] = []
-    classes = np.empty(matrix.shape[0], dtype=np.int64)
-    for row in range(matrix.shape[0]):
-        start, end = matrix.indptr[row], matrix.indptr[row + 1]
-        content = (matrix.indices[start:end].tobytes(), matrix.data[start:end].tobytes())
-        classes[row] = seen.setdefault(content, len(seen))
-        if classes[row] == len(first):
-            first.append(row)
-    return classes, np.array(first, dtype=np.int64)
-
-
 def piece_bounds(piece: Piece) -> tuple[int, int]:
     """Certified lower and upper bound of the rank of a piece."""
-    if not piece.is_dense:
+    if piece.n_cells > DENSE_CELLS:
         return triangular_rank(piece.matrix), piece.size
     lower = rank_mod_prime(piece.matrix.toarray())
     if lower < piece.size <= RATIONAL_SIZE:

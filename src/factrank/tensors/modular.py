@@ -43,6 +43,42 @@ def rank_mod_prime(matrix: Int[np.ndarray, "rows columns"]) -> int:
     return rank
 
 
+def ranks_mod_prime(matrices: Int[np.ndarray, "count rows columns"]) -> Int[np.ndarray, " count"]:
+    """The ranks of many small matrices modulo `PRIME`, eliminated side by side.
+
+    >>> ranks_mod_prime(np.array([[[1, 2], [2, 4]], [[1, 0], [0, 1]]])).tolist()
+    [1, 2]
+    """
+    remaining = _residue(matrices.astype(np.float64))
+    everyone = np.arange(len(remaining))
+    rank = np.zeros(len(remaining), dtype=np.int64)
+    for column in range(remaining.shape[2]):
+        candidates = remaining[:, :, column] != 0
+        candidates &= np.arange(remaining.shape[1]) >= rank[:, None]
+        pivot, found = candidates.argmax(axis=1), candidates.any(axis=1)
+        pivot, who = pivot[found], everyone[found]
+        top = rank[found]
+        remaining[who, top], remaining[who, pivot] = remaining[who, pivot], remaining[who, top]
+        inverse = _inverses(remaining[who, top, column])
+        below = np.arange(remaining.shape[1]) > top[:, None]
+        factor = np.where(below, _residue(remaining[who, :, column] * inverse[:, None]), 0.0)
+        update = factor[:, :, None] * remaining[who, top][:, None, :]
+        remaining[who] = _residue(remaining[who] - _residue(update))
+        rank[found] += 1
+    return rank
+
+
+def _inverses(numbers: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+    """Inverses modulo p: x^(p-2), by squaring."""
+    result, power, exponent = np.ones(len(numbers)), numbers, PRIME - 2
+    while exponent:
+        if exponent & 1:
+            result = _residue(result * power)
+        power = _residue(power * power)
+        exponent >>= 1
+    return result
+
+
 def _residue(x: Float[np.ndarray, "..."]) -> Float[np.ndarray, "..."]:
     """The centred residue; exact because x and every multiple of p below it are integers under 2^53."""
     reduced: Float[np.ndarray, "..."] = x - PRIME * np.rint(x * (1.0 / PRIME))

@@ -37,7 +37,7 @@ NEIGHBOURS = 4
 CANDIDATE_WORK = 2
 """and at most this many times the number of facts in all their differences."""
 
-COMMON_COLUMN = 64
+COMMON_COLUMN = 16
 """A fact shared by more slices than this does not suggest an edge: it would suggest too many."""
 
 Pairs = tuple[Int[np.ndarray, " pairs"], Int[np.ndarray, " pairs"]]
