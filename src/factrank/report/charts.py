@@ -16,25 +16,20 @@ CHART_SUFFIXES = (".html", ".svg", ".png", ".json")
 ROOM_FOR_LABELS = 3
 """How far the axis goes beyond the largest number."""
 
+TITLE = "How big is the table? Facts, and certified bounds of its ranks"
 SIZES = ("facts", "rank", "completion rank", "effective rank")
 
 
 def size_records(measurements: Sequence[tuple[str, Measurement]]) -> list[dict[str, Any]]:
     """One row per database and size: between which numbers it lies, and why."""
-    records = []
-    for name, m in measurements:
-        brackets = {"rank": m.rank, "completion rank": m.completion_rank, "effective rank": m.effective_rank}
-        records.append({"database": name, "size": "facts", "lower": m.triples, "upper": m.triples, "why": "counted"})
-        records += [
-            {
-                "database": name,
-                "size": size,
-                "lower": bounds.lower.value,
-                "upper": bounds.upper.value,
-                "why": f"{bounds.lower.method} / {bounds.upper.method}",
-            }
-            for size, bounds in brackets.items()
-        ]
+    records: list[dict[str, Any]] = []
+    for database, measurement in measurements:
+        counted = {"size": "facts", "lower": measurement.triples, "upper": measurement.triples, "why": "counted"}
+        records.append({"database": database} | counted)
+        for name, bounds in measurement.brackets.items():
+            why = f"{bounds.lower.method} / {bounds.upper.method}"
+            ends = {"lower": bounds.lower.value, "upper": bounds.upper.value}
+            records.append({"database": database, "size": name.replace("_", " "), **ends, "why": why})
     return records
 
 
@@ -65,7 +60,7 @@ def sizes_chart(measurements: Sequence[tuple[str, Measurement]]) -> alt.FacetCha
     rows = alt.Row("database:N", sort=names, title=None, header=alt.Header(labelAngle=0, labelAlign="left"))
     chart: alt.FacetChart = (
         layers.properties(width=430, height=78)
-        .facet(row=rows)
+        .facet(row=rows, title=TITLE)
         .configure(background="white", view=alt.ViewConfig(stroke="#ddd"))
     )
     return chart

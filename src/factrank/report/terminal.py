@@ -18,12 +18,9 @@ def measurement_table(name: str, measurement: Measurement) -> RenderableType:
     count = f"{measurement.triples:,}"
     dropped = f"{measurement.duplicates:,} exact duplicates dropped" if measurement.duplicates else ""
     table.add_row("facts", count, count, dropped)
-    for label, bounds in (
-        ("rank", measurement.rank),
-        ("completion rank", measurement.completion_rank),
-        ("effective rank", measurement.effective_rank),
-    ):
-        table.add_row(label, f"{bounds.lower.value:,}", f"{bounds.upper.value:,}", _why(bounds), style=_style(bounds))
+    for rank, bounds in measurement.brackets.items():
+        ends = f"{bounds.lower.value:,}", f"{bounds.upper.value:,}"
+        table.add_row(rank.replace("_", " "), *ends, _why(bounds), style="green" if bounds.exact else "")
     return Group(Text(name, style="bold"), _sizes(measurement), Text(), table)
 
 
@@ -59,18 +56,14 @@ def _why(bounds: RankBounds) -> str:
     return f">= {bounds.lower.method}\n<= {bounds.upper.method}"
 
 
-def _style(bounds: RankBounds) -> str:
-    return "green" if bounds.exact else ""
-
-
 def skipped_table(measurement: Measurement) -> RenderableType:
     """The methods that were not run, and why."""
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
     for column in ("for", "not run", "because"):
         table.add_column(column, header_style="bold")
-    for label in ("rank", "completion_rank", "effective_rank"):
-        for skipped in getattr(measurement, label).skipped:
-            table.add_row(label.replace("_", " "), skipped.method, skipped.reason)
+    for name, bounds in measurement.brackets.items():
+        for skipped in bounds.skipped:
+            table.add_row(name.replace("_", " "), skipped.method, skipped.reason)
     return table
 
 

@@ -89,6 +89,11 @@ class RankBounds:
         """Whether the two bounds meet."""
         return self.lower.value == self.upper.value
 
+    @property
+    def bracket(self) -> str:
+        """The two ends in words: "5", or "4 to 5"."""
+        return f"{self.lower.value:,}" + ("" if self.exact else f" to {self.upper.value:,}")
+
     def to_dict(self) -> dict[str, Any]:
         """Lower, upper and estimate as plain data."""
         return {

@@ -20,7 +20,7 @@ from factrank.tensors.zero_one import Core, ZeroOneTensor
 DEFAULT_BUDGET = 10.0
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Measurement:
     """The sizes of a database: counts, information, and certified brackets for its three ranks.
 
@@ -53,8 +53,20 @@ class Measurement:
         names = ("triples", "keys", "queries", "values", "functional", "full", "bits", "bits_by_query")
         sizes = {name: getattr(self, name) for name in names}
         sizes["determined"] = list(self.determined)
-        ranks = ("rank", "completion_rank", "effective_rank")
-        return sizes | {name: getattr(self, name).to_dict() for name in ranks}
+        return sizes | {name: bounds.to_dict() for name, bounds in self.brackets.items()}
+
+    @property
+    def brackets(self) -> dict[str, RankBounds]:
+        """The three ranks by name."""
+        return {
+            "rank": self.rank,
+            "completion_rank": self.completion_rank,
+            "effective_rank": self.effective_rank,
+        }
+
+    def __repr__(self) -> str:
+        ranks = (f"{name.replace('_', ' ')} {bounds.bracket}" for name, bounds in self.brackets.items())
+        return f"Measurement({self.triples:,} facts, {', '.join(ranks)})"
 
 
 def measure(
@@ -77,8 +89,8 @@ def measure(
         interruptible: on Ctrl-C return what has been found instead of raising.
 
     >>> from factrank.databases import sample
-    >>> measure(sample("astrid")).rank
-    RankBounds(5, by B1 key flattening and U7 reference value by query)
+    >>> measure(sample("astrid"))
+    Measurement(8 facts, rank 5, completion rank 4 to 5, effective rank 2 to 3)
     """
     if not (isinstance(budget, int | float) and budget >= 0 and np.isfinite(budget)):
         raise InputError(f"the budget is a number of seconds, 0 or more; got {budget}")
