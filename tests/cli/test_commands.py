@@ -2,11 +2,14 @@
 
 import json
 import os
+import shlex
+import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from factrank.cli import main
+from factrank.cli import run as run_command_line
 from factrank.databases import SAMPLES, matmul, read, sample, write
 
 
@@ -20,7 +23,7 @@ def call(monkeypatch, capsys, tmp_path):
         monkeypatch.setattr(sys, "argv", ["factrank", *map(str, arguments)])
         code = 0
         try:
-            main()
+            run_command_line()
         except SystemExit as exit_:
             code = exit_.code or 0
         out, err = capsys.readouterr()
@@ -50,7 +53,7 @@ def test_measure_json_has_the_promised_fields(call):
     sizes = {"triples": 8, "keys": 5, "queries": 3, "values": 4, "functional": True, "full": False}
     assert {name: data[name] for name in sizes} == sizes
     assert (data["bits"], data["bits_by_query"]) == (16.0, 8.0)
-    for name, bracket in (("rank", (5, 5)), ("completion_rank", (4, 5)), ("effective_rank", (2, 3))):
+    for name, bracket in (("rank", (5, 5)), ("completion_rank", (4, 5)), ("effective_rank", (2, 2))):
         assert (data[name]["lower"]["value"], data[name]["upper"]["value"]) == bracket
         assert data[name]["estimate"] is None
         for side in ("lower", "upper"):
@@ -86,7 +89,7 @@ def test_convert_and_measure_every_format(call, tmp_path, suffix):
     code, out, _ = call("convert", "sample:elements", f"elements.{suffix}")
     assert (code, out) == (0, f"764 facts written to elements.{suffix}\n")
     assert read(tmp_path / f"elements.{suffix}") == sample("elements")
-    assert json.loads(call("measure", f"elements.{suffix}", "--json")[1])["triples"] == 764
+    assert json.loads(call("measure", f"elements.{suffix}", "--json", "--budget", "0")[1])["triples"] == 764
 
 
 def test_wide_and_long_options(call, tmp_path):
@@ -134,6 +137,7 @@ def test_multi_valued_tables_say_which_view_is_functional(call, tmp_path):
         (["generate", "uniform", "--keys", "3", "-o", "x.csv"], ["--queries", "--values"]),
         (["generate", "unit", "--size", "3", "--rank", "2", "-o", "x.csv"], ["--rank", "--size"]),
         (["generate", "boxes", "--box", "3by2", "-o", "x.csv"], ["--box", "3x2"]),
+        (["generate", "unit", "--size", "3", "--seed", "4", "-o", "x.csv"], ["--seed"]),
         (["nonsense"], ["nonsense"]),
         (["measure", "sample:astrid", "--nonsense"], ["--nonsense"]),
     ],
@@ -176,3 +180,38 @@ def test_an_unreadable_file(call, tmp_path):
     code, _, err = call("measure", "secret.csv")
     assert code == 2
     assert "secret.csv" in err
+
+
+FACTRANK = Path(sys.executable).with_name("factrank")
+
+
+def test_names_that_the_terminal_cannot_show(tmp_path):
+    (tmp_path / "facts.csv").write_text("key,query,value\nZürich,größe,hoch\n", encoding="utf-8")
+    plain = os.environ | {"LC_ALL": "C", "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
+    call = [FACTRANK, "measure", "facts.csv", "--explain"]
+    run = subprocess.run(call, capture_output=True, text=True, cwd=tmp_path, env=plain, check=False)
+    assert (run.returncode, run.stderr) == (0, "")
+    assert r"Z\xfcrich x gr\xf6\xdfe x hoch" in run.stdout
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+def test_a_full_disk_is_an_error_without_a_traceback():
+    with Path("/dev/full").open("w") as full:
+        run = subprocess.run([FACTRANK, "samples"], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert run.returncode == 2
+    assert "Traceback" not in run.stderr
+    assert "No space left" in run.stderr
+
+
+def test_a_reader_that_leaves_early_is_no_error():
+    shell = f"{shlex.quote(str(FACTRANK))} measure sample:countries --explain --budget 0 | head -n 1"
+    run = subprocess.run(["bash", "-c", shell], capture_output=True, text=True, check=False)
+    assert (run.stdout, run.stderr) == ("sample:countries\n", "")
+
+
+def test_a_chart_that_cannot_be_written_is_said_before_measuring(call, monkeypatch):
+    def never(*_args, **_kwargs):
+        raise AssertionError("measured although the chart cannot be written")
+
+    monkeypatch.setattr(sys.modules["factrank.cli.measure"], "measure_database", never)
+    assert call("measure", "sample:astrid", "--chart", "nowhere/sizes.svg")[0] == 2

@@ -53,6 +53,7 @@ def test_names_without_a_fact_are_part_of_the_identity():
 
 def test_names_cannot_be_confused_by_joining_them():
     assert make([("ab", "c", "d"), ("a", "c", "d")]) != make([("a", "c", "d"), ("b", "c", "d")])
+    assert make([("ab", "q", "x"), ("c", "q", "x")]) != make([("a", "q", "x"), ("bc", "q", "x")])
     assert make([("a", "b", "c")]) != "a"
 
 
@@ -166,13 +167,20 @@ def test_half_a_surrogate_pair_is_not_text():
 
 
 def test_everything_is_text():
-    assert Database.from_facts([(1, 2, 3.5)]) == Database.from_facts([("1", "2", "3.5")])
+    assert Database.from_facts([(1, 2.0, 3.5)]) == Database.from_facts([("1", "2", "3.5")])
+    assert Database.from_facts([(True, "q", 1e300)]) == Database.from_facts([("true", "q", "1e+300")])
     assert len(Database.from_facts([("01", "q", "x"), ("1", "q", "x")]).keys) == 2
 
 
-@pytest.mark.parametrize("bad", ["abc", ("a", "b"), ("a", "b", "c", "d")])
+@pytest.mark.parametrize("empty", [None, float("nan")])
+def test_a_fact_without_a_value_is_no_fact(empty):
+    with pytest.raises(InputError, match="fact 1: the value is empty"):
+        Database.from_facts([("a", "q", empty)])
+
+
+@pytest.mark.parametrize("bad", ["abc", ("a", "b"), ("a", "b", "c", "d"), 5, ("a", "q", [1])])
 def test_facts_have_three_parts(bad):
-    with pytest.raises(InputError, match="fact 2"):
+    with pytest.raises(InputError, match=r"fact 2|\[1\] of type list"):
         Database.from_facts(iter([("a", "b", "c"), bad]))
 
 
@@ -203,12 +211,13 @@ def test_repr_is_for_people():
 
 
 def test_vast_vocabularies_do_not_overflow():
-    """Three axes of 2^21 names have 2^63 cells, more than an int64 can number."""
-    size = 2**21
-    vast = [Vocabulary(pa.array(np.arange(size)).cast(pa.large_string()))] * 3
-    triples = np.array([[size - 1] * 3, [0, 0, 0], [size - 1] * 3, [5, size - 1, 7]])
-    database = Database(triples, *vast)
-    assert database.triples.tolist() == [[0, 0, 0], [5, size - 1, 7], [size - 1] * 3]
+    """Axes of 2^22, 2^21 and 2^21 names have 2^64 cells, more than an int64 can number."""
+    sizes = (2**22, 2**21, 2**21)
+    vast = [Vocabulary(pa.array(np.arange(size)).cast(pa.large_string())) for size in sizes]
+    last = [size - 1 for size in sizes]
+    database = Database(np.array([last, [0, 0, 0], last, [5, sizes[1] - 1, 7]]), *vast)
+    assert database.triples.tolist() == [[0, 0, 0], [5, sizes[1] - 1, 7], last]
+    assert database.duplicates == 1
     assert database.functional
 
 

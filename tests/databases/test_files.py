@@ -331,3 +331,24 @@ def test_damaged_files_give_a_database_or_a_named_error(tmp_path: Path, suffix: 
     del content[data.draw(places | st.just(len(content))) :]
     path.write_bytes(content)
     read_or_complain(path)
+
+
+def test_names_that_no_file_can_have(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cannot be read"):
+        read(tmp_path / ("a" * 300 + ".csv"))
+    with pytest.raises(InputError, match="cannot be read"):
+        read("nul\0.csv")
+
+
+def test_only_regular_files_are_replaced(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe.csv"
+    os.mkfifo(pipe)
+    with pytest.raises(InputError, match="not a regular file"):
+        write(people(), pipe)
+    assert pipe.is_fifo()
+
+
+def test_tabs_in_a_csv_header_are_hinted_at(tmp_path: Path) -> None:
+    (tmp_path / "tabs.csv").write_text("key\tquery\tvalue\na\tb\tc\n")
+    with pytest.raises(InputError, match=r"\.tsv"):
+        read(tmp_path / "tabs.csv")

@@ -293,5 +293,26 @@ def test_pandas_columns_of_mixed_objects_are_text() -> None:
     assert set(from_table(frame)) == {("2", "a", "1"), ("2", "b", "01"), ("2", "c", "0.5"), ("true", "d", "3")}
     with pytest.raises(InputError, match="list"):
         from_table(frame.assign(value=pd.Series([1, "01", [0], 3], dtype=object)))
-    with pytest.raises(InputError, match="row 2: empty cell"):
-        from_table(frame.assign(value=pd.Series([1, float("nan"), "x", None], dtype=object)))
+    for gap in (float("nan"), None, pd.NA, pd.NaT):
+        with pytest.raises(InputError, match="row 2: empty cell"):
+            from_table(frame.assign(value=pd.Series([1, gap, "x", True], dtype=object)))
+    numbered = frame.set_axis([1, 2, 3], axis=1)
+    assert from_table(numbered) == from_table(frame)
+
+
+def test_mixed_and_typed_columns_spell_numbers_alike() -> None:
+    for number in (1e300, 2.0**53, 2.0**53 + 2, -(2.0**60), 1e16, 0.1, 123456789.0, 5e-324):
+        typed = pd.DataFrame({"key": ["a"], "query": ["q"], "value": [number]})
+        mixed = pd.DataFrame({"key": ["a", 1], "query": ["q", "p"], "value": pd.Series([number, "x"], dtype=object)})
+        assert from_table(typed).fiber("a", "q") == from_table(mixed).fiber("a", "q")
+
+
+def test_types_that_only_their_library_can_spell_are_refused() -> None:
+    period = pd.DataFrame({"key": ["a"], "query": ["q"], "value": pd.PeriodIndex(["2020"], freq="Y")})
+    with pytest.raises(InputError, match=r"value.*cannot be read as text"):
+        from_table(period)
+
+
+def test_a_lazy_frame_is_told_to_collect() -> None:
+    with pytest.raises(InputError, match="collect"):
+        from_table(pl.DataFrame({"key": ["a"]}).lazy())

@@ -29,7 +29,7 @@ def test_weights_signs_and_denominators():
 
 def test_long_lists_are_cut():
     database = sample("countries")
-    lines = terms_in_words(measure(database).rank.upper.witness(), database, most=5)
+    lines = terms_in_words(measure(database, 0.5).rank.upper.witness(), database, most=5)
     assert len(lines) == 6
     assert lines[-1] == "... and 1132 more terms"
 

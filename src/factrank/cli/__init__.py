@@ -6,6 +6,9 @@ What lives here: options, calls, printing. What may enter: a command. It holds n
 
 from __future__ import annotations
 
+import io
+import os
+import signal
 import sys
 from typing import Annotated
 
@@ -46,9 +49,23 @@ def _root(
 
 
 def main() -> None:
+    """The program `factrank`: like other Unix programs it ends quietly when its reader does (`| head`)."""
+    if hasattr(signal, "SIGPIPE"):
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    run()
+
+
+def run() -> None:
     """Run the command line; a user's mistake is one clear message and exit code 2, never a traceback."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # names that the terminal cannot show
     try:
         app()
     except FactrankError as error:
         typer.echo(f"factrank: {error}", err=True)
+        sys.exit(2)
+    except OSError as error:
+        typer.echo(f"factrank: {error.strerror or error}", err=True)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is still in the buffer has nowhere to go
         sys.exit(2)

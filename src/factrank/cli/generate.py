@@ -42,7 +42,7 @@ def generate(
     rank: Annotated[int | None, typer.Option(help="Rank to plant (overlapping-boxes).")] = None,
     box: Annotated[list[str] | None, typer.Option(help="A box of KEYSxQUERIES such as 3x2; repeat (boxes).")] = None,
     size: Annotated[int | None, typer.Option(help="n of a named tensor.")] = None,
-    seed: Annotated[int, typer.Option(help="Seed of a random kind.")] = 0,
+    seed: Annotated[int | None, typer.Option(help="Seed of a random kind; 0 if not given.")] = None,
 ) -> None:
     """Write a random or named database to a file, from its own seed."""
     given = {
@@ -56,10 +56,11 @@ def generate(
         "rank": rank,
         "shapes": [_box(text) for text in box] if box else None,
         "n": size,
+        "seed": seed,
     }
     sizes: dict[str, object] = {name: value for name, value in given.items() if value is not None}
     try:
-        made = call_generator(kind, **sizes, **_seed(kind, seed))
+        made = call_generator(kind, **_default_seed(kind), **sizes) if seed is None else call_generator(kind, **sizes)
     except InputError as error:
         raise InputError(_with_options(str(error))) from None
     database = made.database if isinstance(made, KnownRank) else made
@@ -68,10 +69,10 @@ def generate(
     typer.echo(f"{database.n_facts:,} facts written to {output}{known}")
 
 
-def _seed(kind: str, seed: int) -> dict[str, object]:
+def _default_seed(kind: str) -> dict[str, object]:
     """Named tensors are not random and take no seed."""
     generator = GENERATORS.get(kind)
-    return {"seed": seed} if generator is not None and "seed" in generator.__annotations__ else {}
+    return {"seed": 0} if generator is not None and "seed" in generator.__annotations__ else {}
 
 
 def _box(text: str) -> tuple[int, int]:

@@ -32,16 +32,20 @@ def measure(
         ),
     ] = False,
     chart: Annotated[
-        Path | None, typer.Option(help="Also draw the sizes into this .html, .svg or .png file.", metavar="FILE")
+        Path | None, typer.Option(help="Also draw the sizes into this .html, .svg, .png or .json file.", metavar="FILE")
     ] = None,
 ) -> None:
     """Say how big a table of facts really is: certified bounds on its rank, completion rank and effective rank."""
+    if chart is not None:
+        _require_chart(chart)
     database = load(source, long=long, wide=wide, no_header=no_header, multi=multi)
     progress = Console(stderr=True)
     with progress.status("measuring") as status:
         measurement = measure_database(
             database, budget, on_step=lambda method: status.update(f"measuring: {method}"), interruptible=True
         )
+    if measurement.interrupted:
+        typer.echo("factrank: interrupted; dearer bounds were not run", err=True)
     if chart is not None:
         _draw(source, measurement, chart)
     if json:
@@ -57,6 +61,12 @@ def measure(
     if explain:
         console.print()
         console.print(skipped_table(measurement))
+
+
+def _require_chart(path: Path) -> None:
+    from factrank.report.charts import require_chart_path  # noqa: PLC0415 - charts take a second to load
+
+    require_chart_path(path)
 
 
 def _draw(source: str, measurement: Measurement, path: Path) -> None:

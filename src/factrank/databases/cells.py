@@ -7,7 +7,10 @@ dates and times are ISO 8601, without trailing zeros. A null, a NaN and the empt
 
 from __future__ import annotations
 
+import datetime as dt
 from dataclasses import dataclass
+from decimal import Decimal
+from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +22,9 @@ from factrank.errors import InputError
 TEXT = pa.large_string()
 CODED_TEXT = pa.dictionary(pa.int32(), TEXT)
 EMPTY = -1
+MISSING = ("NAType", "NaTType")
+"""What pandas puts into a cell without a value."""
+
 EXACT_INTEGERS = 2.0**53
 """Below this every integral float is an exact integer."""
 
@@ -76,10 +82,35 @@ def as_text(values: pa.Array) -> pa.Array:
     return pc.if_else(pc.equal(text, pa.scalar("", TEXT)), pa.scalar(None, TEXT), text)
 
 
+def spell(cell: object) -> str | None:
+    """One Python or NumPy scalar as the text that a typed column would give it; None for an empty cell.
+
+    >>> [spell(cell) for cell in (2, 2.0, "02", True, 0.5, None, float("nan"))]
+    ['2', '2', '02', 'true', '0.5', None, None]
+    """
+    if isinstance(cell, str):
+        return str(cell)
+    if cell is None or type(cell).__name__ in MISSING:
+        return None
+    if isinstance(cell, bool | np.bool_):
+        return "true" if cell else "false"
+    if isinstance(cell, int | np.integer):
+        return str(int(cell))
+    if isinstance(cell, float | np.floating):
+        number = float(cell)
+        integral = number.is_integer() and abs(number) < EXACT_INTEGERS
+        return None if np.isnan(number) else str(int(number)) if integral else pa.scalar(number).cast(TEXT).as_py()
+    if isinstance(cell, dt.date | dt.time | Decimal | UUID):
+        return cell.isoformat() if isinstance(cell, dt.date | dt.time) else str(cell)
+    raise InputError(f"{cell!r} of type {type(cell).__name__} cannot be read as text")
+
+
 def _dictionary_encoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """The column with one dictionary for all its chunks."""
     kind = column.type
     if isinstance(kind, pa.BaseExtensionType):
+        if not (pa.types.is_string(kind.storage_type) or pa.types.is_large_string(kind.storage_type)):
+            raise InputError(f"cells of type {kind} cannot be read as text")
         column = pa.chunked_array([chunk.storage for chunk in column.chunks], kind.storage_type)
     elif pa.types.is_run_end_encoded(kind):
         column = pc.run_end_decode(column)

@@ -37,7 +37,7 @@ class Form:
     def __post_init__(self) -> None:
         if self.long is not None and self.wide:
             raise InputError("a table is read as long or as wide (--long, --wide), not as both")
-        if self.long is not None and (isinstance(self.long, str) or len(self.long) != 3):
+        if self.long is not None and (not isinstance(self.long, list | tuple) or len(self.long) != 3):
             raise InputError(f"long (--long) needs three columns, KEY QUERY VALUE; got {self.long!r}")
         if self.wide and not self.header:
             raise InputError("the wide form needs a header: its names are the queries")
@@ -67,6 +67,8 @@ def long_columns(names: Sequence[str], form: Form, source: str) -> LongColumns:
         return LongColumns((key, query, value), named=True)
     if len(names) == 3:
         return LongColumns((0, 1, 2), named=False)
+    if len(names) == 1 and any(mark in names[0] for mark in "\t;|"):
+        raise InputError(f"{source}: one column only, {names[0]!r}; tab-separated text has the suffix .tsv")
     raise InputError(
         f"{source}: cannot tell which of the columns {_listed(names)} hold key, query and value. Name the three with "
         'long=("KEY", "QUERY", "VALUE") (--long KEY QUERY VALUE), or pass wide=True (--wide) when the first column '

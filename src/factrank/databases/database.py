@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from jaxtyping import Float, Int
 from scipy.special import gammaln
 
+from factrank.databases.cells import spell
 from factrank.databases.vocabulary import Vocabulary
 from factrank.errors import ConflictError, InputError
 
@@ -68,16 +69,20 @@ class Database:
 
     @classmethod
     def from_facts(cls, facts: Iterable[tuple[object, object, object]], *, multi: bool = False) -> Database:
-        """Collect (key, query, value) triples; everything becomes text.
+        """Collect (key, query, value) triples; everything becomes text: 2, 2.0 and "2" are one name.
 
         Two values for one (key, query) raise a `ConflictError` unless `multi`.
         """
         codes: tuple[dict[str, int], ...] = ({}, {}, {})
         rows: list[int] = []
         for row, fact in enumerate(facts, start=1):
-            if isinstance(fact, str) or len(fact) != 3:
+            if not isinstance(fact, tuple | list) or len(fact) != 3:
                 raise InputError(f"fact {row}: expected (key, query, value), got {fact!r}")
-            rows.extend(code.setdefault(str(name), len(code)) for code, name in zip(codes, fact, strict=True))
+            for column, code, cell in zip(COLUMNS, codes, fact, strict=True):
+                name = spell(cell)
+                if name is None:
+                    raise InputError(f"fact {row}: the {column} is empty in {fact!r}")
+                rows.append(code.setdefault(name, len(code)))
         triples = np.array(rows, dtype=np.int32).reshape(-1, 3)
         keys, queries, values = (Vocabulary(code) for code in codes)
         database = cls(triples, keys, queries, values)

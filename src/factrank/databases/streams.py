@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import os
 import secrets
+import stat
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -33,11 +34,15 @@ def reading(path: Path) -> Iterator[BufferedIOBase]:
 
 def require_file(path: Path) -> None:
     """Check that a path is that of an existing file."""
-    if path.is_dir():
+    try:
+        kind = path.stat().st_mode
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file") from None
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    if stat.S_ISDIR(kind):
         raise InputError(f"{path}: is a directory, not a file")
-    if not path.exists():
-        raise InputError(f"{path}: no such file")
-    if not path.is_file():
+    if not stat.S_ISREG(kind):
         raise InputError(f"{path}: is not a regular file")
 
 
@@ -61,8 +66,8 @@ def replacing(path: Path) -> Iterator[BufferedIOBase]:
     target = Path(os.path.realpath(path))
     draft = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
     try:
-        if target.is_dir():
-            raise InputError(f"{path}: is a directory, not a file")
+        if target.exists():
+            require_file(target)
         try:
             with draft.open("xb") as file:
                 if _is_gzip(path):

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Int, Int32
 
-from factrank.databases.cells import EMPTY, TEXT, CodedColumn, code_column, in_order_of_appearance
+from factrank.databases.cells import EMPTY, TEXT, CodedColumn, code_column, in_order_of_appearance, spell
 from factrank.databases.columns import Form, key_column_name, long_columns, require_wide
 from factrank.databases.conflicts import PlacedFact, require_functional
 from factrank.databases.database import COLUMNS, Database
@@ -162,9 +162,13 @@ def _arrow_table(table: Any) -> pa.Table:
         if type(table).__module__.partition(".")[0] == "pandas":
             _require_plain_index(table)
             return _pandas_table(table)
+        if hasattr(table, "collect"):
+            raise TypeError(f"it is a {type(table).__name__}; call its collect()")
         if isinstance(table, dict | list | tuple):
             raise TypeError(f"it is a {type(table).__name__}")
         return pa.table(table)
+    except InputError as error:
+        raise InputError(f"table: {error}") from None
     except (TypeError, ValueError, AttributeError, pa.ArrowException) as error:
         reason = " ".join(str(part) for part in error.args)
         raise InputError(f"table: not an Arrow, polars or pandas table of facts: {reason}") from None
@@ -173,7 +177,7 @@ def _arrow_table(table: Any) -> pa.Table:
 def _require_plain_index(frame: Any) -> None:
     """Check that a pandas frame keeps no names in its index, where they would be lost."""
     if frame.index.names != [None] or frame.index.dtype.kind not in "iu":
-        raise InputError("table: the index of the pandas frame holds names; make it a column with reset_index()")
+        raise InputError("the index of the pandas frame holds names; make it a column with reset_index()")
 
 
 def _pandas_table(frame: Any) -> pa.Table:
@@ -181,19 +185,9 @@ def _pandas_table(frame: Any) -> pa.Table:
     try:
         return pa.Table.from_pandas(frame, preserve_index=False)
     except pa.ArrowException:
-        mixed = [name for name in frame.columns if frame[name].dtype == object]
-        texts = {name: [_object_text(cell) for cell in frame[name]] for name in mixed}
-        return pa.Table.from_pandas(frame.assign(**texts), preserve_index=False)
-
-
-def _object_text(cell: object) -> str | None:
-    """A scalar as `cells` spells the values of a typed column."""
-    if cell is None or isinstance(cell, str):
-        return cell
-    if isinstance(cell, bool | np.bool_):
-        return "true" if cell else "false"
-    if isinstance(cell, int | np.integer):
-        return str(int(cell))
-    if isinstance(cell, float | np.floating):
-        return None if np.isnan(cell) else str(int(cell)) if float(cell).is_integer() else repr(float(cell))
-    raise TypeError(f"a cell holds {cell!r}, a {type(cell).__name__}, which cannot be read as text")
+        columns = [frame.iloc[:, place] for place in range(frame.shape[1])]
+        arrays = [
+            pa.array([spell(cell) for cell in column], TEXT) if column.dtype == object else pa.array(column)
+            for column in columns
+        ]
+        return pa.table(arrays, names=[str(name) for name in frame.columns])

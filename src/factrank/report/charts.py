@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import altair as alt
 
+from factrank.databases.streams import replacing
 from factrank.errors import InputError
 from factrank.tensors import Measurement
 
@@ -66,20 +68,32 @@ def sizes_chart(measurements: Sequence[tuple[str, Measurement]]) -> alt.FacetCha
     return chart
 
 
-def save_chart(chart: Any, path: str | Path) -> None:
-    """Write a chart as HTML (self-contained, no network), SVG, PNG or its Vega-Lite JSON, by the suffix."""
+def require_chart_path(path: str | Path) -> Path:
+    """Check, before any work, that a chart can be written there."""
     path = Path(path)
     if path.suffix.lower() not in CHART_SUFFIXES:
         raise InputError(f"{path}: a chart is written as one of {', '.join(CHART_SUFFIXES)}")
-    try:
-        if path.suffix.lower() == ".html":
-            path.write_text(_page(chart), encoding="utf-8")
-        elif path.suffix.lower() == ".png":
-            chart.save(path, scale_factor=2)
-        else:
-            chart.save(path)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be written: {error.strerror or error}") from None
+    if not path.parent.is_dir():
+        raise InputError(f"{path}: there is no folder {path.parent}")
+    return path
+
+
+def save_chart(chart: Any, path: str | Path) -> None:
+    """Write a chart as HTML (self-contained, no network), SVG, PNG or its Vega-Lite JSON, by the suffix."""
+    path = require_chart_path(path)
+    kind = path.suffix.lower()[1:]
+    if kind == "png":
+        image = io.BytesIO()
+        chart.save(image, format="png", scale_factor=2)
+        content = image.getvalue()
+    elif kind == "html":
+        content = _page(chart).encode()
+    else:
+        text = io.StringIO()
+        chart.save(text, format=kind)
+        content = text.getvalue().encode()
+    with replacing(path) as stream:
+        stream.write(content)
 
 
 def _page(chart: Any) -> str:
