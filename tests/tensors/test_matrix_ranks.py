@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from factrank.tensors import matrix_ranks, pieces
 from factrank.tensors.factorisation import factorise
-from factrank.tensors.matrix_ranks import block_ranks, rank_bounds, rational_rank
+from factrank.tensors.matrix_ranks import block_ranks, projected_rank, rank_bounds, rational_rank
 from factrank.tensors.modular import PRIME
 from factrank.tensors.peeling import peel, triangular_rank
 from strategies import dense_rank
@@ -108,3 +108,38 @@ def test_a_matrix_of_dependent_rows_needs_the_rationals():
     cycle[np.arange(size), (np.arange(size) + 1) % size] = -1
     assert peel(sp.csr_array(cycle)).n_lines == 0
     assert rank_bounds(sp.csr_array(cycle)) == (size - 1, size - 1)
+
+
+def test_entries_that_vanish_modulo_the_prime_are_refused():
+    with pytest.raises(ValueError, match="multiples"):
+        rank_bounds(sp.csr_array(np.array([[PRIME, 1], [1, 1]])))
+
+
+@given(matrices())
+def test_projecting_the_longer_side_never_raises_the_rank(matrix):
+    assert projected_rank(sp.csr_array(np.hstack([matrix, matrix, matrix]))) == dense_rank(matrix)
+
+
+def test_thin_pieces_are_projected_and_not_guessed():
+    """500 x 10,000 with no singleton line: too many cells for a dense rank, and exactly full by projection."""
+    rng = np.random.default_rng(0)
+    columns = rng.integers(0, 10_000, (500, 60))
+    matrix = sp.csr_array((np.ones(30_000, dtype=np.int64), (np.repeat(np.arange(500), 60), columns.ravel())))
+    matrix.data[:] = 1
+    wide = sp.csr_array(sp.hstack([matrix, matrix[:, ::-1]]))
+    assert rank_bounds(wide) == (500, 500)
+
+
+def test_limits_are_consistent():
+    """What is ranked at once must also be within reach of the exact factorisation."""
+    assert matrix_ranks.DENSE_CELLS >= pieces.SMALL_SIDE**2
+    assert matrix_ranks.RATIONAL_SIZE >= pieces.SMALL_SIDE
+
+
+def test_more_small_pieces_than_are_done_at_once(monkeypatch):
+    monkeypatch.setattr(pieces, "PIECES_AT_ONCE", 3)
+    block = np.array([[1, 1, 0], [0, 1, 1], [1, 0, 1]])
+    deficient = np.array([[1, -1, 0], [0, 1, -1], [-1, 0, 1]])
+    stacked = sp.csr_array(sp.block_diag([block, deficient] * 5))
+    ranks = block_ranks(stacked, np.repeat(np.arange(10), 3), 10)
+    assert ranks.lower.tolist() == ranks.upper.tolist() == [3, 2] * 5

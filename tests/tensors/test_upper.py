@@ -164,3 +164,18 @@ def test_an_altered_witness_is_rejected(altered):
     forged = Decomposition((*terms.factors[:2], Factor(index, factor.term, weight)), terms.denominators)
     assert terms.equals(ZeroOneTensor.of(database))
     assert not forged.equals(ZeroOneTensor.of(database))
+
+
+def test_huge_weights_are_added_exactly():
+    """2^40 e (x) 2^40 e (x) e - (2^80 - 1) e (x) e (x) e = 1, far beyond int64."""
+    from factrank.tensors import Decomposition, ZeroOneTensor
+    from factrank.tensors.decomposition import Factor
+
+    def factor(*weights):
+        exact = np.array(weights, dtype=object if max(map(abs, weights)) >= 2**62 else np.int64)
+        return Factor(np.zeros(2, dtype=np.int64), np.arange(2), exact)
+
+    one = ZeroOneTensor(np.zeros((1, 3), dtype=np.int64), (1, 1, 1))
+    ones = np.ones(2, dtype=np.int64)
+    assert Decomposition((factor(2**40, 1), factor(2**40, 1), factor(1, -(2**80 - 1))), ones).equals(one)
+    assert not Decomposition((factor(2**40, 1), factor(2**40, 1), factor(1, -(2**80 - 2))), ones).equals(one)

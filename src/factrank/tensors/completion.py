@@ -36,7 +36,7 @@ def completion_bounds(core: Core, rank: RankBounds, ledger: Ledger, *, full: boo
     if tensor.determined[2]:
         for x, y in ((1, 0), (0, 1)):
             method = f"U7 reference value by {AXIS_NAMES[x]}, domains ignored"
-            found = ledger.run(method, PER_FACT * len(tensor), partial(completion_bound, tensor, x, y))
+            found = ledger.run(method, 0.0, partial(completion_bound, tensor, x, y))
             if found is not None:
                 upper.append(Bound(found[0], method, witness=lifted(found[1], core), seconds=ledger.seconds[method]))
     if max(b.value for b in lower) < min(b.value for b in upper):

@@ -41,12 +41,12 @@ def certified_squared_norm(signs: Int[np.ndarray, "rows columns"]) -> float:
     largest = float(np.linalg.eigvalsh(gram)[-1])
     for slack in (1e-12, 1e-9, 1e-6):
         candidate = largest * (1 + slack) + slack
-        if _is_positive_definite(candidate * np.eye(len(gram)) - gram):
+        if is_positive_definite(candidate * np.eye(len(gram)) - gram):
             return candidate
     return float(np.abs(gram).sum(axis=1).max())
 
 
-def _is_positive_definite(matrix: np.ndarray) -> bool:
+def is_positive_definite(matrix: np.ndarray) -> bool:
     """Rump's criterion; one more rounding covers the subtraction that formed the diagonal."""
     n = len(matrix)
     gamma = (n + 3) * ROUNDING / (1 - (n + 3) * ROUNDING)

@@ -10,6 +10,8 @@ from factrank.tensors.bounds import Skipped
 
 T = TypeVar("T")
 
+INTERRUPTED = "interrupted"
+
 RESERVE = 0.2
 """Share of the budget that dear methods leave to cheap ones after them."""
 
@@ -18,7 +20,7 @@ class Ledger:
     """The clock of a measurement and the notes of its steps.
 
     Cheap methods run first; a method whose expected time exceeds what is left of the budget is skipped, and the reason
-    is kept. If `interruptible`, Ctrl-C ends the running method and skips the rest: what was found stays.
+    is kept. If `interruptible`, Ctrl-C ends the running method and skips all but the cheapest: what was found stays.
     """
 
     def __init__(self, budget: float, on_step: Callable[[str], None], *, interruptible: bool = False) -> None:
@@ -49,8 +51,8 @@ class Ledger:
             compute: the method.
             dear: leaves a share of the budget to cheap methods that come later.
         """
-        if self._interrupted:
-            self.skip(method, "interrupted")
+        if self._interrupted and expected:
+            self.skip(method, INTERRUPTED)
             return None
         left = self.left() - (RESERVE * self._budget if dear else 0.0)
         if expected and expected > left:
@@ -64,7 +66,7 @@ class Ledger:
             if not self._interruptible:
                 raise
             self._interrupted = True
-            self.skip(method, "interrupted")
+            self.skip(method, INTERRUPTED)
             return None
         except MemoryError:
             self.skip(method, "not enough memory")

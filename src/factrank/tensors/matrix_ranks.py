@@ -21,6 +21,12 @@ from factrank.tensors.pieces import Piece, split_core
 DENSE_CELLS = 4_000_000
 """Pieces with more cells than this stay sparse: their lower bound is `triangular_rank`."""
 
+THIN_SIDE = 2_000
+PROJECTION_WORK = 1_000_000_000
+"""Unless their smaller side is short: then the longer side is projected, which cannot raise the rank."""
+
+PROJECTION_STEP, PROJECTION_MARGIN = 4096, 16
+
 RATIONAL_SIZE = 600
 """Pieces whose smaller side is at most this long get an exact rational rank."""
 
@@ -74,12 +80,26 @@ def without_zeros(matrix: sp.csr_array) -> sp.csr_array:
 def piece_bounds(piece: Piece) -> tuple[int, int]:
     """Certified lower and upper bound of the rank of a piece."""
     if piece.n_cells > DENSE_CELLS:
-        return triangular_rank(piece.matrix), piece.size
+        thin = piece.size <= THIN_SIDE and piece.matrix.nnz * piece.size <= PROJECTION_WORK
+        return projected_rank(piece.matrix) if thin else triangular_rank(piece.matrix), piece.size
     lower = rank_mod_prime(piece.matrix.toarray())
     if lower < piece.size <= RATIONAL_SIZE:
         lower = rational_rank(piece.matrix.toarray())
         return lower, lower
     return lower, piece.size
+
+
+def projected_rank(matrix: sp.csr_array) -> int:
+    """A lower bound of the rank of a thin matrix: its longer side projected by random integers, modulo `PRIME`."""
+    wide = matrix if matrix.shape[0] <= matrix.shape[1] else sp.csr_array(matrix.T.tocsr())
+    rng = np.random.default_rng(0)
+    size = wide.shape[0] + PROJECTION_MARGIN
+    projected = np.zeros((wide.shape[0], size), dtype=np.int64)
+    by_column = sp.csc_array(wide)
+    for start in range(0, wide.shape[1], PROJECTION_STEP):
+        part = by_column[:, start : start + PROJECTION_STEP]
+        projected += (part @ rng.integers(0, 2**15, (part.shape[1], size))) % PRIME
+    return rank_mod_prime(projected % PRIME)
 
 
 def rational_rank(matrix: Int[np.ndarray, "rows columns"]) -> int:

@@ -13,7 +13,7 @@ from factrank.errors import InputError
 from factrank.tensors.bounds import RankBounds
 from factrank.tensors.completion import completion_bounds
 from factrank.tensors.effective import effective_bounds
-from factrank.tensors.ledger import Ledger
+from factrank.tensors.ledger import INTERRUPTED, Ledger
 from factrank.tensors.rank import rank_bounds
 from factrank.tensors.zero_one import Core, ZeroOneTensor
 
@@ -31,7 +31,7 @@ class Measurement:
         bits, bits_by_query: information in the facts, with one range of values for all and with each query's own.
         rank: of the 0/1 tensor D.
         completion_rank: least rank of a tensor equal to D on every valid fiber.
-        effective_rank: least rank of a tensor whose argmax is right on every fact.
+        effective_rank: least rank of a tensor whose argmax, among the values in use, is right on every fact.
     """
 
     triples: int
@@ -50,7 +50,7 @@ class Measurement:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, as `factrank measure --json` prints it."""
-        names = ("triples", "keys", "queries", "values", "functional", "full", "bits", "bits_by_query")
+        names = ("triples", "keys", "queries", "values", "duplicates", "functional", "full", "bits", "bits_by_query")
         sizes = {name: getattr(self, name) for name in names}
         sizes["determined"] = list(self.determined)
         return sizes | {name: bounds.to_dict() for name, bounds in self.brackets.items()}
@@ -63,6 +63,11 @@ class Measurement:
             "completion_rank": self.completion_rank,
             "effective_rank": self.effective_rank,
         }
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether Ctrl-C kept some methods from being run."""
+        return any(skip.reason == INTERRUPTED for bounds in self.brackets.values() for skip in bounds.skipped)
 
     def __repr__(self) -> str:
         ranks = (f"{name.replace('_', ' ')} {bounds.bracket}" for name, bounds in self.brackets.items())
@@ -90,9 +95,13 @@ def measure(
 
     >>> from factrank.databases import sample
     >>> measure(sample("astrid"))
-    Measurement(8 facts, rank 5, completion rank 4 to 5, effective rank 2 to 3)
+    Measurement(8 facts, rank 5, completion rank 4 to 5, effective rank 2)
     """
-    if not (isinstance(budget, int | float) and budget >= 0 and np.isfinite(budget)):
+    if not isinstance(database, Database):
+        raise InputError(
+            f"measure takes a Database (Database.from_facts, read, from_table); got {type(database).__name__}"
+        )
+    if not (np.isfinite(budget) and budget >= 0):
         raise InputError(f"the budget is a number of seconds, 0 or more; got {budget}")
     ledger = Ledger(float(budget), on_step, interruptible=interruptible)
     core = Core.of(ZeroOneTensor.of(database))

@@ -24,6 +24,9 @@ SMALL_SIDE = 12
 be, is less than the prime."""
 
 
+PIECES_AT_ONCE = 10_000
+
+
 @dataclass(frozen=True, eq=False)
 class Piece:
     """A connected piece of the core: its distinct rows and columns, and which row and column each line equals."""
@@ -100,11 +103,19 @@ class Split:
     def small_ranks(self) -> Int[np.ndarray, " small"]:
         """The exact ranks of the small pieces."""
         number = np.cumsum(self.small) - 1
-        chosen = self.small[self.rows.piece[self.row]]
-        row, column = self.row[chosen], self.column[chosen]
-        stack = np.zeros((int(self.small.sum()), SMALL_SIDE, SMALL_SIDE), dtype=np.int8)
-        stack[number[self.rows.piece[row]], self.rows.place[row], self.columns.place[column]] = self.weight[chosen]
-        return ranks_mod_prime(stack)
+        chosen = np.flatnonzero(self.small[self.rows.piece[self.row]])
+        chosen = chosen[np.argsort(self.rows.piece[self.row[chosen]], kind="stable")]
+        of_entry = number[self.rows.piece[self.row[chosen]]]
+        n_small = int(self.small.sum())
+        ranks = [np.array([], dtype=np.int64)]
+        for start in range(0, n_small, PIECES_AT_ONCE):
+            low, high = np.searchsorted(of_entry, [start, start + PIECES_AT_ONCE])
+            row, column = self.row[chosen[low:high]], self.column[chosen[low:high]]
+            stack = np.zeros((min(PIECES_AT_ONCE, n_small - start), SMALL_SIDE, SMALL_SIDE), dtype=np.int8)
+            place = of_entry[low:high] - start, self.rows.place[row], self.columns.place[column]
+            stack[place] = self.weight[chosen[low:high]]
+            ranks.append(ranks_mod_prime(stack))
+        return np.concatenate(ranks)
 
     def pieces(self, wanted: Bool[np.ndarray, " pieces"]) -> Iterator[Piece]:
         """Some of the pieces, one by one."""

@@ -44,7 +44,7 @@ def reference_bound(core: Core, x: int, y: int) -> UpperBound:
     component_of_term = np.zeros(references.n_terms, dtype=np.int64)
     component_of_term[references.term] = core.component[x]
     by_component += np.bincount(component_of_term, minlength=core.n_components)
-    name = f"U7 reference value by {AXIS_NAMES[x]}"
+    name = f"U7 reference {AXIS_NAMES[z]} by {AXIS_NAMES[x]}"
     return UpperBound(name, by_component, lambda: _decompose(tensor, (x, y, z), references, ignore_domains=False))
 
 
