@@ -8,9 +8,10 @@ from typing import Any
 
 from factrank.tensors.decomposition import Decomposition
 from factrank.tensors.lower import LowerBound
+from factrank.tensors.rank_one_slice import RankOneSlice
 from factrank.tensors.substitution import Substitution
 
-Witness = Callable[[], Decomposition] | LowerBound | Substitution | None
+Witness = Callable[[], Decomposition] | LowerBound | Substitution | RankOneSlice | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,9 +22,9 @@ class Bound:
         value: the bound.
         method: what gives it, such as "U7 reference value by query".
         certified: proved by exact, modular or interval arithmetic; otherwise it is only typical.
-        witness: for an upper bound, a function that builds its `Decomposition`; for a lower bound by flattenings, the
-            `LowerBound` or `Substitution` that can recompute itself; None where the method's argument is the whole
-            proof.
+        witness: for an upper bound, a function that builds its `Decomposition`; for a lower bound by flattenings or
+            substitution, the `LowerBound`, `Substitution` or `RankOneSlice` that can recompute itself; None where the
+            method's argument is the whole proof.
         seconds: how long it took.
     """
 

@@ -13,6 +13,7 @@ from factrank.tensors.decomposition import lifted
 from factrank.tensors.koszul import Koszul, koszul_choices
 from factrank.tensors.ledger import Ledger
 from factrank.tensors.lower import LowerBound, flattening_bound, flattening_ranks, with_koszul
+from factrank.tensors.rank_one_slice import MOST_CELLS, MOST_COMPONENTS, rank_one_slice_bound
 from factrank.tensors.reference_values import reference_bound
 from factrank.tensors.spanning_tree import spanning_tree_bound
 from factrank.tensors.substitution import MOST_CUTS, substitution_bound
@@ -94,8 +95,8 @@ def _upper_bounds(
             steps.append((name, 0.0, partial(flattenings_bound, core, flat_upper, first, second)))
     for z in (2, 0, 1):
         for x, y in (others(z)[::-1], others(z)) if tensor.determined[z] else ():
-            name = f"U7 reference value by {AXIS_NAMES[x]}"
-            steps.append((name, 2 * linear, partial(reference_bound, core, x, y)))
+            name = f"U7 reference {AXIS_NAMES[z]} by {AXIS_NAMES[x]}"
+            steps.append((name, 0.0, partial(reference_bound, core, x, y)))
     for axis in (1, 0, 2):
         name = f"U6 spanning tree of {AXIS_NAMES[axis]} slices"
         steps.append((name, 2 * linear, partial(spanning_tree_bound, core, axis)))
@@ -110,7 +111,7 @@ def _upper_bounds(
 
 
 def _substitution_bounds(core: Core, ledger: Ledger) -> list[Bound]:
-    """B3 over all pairs of axes; each takes about as long as a dozen flattenings."""
+    """B3 by slices of an axis and their indices on another (about a dozen flattenings each), and by rank-one slices."""
     found = []
     for z in (1, 0, 2):
         for x in others(z)[::-1]:
@@ -119,7 +120,17 @@ def _substitution_bounds(core: Core, ledger: Ledger) -> list[Bound]:
             bound = ledger.run(name, expected, partial(substitution_bound, core, x, z), dear=True)
             if bound is not None:
                 found.append(Bound(bound.value, bound.method, witness=bound, seconds=ledger.seconds[name]))
+    name = "B3 rank-one slices"
+    small = sum(size <= MOST_CELLS for size in _cells_of_components(core))
+    chains = ledger.run(name, 0.05 + 0.5 * min(small, MOST_COMPONENTS), partial(rank_one_slice_bound, core), dear=True)
+    if chains is not None:
+        found.append(Bound(chains.value, chains.method, witness=chains, seconds=ledger.seconds[name]))
     return found
+
+
+def _cells_of_components(core: Core) -> list[int]:
+    sizes = [np.bincount(labels, minlength=core.n_components) for labels in core.component]
+    return [int(a) * int(b) * int(c) for a, b, c in zip(*sizes, strict=True)]
 
 
 def _koszul_bounds(

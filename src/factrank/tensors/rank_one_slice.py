@@ -1,0 +1,256 @@
+r"""B3 with rank-one slices: a lower bound that sees ranks above the border rank, such as 3 for the W state.
+
+Substitution (Alexeev, Forbes and Tsimerman, arXiv 1102.0072). Let slices $T_s = a \otimes b_s$, s in S, of one axis
+share the vector a, k = dim span($b_s$). In a decomposition of T, k of its terms can be solved for k independent slices
+of S and removed, which subtracts combinations of these from the other slices. So for some numbers $\lambda$
+
+rank T $\ge$ k + rank$(T_i - \sum_s \lambda_{is}\, a \otimes b_s)_{i \notin S}$   (equality if S is one slice).
+
+The rest is bounded for *every* $\lambda$ in two ways, with Pa = 0 and $b_s^T P_B = 0$ for all s:
+
+- Peel: $(P T_i)_i$ is free of $\lambda$, so rank T $\ge$ k + rank$(P T_i)_i$, and one may go on with that tensor.
+- Pencil: with $N = [T_2 | T_3 | ...]$ and $N_B = [T_2 P_B | T_3 P_B | ...]$, i outside S, the least rank of
+  $N - a w^T$, $w_i = \sum_s \lambda_{is} b_s$, is exactly
+
+  rank[N | a] + rank $N_B$ - rank[$N_B$ | a].
+
+  Proof. By Wedderburn's rank reduction $N - a w^T$ has rank (rank N) - 1 iff a = N x, w = $N^T y$ and $y^T N x =
+  y^T a = 1$, and never less. A w of this form is $N^T y$ iff $y^T T_i$ lies in span($b_s$) for all i, that is
+  $y^T N_B = 0$; some such y has $y^T a \ne 0$ iff a is not in col($N_B$). As col($N_B$) is part of col(N), the least
+  rank is rank N - [a in col N] + [a in col $N_B$], which is the formula. QED
+
+A bound is a chain of peels, ended by a pencil or by a flattening. Every part of it only kills slices that belong to one
+connected component, so the chains of all components add up: for a component $D_1$ beside $D_2$, the killed slices and
+what they add to others vanish outside the rows and columns of $D_1$, which leaves $D_2$ as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from factrank.tensors.lower import flattening_ranks
+from factrank.tensors.matrix_ranks import rational_rank
+from factrank.tensors.zero_one import AXES, AXIS_NAMES, Core, ZeroOneTensor, flattening
+
+LARGEST_SIDE, MOST_CELLS = 60, 30_000
+"""Components with a longer side or more cells count by their flattenings."""
+
+MOST_COMPONENTS = 16
+"""So many components, those with most facts, are searched for a chain."""
+
+MOST_GROUPS, PATIENCE = 24, 2
+"""The search looks at so many groups of slices at each step, and goes on while it is so little behind its best."""
+
+LARGEST_ENTRY = 2**30
+"""Products of two entries must fit into 64 bits; a step that would exceed this is not taken."""
+
+Cube = Int[np.ndarray, "_ _ _"]
+Ranker = Callable[[Int[np.ndarray, "rows columns"]], int]
+
+
+@dataclass(frozen=True)
+class Group:
+    """All rank-one slices of `axis` with the same vector a on the axis `along` as the slice number `index`."""
+
+    axis: int
+    along: int
+    index: int
+
+    @property
+    def order(self) -> tuple[int, int, int]:
+        """The axes as (slices, a, b)."""
+        return self.axis, self.along, 3 - self.axis - self.along
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Peels one after the other, each numbering the slices of what is left, then a pencil or else a flattening."""
+
+    peels: tuple[Group, ...] = ()
+    pencil: Group | None = None
+
+    @property
+    def first(self) -> Group | None:
+        """The first group that is substituted."""
+        return (*self.peels, self.pencil)[0]
+
+    def bound(self, cube: Cube) -> int:
+        """The value that this chain proves, by exact ranks."""
+        total = 0
+        for group in self.peels:
+            gained, cube = _peel(cube, group)
+            total += gained
+        return total + (
+            _pencil(cube, self.pencil, rational_rank) if self.pencil else max(_flattenings(cube, rational_rank))
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class RankOneSlice:
+    """A certified lower bound: a chain on some components, the flattening of an axis on the others.
+
+    This is also its witness: `recompute` repeats it from the tensor alone.
+    """
+
+    value: int
+    flat_axis: Int[np.ndarray, " components"]
+    chains: Mapping[int, Chain]
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """The first group of slices that is substituted on each component that uses one."""
+        return tuple(chain.first for chain in self.chains.values() if chain.first)
+
+    @property
+    def axis(self) -> int | None:
+        """The axis of the first rank-one slice, or None where none was of use."""
+        return self.groups[0].axis if self.groups else None
+
+    @property
+    def index(self) -> int | None:
+        """The number of the first rank-one slice on its axis of its component."""
+        return self.groups[0].index if self.groups else None
+
+    @property
+    def method(self) -> str:
+        """What proves it, for people."""
+        names = [AXIS_NAMES[axis] for axis in AXES if any(group.axis == axis for group in self.groups)]
+        return f"B3 rank-one slice of {' and '.join(names)}" if names else "B3 flattenings, no rank-one slice of use"
+
+    def recompute(self, tensor: ZeroOneTensor) -> int:
+        """The bound again, by exact rational ranks, from the tensor."""
+        core, total = Core.of(tensor), 0
+        for component, axis in enumerate(self.flat_axis.tolist()):
+            part, chain = core.part(component), self.chains.get(component)
+            total += chain.bound(part.dense()) if chain else rational_rank(flattening(part, axis).toarray())
+        return total
+
+
+def rank_one_slice_bound(core: Core) -> RankOneSlice:
+    """The sum over the components of the best chain found, or of the largest flattening rank."""
+    flat = np.array([flattening_ranks(core, axis)[0] for axis in AXES])
+    best, sizes = flat.max(axis=0, initial=0), np.bincount(core.fact_component, minlength=core.n_components)
+    chains, total = dict[int, Chain](), int(best.sum())
+    worth_a_look = np.flatnonzero(sizes > best)
+    for component in worth_a_look[np.argsort(-sizes[worth_a_look], kind="stable")][:MOST_COMPONENTS].tolist():
+        part = core.part(component)
+        if max(part.shape) <= LARGEST_SIDE and np.prod(part.shape) <= MOST_CELLS:
+            chain = _search(part.dense())
+            gained = chain.bound(part.dense()) - int(best[component])
+            if gained > 0:
+                chains[component] = chain
+                total += gained
+    return RankOneSlice(total, flat.argmax(axis=0), chains)
+
+
+# -------------------------------------------------------------------- search: guesses, proved afterwards
+
+
+def _search(cube: Cube) -> Chain:
+    """Peel greedily, keeping most of the flattening ranks, and try the pencil of every group on the way."""
+    best, value, total, peels = Chain(), max(_flattenings(cube, _likely_rank)), 0, tuple[Group, ...]()
+    best_value = value
+    while value >= best_value - PATIENCE:
+        steps = []
+        for group in _groups(cube):
+            try:
+                ended, (gained, rest) = total + _pencil(cube, group, _likely_rank), _peel(cube, group)
+            except OverflowError:
+                continue
+            if ended > best_value:
+                best, best_value = Chain(peels, group), ended
+            ranks = _flattenings(rest, _likely_rank)
+            steps.append((total + gained + max(ranks), sum(ranks), total + gained, rest, group))
+        if not steps:
+            break
+        value, _, total, cube, group = max(steps, key=lambda step: step[:2])
+        peels = (*peels, group)
+        if value > best_value:
+            best, best_value = Chain(peels), value
+    return best
+
+
+def _groups(cube: Cube) -> Iterator[Group]:
+    """The groups of rank-one slices, each named by its first slice; large groups first."""
+    found = []
+    for axis in AXES:
+        for along in AXES:
+            if along != axis:
+                vectors = _shared_vectors(cube.transpose(Group(axis, along, 0).order))
+                kinds, first, sizes = np.unique(vectors, axis=0, return_index=True, return_counts=True)
+                nonzero = kinds.any(axis=1)
+                pairs = zip(first[nonzero].tolist(), sizes[nonzero].tolist(), strict=True)
+                found += [(-size, Group(axis, along, index)) for index, size in pairs]
+    yield from (group for _, group in sorted(found, key=lambda entry: entry[0])[:MOST_GROUPS])
+
+
+def _likely_rank(matrix: Int[np.ndarray, "rows columns"]) -> int:
+    """The numerical rank of the Gram matrix of the shorter side: fast, and only for choosing."""
+    real: Float[np.ndarray, "short long"] = (matrix if len(matrix) <= matrix.shape[1] else matrix.T).astype(np.float64)
+    return int(np.linalg.matrix_rank(real @ real.T, hermitian=True)) if matrix.size else 0
+
+
+# -------------------------------------------------------------------- the two steps, exactly
+
+
+def _flattenings(cube: Cube, rank: Ranker) -> list[int]:
+    """The three flattening ranks."""
+    return [rank(np.moveaxis(cube, axis, 0).reshape(cube.shape[axis], -1)) if cube.size else 0 for axis in AXES]
+
+
+def _peel(cube: Cube, group: Group) -> tuple[int, Cube]:
+    """The number k of a group, and the other slices with a projected away, the axes in their old order."""
+    a, bs, rest = _split(cube.transpose(group.order), group.index)
+    return rational_rank(bs), _project(rest, a, 1).transpose(np.argsort(group.order))
+
+
+def _pencil(cube: Cube, group: Group, rank: Ranker) -> int:
+    """The number k of a group plus rank[N | a] + rank N_B - rank[N_B | a]."""
+    a, bs, rest = _split(cube.transpose(group.order), group.index)
+    projected, k = rest, 0
+    while bs.any():
+        b = bs[bs.any(axis=1)][0]
+        projected, bs, k = _project(projected, b, 2), _project(bs[None], b, 2)[0], k + 1
+    whole, reduced = (np.moveaxis(view, 1, 0).reshape(len(a), -1) for view in (rest, projected))
+    return k + rank(np.column_stack([whole, a])) + rank(reduced) - rank(np.column_stack([reduced, a]))
+
+
+def _split(view: Cube, index: int) -> tuple[Int[np.ndarray, " b"], Int[np.ndarray, "s c"], Int[np.ndarray, "r b c"]]:
+    """The shared vector a, a multiple of b_s for every slice of the group, and the other slices."""
+    vectors = _shared_vectors(view)
+    a = vectors[index]
+    if not a.any():
+        raise ValueError(f"slice {index} does not have rank one")
+    members = (vectors == a).all(axis=1)
+    return a, view[members][:, int(np.flatnonzero(a)[0])], view[~members]
+
+
+def _shared_vectors(view: Cube) -> Int[np.ndarray, "a b"]:
+    """For each slice a (x) b of rank one the primitive vector a, its first entry positive; zeros for other slices."""
+    if not view.size:
+        return np.zeros(view.shape[:2], dtype=np.int64)
+    everyone = np.arange(len(view))
+    row, column = np.divmod((view != 0).reshape(len(view), -1).argmax(axis=1), view.shape[2])
+    a, b, pivot = view[everyone, :, column], view[everyone, row], view[everyone, row, column]
+    rank_one = (view * pivot[:, None, None] == a[:, :, None] * b[:, None, :]).all(axis=(1, 2)) & (pivot != 0)
+    divisor = np.gcd.reduce(a, axis=1) * np.sign(pivot)
+    return np.where(rank_one[:, None], a // np.where(rank_one, divisor, 1)[:, None], 0)
+
+
+def _project(cube: Cube, vector: Int[np.ndarray, " n"], axis: int) -> Cube:
+    """The image of the cube under a matrix P of full row rank with kernel spanned by the vector, applied on one axis.
+
+    Row j of P is (v_p e_j - v_j e_p) / gcd for a pivot p, which has no row.
+    """
+    rows = np.moveaxis(cube, axis, 0)
+    pivot = int(np.argmin(np.where(vector == 0, np.iinfo(np.int64).max, np.abs(vector))))
+    divisor = np.gcd(vector, vector[pivot])
+    times, minus = (x.reshape(-1, 1, 1) for x in (vector[pivot] // divisor, vector // divisor))
+    largest = int(np.abs(rows).max(initial=0)) * (int(np.abs(times).max()) + int(np.abs(minus).max()))
+    if largest > LARGEST_ENTRY:
+        raise OverflowError("entries grow too large")
+    return np.moveaxis(np.delete(rows * times - minus * rows[pivot], pivot, axis=0), 0, axis)
