@@ -12,7 +12,7 @@ from scipy.linalg import hadamard
 from factrank.databases import Database, diagonal, diagonal2, sample, uniform
 from factrank.tensors import Decomposition, ZeroOneTensor, measure, parabola
 from factrank.tensors.decomposition import Factor, lift
-from factrank.tensors.forster import certified_squared_norm, sign_rank_bound
+from factrank.tensors.forster import certified_squared_norm, is_positive_definite, sign_rank_bound, two_value_bound
 from factrank.tensors.parabola import least_margin, shared_bias_bound, slicewise_bound
 from factrank.tensors.zero_one import Core
 from strategies import as_database, tensors
@@ -74,7 +74,7 @@ def test_shared_bias_on_random_full_tables(shape, expected):
 
 @pytest.mark.parametrize(
     ("database", "brackets"),
-    [(sample("astrid"), (2, 3)), (diagonal(), (0, 0)), (diagonal2(), (1, 1)), (diagonal(40), (0, 0))],
+    [(sample("astrid"), (2, 2)), (diagonal(), (0, 0)), (diagonal2(), (1, 1)), (diagonal(40), (0, 0))],
 )
 def test_known_effective_ranks(database, brackets):
     bounds = measure(database).effective_rank
@@ -125,6 +125,21 @@ def test_small_effective_ranks_against_all_rank_one_tensors(tensor):
         assert not rank_one_can_show(list({tuple(sorted(values)) for values in fibers.values()}), used.shape[2])
 
 
+def test_two_sets_of_equal_size_need_no_rank_two():
+    """{0, 1} is the top and {1, 2} the bottom of c = (2, 1, 0) ... unless 1 is in both: c = (1, 0, -1) and signs +, -
+    show {0} and {2}; the nested pair {0}, {0, 1} is a top twice."""
+    facts = [("k", "p", "a"), ("k", "q", "c")]
+    assert measure(Database.from_facts(facts)).effective_rank.lower.value == 1
+    nested = [("k", "p", "a"), ("k", "q", "a"), ("k", "q", "b"), ("k", "r", "c")]
+    assert measure(Database.from_facts(nested, multi=True)).effective_rank.lower.value == 1
+
+
+def test_two_overlapping_pairs_are_shown_by_rank_one():
+    """(k0, q0) -> {0, 1} and (k1, q0) -> {1, 2}: not nested, and two of a size do not exclude rank one."""
+    facts = [("k0", "q0", "0"), ("k0", "q0", "1"), ("k1", "q0", "1"), ("k1", "q0", "2")]
+    assert measure(Database.from_facts(facts, multi=True)).effective_rank.lower.value == 1
+
+
 def test_three_sets_of_equal_size_need_rank_two():
     facts = [("k", query, value) for query, pair in zip("pqr", ("ab", "bc", "ca"), strict=True) for value in pair]
     bounds = measure(Database.from_facts(facts, multi=True)).effective_rank
@@ -172,6 +187,24 @@ def test_forster_is_used_where_two_values_fill_a_block():
         bounds = measure(Database.from_facts(facts + extra)).effective_rank
         assert bounds.lower.value == 8
         assert "Forster" in bounds.lower.method
+
+
+def test_forster_needs_a_full_block():
+    """A Hadamard pattern of which half the cells are missing at random: no full sub-table is large enough for a 3."""
+    signs, kept = hadamard(64), np.random.default_rng(0).random((64, 64)) < 0.5
+    facts = np.array([(k, q, int(signs[k, q] > 0)) for k, q in np.argwhere(kept)])
+    assert two_value_bound(ZeroOneTensor(facts, (64, 64, 2)), 2) is None
+
+
+def test_norms_short_of_the_largest_eigenvalue_are_not_certified():
+    """The criterion must refuse a matrix that is indefinite by less than the rounding errors of its factorisation."""
+    rng = np.random.default_rng(0)
+    basis = np.linalg.qr(rng.normal(size=(60, 60)))[0]
+    eigenvalues = np.linspace(1, 60, 60)
+    for least in (-1e-13, -1e-15, 0.0, 1e-15):
+        matrix = (basis * np.append(least, eigenvalues[1:])) @ basis.T
+        assert not is_positive_definite((matrix + matrix.T) / 2)
+    assert is_positive_definite((basis * eigenvalues) @ basis.T)
 
 
 def test_lifting_keeps_the_margin():

@@ -1,9 +1,13 @@
 r"""Effective rank (argmax): the least rank of a tensor T whose readout is right on every fact.
 
 Right means $\arg\max_v T[k, q, v] = f(k, q)$; a fiber with several values is right when each of them is strictly above
-all others. Upper bounds: the completion rank, and for functional databases the parabola codes E1 and E2 (`parabola`).
-Lower bounds: what a tensor of rank 0 or 1 cannot show, and for functional databases Forster's bound where only two
-values occur (`forster`).
+all others. Upper bounds: the completion rank, and for functional databases the parabola codes E1 and E2 (`parabola`),
+E2 with a search for labels (`labels`) and trained logits (`logits`), both proved by exact margins. Lower bounds: what a
+tensor of rank 0 or 1 cannot show, and for functional databases Forster's bound where only two values occur (`forster`).
+The count of `counting` stands among what was tried: typical for the size, not certified.
+
+For the readout softmax>=tau the effective rank of a functional database on its facts is the same: the readout {f} makes
+f strictly largest, and logits whose argmax is right need only be scaled up (`threshold`).
 """
 
 from __future__ import annotations
@@ -13,14 +17,24 @@ from dataclasses import replace
 from functools import partial
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from factrank.tensors.bounds import Bound, RankBounds
+from factrank.tensors.counting import EXCLUDED_BITS, typical_effective_rank
 from factrank.tensors.decomposition import lifted
 from factrank.tensors.forster import FREQUENT_VALUES, two_value_bound
+from factrank.tensors.labels import STEPS, fits, label_bound
 from factrank.tensors.ledger import Ledger
+from factrank.tensors.logits import ITERATIONS, LARGEST_LOGITS, PER_LOGIT, trained_bound
 from factrank.tensors.parabola import CodeBound, shared_bias_bound, slicewise_bound
 from factrank.tensors.rank import PER_FACT
 from factrank.tensors.zero_one import AXIS_NAMES, Core, ZeroOneTensor, pair_index
+
+SEARCH_SECONDS = 3.0
+"""Most seconds of the label search, and of training; each takes at most half of what is left of the budget."""
+
+CHEAP_MERGING = 10_000_000
+"""Facts times slices up to which E2 always runs."""
 
 
 def effective_bounds(core: Core, completion: RankBounds, ledger: Ledger) -> RankBounds:
@@ -30,13 +44,18 @@ def effective_bounds(core: Core, completion: RankBounds, ledger: Ledger) -> Rank
         inherited.method if inherited.method.startswith("rank: ") else f"completion rank: {inherited.method}"
     )
     upper = [replace(inherited, method=of_completion)]
-    lower = [rank_one_bound(core.tensor)]
+    slow = 0.0 if core.tensor.determined[2] else 3 * PER_FACT * len(core.tensor)
+    shown = ledger.run("sets of values in use", slow, lambda: rank_one_bound(core.tensor))
+    lower = [shown or Bound(0, "nothing proved")]
     if core.tensor.determined[2]:
         upper += _code_bounds(core, ledger, lower[0].value)
     if core.tensor.determined[2] and lower[0].value < min(bound.value for bound in upper):
         forster = _forster(core, ledger, lower[0].value)
         lower += [forster] if forster else []
-    return RankBounds.best_of(lower, upper, ledger.take_skipped())
+    if core.tensor.determined[2]:
+        upper += _searched_bounds(core, ledger, max(b.value for b in lower), min(b.value for b in upper))
+    bounds = RankBounds.best_of(lower, upper, ledger.take_skipped())
+    return replace(bounds, tried=(*bounds.tried, _typical(core.tensor))) if core.tensor.determined[2] else bounds
 
 
 def rank_one_bound(tensor: ZeroOneTensor) -> Bound:
@@ -71,11 +90,11 @@ def _code_bounds(core: Core, ledger: Ledger, lower: int) -> list[Bound]:
     steps: list[tuple[str, float, Callable[[], CodeBound]]] = []
     for axis in (1, 0):
         slices, merging = AXIS_NAMES[axis], len(tensor) * tensor.shape[axis]
-        steps.append(
-            (f"E1 slice by slice over {slices}", PER_FACT * len(tensor) / 4, partial(slicewise_bound, tensor, axis))
-        )
+        steps.append((f"E1 slice by slice over {slices}", 0.0, partial(slicewise_bound, tensor, axis)))
         shared = partial(shared_bias_bound, tensor, axis)
-        steps.append((f"E2 shared bias, {slices} slices merged", 2e-9 * merging, shared))
+        steps.append(
+            (f"E2 shared bias, {slices} slices merged", 0.0 if merging <= CHEAP_MERGING else 2e-9 * merging, shared)
+        )
     for name, expected, compute in steps:
         if any(bound.value == lower for bound in found):
             ledger.skip(name, "the bounds already meet")
@@ -86,6 +105,49 @@ def _code_bounds(core: Core, ledger: Ledger, lower: int) -> list[Bound]:
                 Bound(result.value, name, witness=lifted(result.decomposition, core), seconds=ledger.seconds[name])
             )
     return found
+
+
+def _searched_bounds(core: Core, ledger: Ledger, lower: int, best: int) -> list[Bound]:
+    """Label search, then training: both end in time and claim only what their exact margins prove."""
+    tensor, found = core.tensor, list[Bound]()
+    for search in (_label_search, _training):
+        name, expected, hindrance, run = search(tensor)
+        if best == lower:
+            ledger.skip(name, "the bounds already meet")
+        elif hindrance:
+            ledger.skip(name, hindrance)
+        else:
+            seconds = min(SEARCH_SECONDS, ledger.left() / 2)
+            # Small dense problems: more than one BLAS thread only makes them wait for each other.
+            with threadpool_limits(1, user_api="blas"):
+                result = ledger.run(name, expected, partial(run, (lower, best), seconds, np.random.default_rng(0)))
+            if result is not None:
+                best, witness = result.value, lifted(result.decomposition, core)
+                found.append(Bound(best, name, witness=witness, seconds=ledger.seconds[name]))
+    return found
+
+
+Search = Callable[[tuple[int, int], float, np.random.Generator], CodeBound | None]
+"""Takes the bracket to improve from above, the seconds and the generator of its starts."""
+
+
+def _label_search(tensor: ZeroOneTensor) -> tuple[str, float, str, Search]:
+    """Name, expected seconds of a first look, what stands against it, and the search."""
+    expected = 0.01 + 1e-9 * STEPS * len(tensor) * max(tensor.shape[:2]) ** 2
+    hindrance = "two values or fewer" if tensor.shape[2] < 3 else "" if fits(tensor, 1) else "the table is too large"
+    return "E2 label search", expected, hindrance, partial(label_bound, tensor)
+
+
+def _training(tensor: ZeroOneTensor) -> tuple[str, float, str, Search]:
+    """The same for trained logits."""
+    cells = len(tensor) * tensor.shape[2]
+    hindrance = "" if cells <= LARGEST_LOGITS else "the table is too large"
+    return "trained logits, rounded", 0.01 + PER_LOGIT * ITERATIONS * cells, hindrance, partial(trained_bound, tensor)
+
+
+def _typical(tensor: ZeroOneTensor) -> Bound:
+    name = f"Warren's count: typical for the size, for all but a fraction 2^-{EXCLUDED_BITS}"
+    return Bound(typical_effective_rank(*tensor.shape, len(tensor)) if len(tensor) else 0, name, certified=False)
 
 
 def _forster(core: Core, ledger: Ledger, to_beat: int) -> Bound | None:
