@@ -37,6 +37,7 @@ format: $(TEST_STAMP)
 
 benchmark: $(TEST_STAMP)
 	$(BIN)/python benchmarks/measure.py
+	$(BIN)/python benchmarks/cp.py
 
 # Resolve the newest versions that pyproject.toml allows, for all extras but cuda.
 lock: $(TEST_STAMP)

@@ -1,0 +1,219 @@
+r"""Numerical CP decompositions of dense real tensors: Levenberg-Marquardt with a decaying ridge, from many starts.
+
+Minimises $|\sum_r a_r \otimes b_r \otimes c_r - T|^2 + \rho\,(|A|^2 + |B|^2 + |C|^2)$ with $\rho \to 0$: the ridge
+keeps the terms bounded on the way and is gone at the end. A tensor of border rank at most R but larger rank has no best
+approximation (de Silva and Lim, arXiv:math/0607647): terms grow without bound while the residual falls. Such a fit is
+called "diverging" and says nothing about the rank. With a mask only the entries of valid fibers count (completion).
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from itertools import cycle
+from typing import Literal
+
+import numpy as np
+from jaxtyping import Bool, Float
+from scipy.linalg import lapack
+
+from factrank.tensors.cp_equations import (
+    Factors,
+    Fibers,
+    Tensor,
+    balance,
+    gradient,
+    jacobian,
+    join,
+    multiply,
+    normal_matrix,
+    split,
+    term_norms,
+)
+
+Status = Literal["converged", "diverging", "stalled", "out of time"]
+
+CONVERGED = 1e-12
+"""Relative residual |model - T| / |T| of a converged fit."""
+
+LARGEST_TERM = 50.0
+"""Terms larger than this times |T| are evidence of border rank only."""
+
+RIDGES = (1e-3, 1e-1, 1e-5)
+DECAY, NO_RIDGE, FLAT = 0.2, 1e-9, 0.02
+LARGEST_DAMPING = 1e12
+LARGE_RESIDUAL = 0.5
+"""Above this relative residual large terms are no evidence of anything."""
+
+SUSPECT_TERM, SUSPECT_RESIDUAL, PATIENCE = 10.0, 1e-2, 10
+"""Fits like this may be diverging, which is slow to show: they get this many times the iterations."""
+
+
+@dataclass(frozen=True, eq=False)
+class CPFit:
+    """The end of one start: factors, relative residual, largest term norm over |T|, and how it ended."""
+
+    factors: Factors
+    residual: float
+    largest_term: float
+    status: Status
+    iterations: int
+
+    @property
+    def rank(self) -> int:
+        """The number of terms."""
+        return int(self.factors[0].shape[1])
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """What is fitted: a target, the fibers that count (None: all), and the unknowns that may move (None: all)."""
+
+    target: Tensor
+    mask: Fibers | None = None
+    free: Bool[np.ndarray, " n"] | None = None
+
+    def error(self, factors: Factors) -> Float[np.ndarray, "_i _j _k"]:
+        """Model minus target, zero outside the valid fibers."""
+        error = multiply(factors) - self.target
+        return error if self.mask is None else np.asarray(error * self.mask[:, :, None])
+
+    def norm(self) -> float:
+        """|T| over the entries that count; 1 for the zero tensor."""
+        counted = self.target if self.mask is None else self.target[self.mask]
+        return float(np.linalg.norm(counted)) or 1.0
+
+    def normal(self, factors: Factors) -> Float[np.ndarray, "_n _n"]:
+        """The normal matrix of the entries that count."""
+        if self.mask is None:
+            return normal_matrix(factors)
+        derivatives = jacobian(factors, self.mask)
+        return np.asarray(derivatives.T @ derivatives)
+
+    def balanced(self, factors: Factors) -> Factors:
+        """The factors with every term balanced that may move as a whole."""
+        if self.free is None:
+            return balance(factors)
+        i, j, k = self.target.shape
+        moves = [part.all(axis=0) for part in split(self.free, (i, j, k), factors[0].shape[1])]
+        whole = moves[0] & moves[1] & moves[2]
+        a, b, c = (np.where(whole, new, old) for new, old in zip(balance(factors), factors, strict=True))
+        return a, b, c
+
+
+def fit_cp(
+    target: Tensor,
+    rank: int,
+    rng: np.random.Generator,
+    *,
+    seconds: float,
+    mask: Fibers | None = None,
+    ridge: float = 1e-3,
+) -> CPFit:
+    """One random start."""
+    return improve(Problem(target, mask), random_start(target, rank, rng), seconds=seconds, ridge=ridge)
+
+
+def random_start(target: Tensor, rank: int, rng: np.random.Generator) -> Factors:
+    """Normal factors whose terms are about as large as the target."""
+    norm = float(np.linalg.norm(target)) or 1.0
+    scale = (norm**2 / max(rank, 1) / target.size) ** (1 / 6)
+    a, b, c = (scale * rng.normal(size=(size, rank)) for size in target.shape)
+    return a, b, c
+
+
+def fit_many(
+    target: Tensor,
+    rank: int,
+    rng: np.random.Generator,
+    *,
+    seconds: float,
+    starts: int,
+    mask: Fibers | None = None,
+) -> list[CPFit]:
+    """As many starts as fit into the time, at most `starts`: converged ones first, then by residual."""
+    end, found = time.monotonic() + seconds, list[CPFit]()
+    for ridge in cycle(RIDGES):
+        if len(found) == starts or (found and time.monotonic() > end):
+            break
+        left = max(end - time.monotonic(), 0.0)
+        found.append(fit_cp(target, rank, rng, seconds=left, mask=mask, ridge=ridge))
+    return sorted(found, key=lambda fit: (fit.status != "converged", fit.residual))
+
+
+def improve(
+    problem: Problem,
+    start: Factors,
+    *,
+    seconds: float,
+    ridge: float = 0.0,
+    iterations: int = 400,
+    damping: float = 0.1,
+) -> CPFit:
+    """Levenberg-Marquardt from given factors; unknowns that are not free keep their values."""
+    end, norm = time.monotonic() + seconds, problem.norm()
+    factors, done = problem.balanced(start), 0
+    error, status = problem.error(factors), "stalled"
+    while done < PATIENCE * iterations:
+        residual = float(np.linalg.norm(error)) / norm
+        largest = float(term_norms(factors).max(initial=0.0)) / norm
+        if residual <= CONVERGED or (largest > LARGEST_TERM and ridge == 0 and residual < LARGE_RESIDUAL):
+            break
+        if done >= iterations and not (largest > SUSPECT_TERM and residual < SUSPECT_RESIDUAL):
+            break
+        if time.monotonic() > end:
+            status = "out of time"
+            break
+        step = _accepted_step(problem, factors, error, ridge, damping)
+        if step is None:
+            if ridge == 0:
+                break
+            ridge, damping = 0.0, 0.1
+            continue
+        factors, damping, flat = step
+        factors, done = problem.balanced(factors), done + 1
+        error = problem.error(factors)
+        if flat:
+            ridge = DECAY * ridge if DECAY * ridge > NO_RIDGE else 0.0
+    return _judged(problem, factors, status, done)
+
+
+def _judged(problem: Problem, factors: Factors, status: str, iterations: int) -> CPFit:
+    """The fit with its residual and largest term, and its status from these."""
+    norm = problem.norm()
+    residual = float(np.linalg.norm(problem.error(factors))) / norm
+    largest = float(term_norms(factors).max(initial=0.0)) / norm
+    if largest > LARGEST_TERM and residual < LARGE_RESIDUAL:
+        return CPFit(factors, residual, largest, "diverging", iterations)
+    if residual <= CONVERGED:
+        return CPFit(factors, residual, largest, "converged", iterations)
+    return CPFit(factors, residual, largest, "out of time" if status == "out of time" else "stalled", iterations)
+
+
+def _accepted_step(
+    problem: Problem, factors: Factors, error: Tensor, ridge: float, damping: float
+) -> tuple[Factors, float, bool] | None:
+    """A damped step that lowers the objective, the next damping, and whether the objective is nearly flat."""
+    i, j, k = error.shape
+    rank, unknowns = factors[0].shape[1], join(factors)
+    free = np.arange(len(unknowns)) if problem.free is None else np.flatnonzero(problem.free)
+    if not len(free):
+        return None
+    value = float(np.sum(error**2) + ridge * np.sum(unknowns**2))
+    slope = (gradient(error, factors) + ridge * unknowns)[free]
+    normal = problem.normal(factors)
+    normal = np.asfortranarray(normal if problem.free is None else normal[np.ix_(free, free)])
+    diagonal = np.diag(normal).copy()
+    while damping < LARGEST_DAMPING:
+        np.fill_diagonal(normal, diagonal + ridge + damping)
+        factor, failed = lapack.dpotrf(normal, lower=1)
+        if not failed:
+            change, _ = lapack.dpotrs(factor, slope, lower=1)
+            moved = unknowns.copy()
+            moved[free] -= change
+            proposal = split(moved, (i, j, k), rank)
+            lowered = float(np.sum(problem.error(proposal) ** 2) + ridge * np.sum(moved**2))
+            if lowered < value:
+                return proposal, max(damping / 5, 1e-15), value - lowered < FLAT * value
+        damping *= 3
+    return None
