@@ -1,6 +1,7 @@
 """Terms in words, and the words in the terminal table."""
 
 import io
+from dataclasses import replace
 
 import numpy as np
 from rich.console import Console
@@ -8,7 +9,7 @@ from rich.console import Console
 from factrank.databases import Database, sample
 from factrank.report.terminal import measurement_table, samples_table, skipped_table
 from factrank.report.terms import terms_in_words
-from factrank.tensors import Decomposition, measure
+from factrank.tensors import Bound, Decomposition, Estimate, RankBounds, measure
 from factrank.tensors.decomposition import Factor
 
 
@@ -38,6 +39,13 @@ def test_table_shows_counts_bits_and_brackets():
     text = printed(measurement_table("astrid", measure(sample("astrid"))))
     for words in ("8 facts: 5 keys x 3 queries -> 4 values", "functional, not full", "16.0 bits", "U7 reference value"):
         assert words in text
+
+
+def test_table_shows_an_estimate_as_not_proved():
+    measurement = measure(sample("astrid"))
+    open_rank = RankBounds(Bound(4, "low"), Bound(9, "high"), Estimate(6, "CP, numerical", 1e-13))
+    text = printed(measurement_table("astrid", replace(measurement, rank=open_rank)))
+    assert "~ 6, not proved: CP, numerical" in text
 
 
 def test_table_names_another_functional_view():

@@ -79,4 +79,5 @@ def test_what_is_refused():
     with pytest.raises(InputError, match="functional"):
         effective_rank_softmax(argmax, several, 0.5)
     with pytest.raises(InputError, match="do not recall"):
-        threshold_terms(argmax.upper.witness().take_terms(np.array([True, False])), tensor, 0.5)
+        witness = argmax.upper.witness()
+        threshold_terms(witness.take_terms(np.arange(witness.n_terms) == 0), tensor, 0.5)

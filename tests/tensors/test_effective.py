@@ -76,6 +76,7 @@ def test_shared_bias_on_random_full_tables(shape, expected):
     ("database", "brackets"),
     [(sample("astrid"), (2, 2)), (diagonal(), (0, 0)), (diagonal2(), (1, 1)), (diagonal(40), (0, 0))],
 )
+@pytest.mark.searches
 def test_known_effective_ranks(database, brackets):
     bounds = measure(database).effective_rank
     assert (bounds.lower.value, bounds.upper.value) == brackets

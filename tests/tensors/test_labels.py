@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from factrank.databases import sample
 from factrank.tensors import Decomposition, ZeroOneTensor, measure
+from factrank.tensors import effective as effective_module
 from factrank.tensors.decomposition import Factor
 from factrank.tensors.labels import envelope, label_bound
 from factrank.tensors.margins import IntegerLogits
@@ -83,7 +84,8 @@ def test_no_time_and_nothing_to_beat():
     assert label_bound(tensor, (2, 7), 0.0, np.random.default_rng(0)) is None
 
 
-def test_astrid_has_effective_rank_two():
+def test_astrid_has_effective_rank_two(monkeypatch):
+    monkeypatch.setattr(effective_module, "SEARCH_SECONDS", 3.0)
     bounds = measure(sample("astrid")).effective_rank
     assert (bounds.lower.value, bounds.upper.value) == (2, 2)
     assert bounds.upper.method == "E2 label search"

@@ -8,6 +8,7 @@ from scipy.optimize import check_grad
 
 from factrank.databases import Database, uniform
 from factrank.tensors import Decomposition, ZeroOneTensor, measure
+from factrank.tensors import effective as effective_module
 from factrank.tensors.decomposition import Factor
 from factrank.tensors.logits import _Loss, certified, expected_terms, train, trained_bound
 from factrank.tensors.parabola import least_margin
@@ -106,7 +107,8 @@ def test_the_bracket_holds_and_its_witness_recalls(tensor):
     assert least_margin(bounds.upper.witness(), ZeroOneTensor.of(database)) > 0
 
 
-def test_measure_reaches_the_trained_rank_and_says_what_is_typical():
+def test_measure_reaches_the_trained_rank_and_says_what_is_typical(monkeypatch):
+    monkeypatch.setattr(effective_module, "SEARCH_SECONDS", 3.0)
     effective = measure(uniform(8, 4, 6, seed=0), budget=60.0).effective_rank
     assert effective.upper.value == 3
     typical = effective.tried[-1]

@@ -22,23 +22,11 @@ from factrank.databases import (
     w_state,
 )
 from factrank.errors import InputError
-from factrank.tensors import Bound, RankBounds, ZeroOneTensor, effective, measure
+from factrank.tensors import Bound, RankBounds, ZeroOneTensor, measure
 from factrank.tensors.completion import agrees_on_valid_fibers
 from strategies import as_database, tensors
 
 RANKS = ("rank", "completion_rank", "effective_rank")
-
-
-@pytest.fixture(autouse=True)
-def _no_search(request, monkeypatch):
-    """Searches for effective ranks take seconds and have tests of their own; here they run only where marked."""
-    if "search" not in request.fixturenames:
-        monkeypatch.setattr(effective, "SEARCH_SECONDS", 0.0)
-
-
-@pytest.fixture
-def search():
-    """Marks a test that wants the searches."""
 
 
 def brackets(database, **kwargs):
@@ -55,7 +43,8 @@ def brackets(database, **kwargs):
         (w_state(), [(3, 3), (2, 2), (1, 1)]),
     ],
 )
-def test_known_brackets(database, expected, search):
+@pytest.mark.searches
+def test_known_brackets(database, expected):
     assert brackets(database) == expected
 
 

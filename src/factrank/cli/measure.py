@@ -14,6 +14,7 @@ from factrank.report.terminal import measurement_table, skipped_table
 from factrank.report.terms import terms_in_words
 from factrank.tensors import Measurement
 from factrank.tensors import measure as measure_database
+from factrank.tensors.interval_proof import IntervalProof
 from factrank.tensors.measure import DEFAULT_BUDGET
 
 
@@ -58,6 +59,11 @@ def measure(
         console.print(f"\n[bold]{measurement.rank.upper.value} terms that add up to the table[/bold]")
         for line in terms_in_words(witness(), database):
             console.print(f"  {line}", markup=False)
+    if explain and isinstance(witness, IntervalProof):
+        console.print(
+            f"\n[bold]{witness.rank} terms that add up to the table[/bold] exist within {witness.radius:.1e} "
+            "of a numerical solution, by interval Newton"
+        )
     if explain:
         console.print()
         console.print(skipped_table(measurement))

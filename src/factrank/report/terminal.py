@@ -53,7 +53,10 @@ def _other_ways(measurement: Measurement) -> list[str]:
 
 
 def _why(bounds: RankBounds) -> str:
-    return f">= {bounds.lower.method}\n<= {bounds.upper.method}"
+    why = f">= {bounds.lower.method}\n<= {bounds.upper.method}"
+    if bounds.estimate:
+        why += f"\n~ {bounds.estimate.value:,}, not proved: {bounds.estimate.method}"
+    return why
 
 
 def skipped_table(measurement: Measurement) -> RenderableType:

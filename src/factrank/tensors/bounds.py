@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from factrank.tensors.decomposition import Decomposition
+from factrank.tensors.interval_proof import IntervalProof
 from factrank.tensors.lower import LowerBound
 from factrank.tensors.rank_one_slice import RankOneSlice
 from factrank.tensors.substitution import Substitution
 
-Witness = Callable[[], Decomposition] | LowerBound | Substitution | RankOneSlice | None
+Witness = Callable[[], Decomposition] | IntervalProof | LowerBound | Substitution | RankOneSlice | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,9 +23,9 @@ class Bound:
         value: the bound.
         method: what gives it, such as "U7 reference value by query".
         certified: proved by exact, modular or interval arithmetic; otherwise it is only typical.
-        witness: for an upper bound, a function that builds its `Decomposition`; for a lower bound by flattenings or
-            substitution, the `LowerBound`, `Substitution` or `RankOneSlice` that can recompute itself; None where the
-            method's argument is the whole proof.
+        witness: for an upper bound, a function that builds its `Decomposition`, or the `IntervalProof` that one exists
+            (of the core: empty slices dropped, equal ones merged); for a lower bound, the `LowerBound`, `Substitution`
+            or `RankOneSlice` that can recompute itself; None where the method's argument is the whole proof.
         seconds: how long it took.
     """
 
@@ -78,12 +79,15 @@ class RankBounds:
     skipped: tuple[Skipped, ...] = ()
 
     @classmethod
-    def best_of(cls, lower: list[Bound], upper: list[Bound], skipped: tuple[Skipped, ...]) -> RankBounds:
-        """The largest lower and the least upper bound; of equal ones the first."""
+    def best_of(
+        cls, lower: list[Bound], upper: list[Bound], skipped: tuple[Skipped, ...], estimate: Estimate | None = None
+    ) -> RankBounds:
+        """The largest lower and the least upper bound, of equal ones the first; an estimate only if it lies between."""
         best_lower, best_upper = max(lower, key=lambda b: b.value), min(upper, key=lambda b: b.value)
         if best_lower.value > best_upper.value:
             raise ArithmeticError(f"certified bounds cross: {best_lower} > {best_upper}; this is a defect of factrank")
-        return cls(best_lower, best_upper, tried=(*lower, *upper), skipped=skipped)
+        useful = estimate if estimate and best_lower.value <= estimate.value < best_upper.value else None
+        return cls(best_lower, best_upper, useful, tried=(*lower, *upper), skipped=skipped)
 
     @property
     def exact(self) -> bool:

@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Bool, Int
 
 from factrank.tensors.bounds import Bound, RankBounds
+from factrank.tensors.cp_bounds import cp_completion_bounds
 from factrank.tensors.decomposition import Decomposition, lifted
 from factrank.tensors.ledger import Ledger
 from factrank.tensors.lower import flattening_ranks
@@ -45,7 +46,11 @@ def completion_bounds(core: Core, rank: RankBounds, ledger: Ledger, *, full: boo
             where = f" of a full {table.shape[0]} x {table.shape[1]} sub-table"
             of_table = rank_lower_bounds(Core.of(table), ledger, to_beat=spanned)
             lower += [replace(bound, method=bound.method + where, witness=None) for bound in of_table]
-    return RankBounds.best_of(lower, upper, ledger.take_skipped())
+    largest, least, estimate = max(b.value for b in lower), min(b.value for b in upper), None
+    if largest < least:
+        proved, estimate = cp_completion_bounds(core, largest, least, ledger)
+        upper += proved
+    return RankBounds.best_of(lower, upper, ledger.take_skipped(), estimate)
 
 
 def agrees_on_valid_fibers(terms: Decomposition, tensor: ZeroOneTensor) -> bool:

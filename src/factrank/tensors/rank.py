@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Int
 
 from factrank.tensors.bounds import Bound, RankBounds
+from factrank.tensors.cp_bounds import cp_rank_bounds
 from factrank.tensors.decomposition import lifted
 from factrank.tensors.koszul import Koszul, koszul_choices
 from factrank.tensors.ledger import Ledger
@@ -42,7 +43,11 @@ def rank_bounds(core: Core, ledger: Ledger) -> RankBounds:
         lower += _substitution_bounds(core, ledger)
         lower += _koszul_bounds(core, ledger, flat_lower, base, max(bound.value for bound in lower))
     upper = [_upper(bound, core, ledger) for bound in (tried if best in tried else [*tried, best])]
-    return RankBounds.best_of(lower, upper, ledger.take_skipped())
+    largest, estimate = max(bound.value for bound in lower), None
+    if best.value > largest:
+        proved, estimate = cp_rank_bounds(core, largest, best.value, ledger)
+        upper += proved
+    return RankBounds.best_of(lower, upper, ledger.take_skipped(), estimate)
 
 
 def rank_lower_bounds(core: Core, ledger: Ledger, to_beat: int) -> list[Bound]:

@@ -1,0 +1,12 @@
+"""Searches (CP, labels, training) take seconds and have tests of their own: here they run only where marked."""
+
+import pytest
+
+from factrank.tensors import cp_bounds, effective
+
+
+@pytest.fixture(autouse=True)
+def _no_searches(request, monkeypatch):
+    if request.node.get_closest_marker("searches") is None:
+        monkeypatch.setattr(effective, "SEARCH_SECONDS", 0.0)
+        monkeypatch.setattr(cp_bounds, "SHARE", 0.0)

@@ -1,0 +1,86 @@
+"""CP inside `measure`: what is proved is an upper bound with a witness, what is not is an estimate, or nothing."""
+
+import numpy as np
+import pytest
+
+from factrank.databases import matmul, uniform, w_state
+from factrank.tensors import Bound, Estimate, RankBounds, ZeroOneTensor, measure
+from factrank.tensors.completion import agrees_on_valid_fibers
+from factrank.tensors.cp_bounds import cp_completion_bounds, cp_rank_bounds
+from factrank.tensors.interval_proof import IntervalProof
+from factrank.tensors.ledger import Ledger
+from factrank.tensors.zero_one import Core
+
+pytestmark = pytest.mark.searches
+
+
+def core_of(database):
+    return Core.of(ZeroOneTensor.of(database))
+
+
+def ledger(seconds):
+    return Ledger(seconds, lambda _: None)
+
+
+def test_strassen_is_found_and_proved():
+    core = core_of(matmul(2))
+    bounds, estimate = cp_rank_bounds(core, 6, 8, ledger(60.0))
+    assert [bound.value for bound in bounds] == [7]
+    assert bounds[0].certified
+    assert bounds[0].witness().equals(ZeroOneTensor.of(matmul(2)))
+    assert estimate is None or estimate.value < 7
+
+
+def test_matrix_multiplication_completes_at_the_number_of_its_values():
+    """Only n^3 of the n^4 fibers are valid; the others are free, and 4 terms are enough (and needed)."""
+    core = core_of(matmul(2))
+    bounds, _ = cp_completion_bounds(core, 4, 6, ledger(60.0))
+    assert min(bound.value for bound in bounds) == 4
+    witness = min(bounds, key=lambda bound: bound.value).witness
+    if isinstance(witness, IntervalProof):
+        assert witness.verify(core.tensor)
+    else:
+        assert agrees_on_valid_fibers(witness(), ZeroOneTensor.of(matmul(2)))
+
+
+def test_an_interval_proof_beats_the_constructive_bounds_and_repeats():
+    database = uniform(8, 4, 6, seed=1)
+    core = core_of(database)
+    bounds, _ = cp_rank_bounds(core, 9, 16, ledger(60.0))
+    assert bounds
+    assert bounds[0].value < 16
+    if isinstance(bounds[0].witness, IntervalProof):
+        assert bounds[0].witness.verify(core.tensor)
+        assert not bounds[0].witness.verify(core_of(uniform(8, 4, 6, seed=2)).tensor)
+    else:
+        assert bounds[0].witness().equals(ZeroOneTensor.of(database))
+
+
+def test_border_rank_is_never_an_estimate():
+    core = core_of(w_state())
+    bounds, estimate = cp_rank_bounds(core, 2, 3, ledger(10.0))
+    assert bounds == []
+    assert estimate is None
+
+
+def test_measure_uses_the_proof():
+    rank = measure(matmul(2), budget=30.0).rank
+    assert (rank.lower.value, rank.upper.value) == (6, 7)
+    assert rank.upper.method.startswith("CP")
+
+
+def test_no_time_no_search():
+    clock = ledger(0.0)
+    assert cp_rank_bounds(core_of(matmul(2)), 6, 8, clock) == ([], None)
+    assert "budget" in clock.take_skipped()[0].reason
+
+
+def test_an_estimate_stays_only_between_the_bounds():
+    lower, upper = [Bound(4, "low")], [Bound(9, "high")]
+    for value, kept in ((3, False), (4, True), (8, True), (9, False)):
+        bounds = RankBounds.best_of(lower, upper, (), Estimate(value, "numerical", 1e-13))
+        assert (bounds.estimate is not None) == kept
+    assert RankBounds.best_of(lower, upper, (), None).to_dict()["estimate"] is None
+    data = RankBounds.best_of(lower, upper, (), Estimate(5, "numerical", 1e-13)).to_dict()
+    assert data["estimate"] == {"value": 5, "method": "numerical", "residual": 1e-13}
+    assert np.isfinite(data["estimate"]["residual"])
