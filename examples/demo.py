@@ -18,7 +18,7 @@ def main(folder: Path) -> None:
     """Measure the samples and a random table, print what was found, and draw it into a folder."""
     console = Console(highlight=False)
     databases = {f"sample:{name}": factrank.sample(name) for name in ("astrid", "elements", "countries")}
-    databases["random 20 x 10 x 20"] = factrank.generate("uniform", n_keys=20, n_queries=10, n_values=20, seed=0)
+    databases["random 12 x 6 x 12"] = factrank.generate("uniform", n_keys=12, n_queries=6, n_values=12, seed=0)
     measurements = []
     for name, database in databases.items():
         with Console(stderr=True).status(f"measuring {name}"):

@@ -78,6 +78,7 @@ def test_what_is_refused():
     several = ZeroOneTensor.of(Database.from_facts([("a", "b", "c"), ("a", "b", "d")], multi=True))
     with pytest.raises(InputError, match="functional"):
         effective_rank_softmax(argmax, several, 0.5)
+    witness = argmax.upper.witness()
+    first = witness.take_terms(np.arange(witness.n_terms) == 0)
     with pytest.raises(InputError, match="do not recall"):
-        witness = argmax.upper.witness()
-        threshold_terms(witness.take_terms(np.arange(witness.n_terms) == 0), tensor, 0.5)
+        threshold_terms(first, tensor, 0.5)
