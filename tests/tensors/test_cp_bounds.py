@@ -57,10 +57,12 @@ def test_an_interval_proof_beats_the_constructive_bounds_and_repeats():
 
 
 def test_border_rank_is_never_an_estimate():
-    core = core_of(w_state())
-    bounds, estimate = cp_rank_bounds(core, 2, 3, ledger(10.0))
+    core, clock = core_of(w_state()), ledger(10.0)
+    bounds, estimate = cp_rank_bounds(core, 2, 3, clock)
     assert bounds == []
     assert estimate is None
+    skipped = {skip.method: skip.reason for skip in clock.take_skipped()}
+    assert "border rank" in skipped["CP with 2 terms"]
 
 
 def test_measure_uses_the_proof():

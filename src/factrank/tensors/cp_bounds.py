@@ -8,7 +8,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from factrank.tensors.bounds import Bound, Estimate
-from factrank.tensors.cp_search import CPBound, completion_cp_bound, cp_bound, generic_rank
+from factrank.tensors.cp_search import MOST_UNKNOWNS, CPBound, completion_cp_bound, cp_bound, generic_rank
 from factrank.tensors.decomposition import Decomposition, lift
 from factrank.tensors.interval_proof import IntervalProof
 from factrank.tensors.ledger import Ledger
@@ -48,6 +48,9 @@ def _run(
     seconds = SHARE * ledger.left()
     unknowns = min(generic_rank(core.tensor.shape), upper) * sum(core.tensor.shape)
     expected = 0.05 + PER_CUBE * STEPS * float(unknowns) ** 3
+    if unknowns > MOST_UNKNOWNS:
+        ledger.skip(name, f"the table is too large: {unknowns:,} unknowns")
+        return [], None
     if seconds < expected:
         ledger.skip(name, f"a start takes about {expected:.1f} s, {max(seconds, 0.0):.1f} s of the budget are for it")
         return [], None
@@ -56,11 +59,21 @@ def _run(
         found = ledger.run(name, expected, lambda: search(seconds, np.random.default_rng(0)), dear=True)
     if found is None:
         return [], None
+    _note_divergence(name, found, ledger)
     fit, bounds = found.estimate, list[Bound]()
     if found.certified is not None:
         bounds.append(_proved(name, core, found.certified, found.witness, ledger.seconds[name]))
     numerical = f"{name}, numerical (largest term {fit.largest_term:.1f} |D|)" if fit else ""
     return bounds, Estimate(fit.rank, numerical, fit.residual) if fit else None
+
+
+def _note_divergence(name: str, found: CPBound, ledger: Ledger) -> None:
+    """Say where terms diverged while the residual fell: the border rank may be that small, the rank need not be."""
+    for attempt in found.attempts:
+        diverged, starts = attempt.statuses.get("diverging", 0), sum(attempt.statuses.values())
+        if diverged and not attempt.statuses.get("converged", 0):
+            reason = f"terms diverged in {diverged} of {starts} starts: evidence of border rank only"
+            ledger.skip(f"{name} with {attempt.rank} terms", reason)
 
 
 def _proved(name: str, core: Core, value: int, witness: Decomposition | IntervalProof | None, seconds: float) -> Bound:
