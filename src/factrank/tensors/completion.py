@@ -15,7 +15,7 @@ from jaxtyping import Bool, Int
 
 from factrank.tensors.bounds import Bound, RankBounds
 from factrank.tensors.cp_bounds import cp_completion_bounds
-from factrank.tensors.decomposition import Decomposition, lifted
+from factrank.tensors.decomposition import lifted
 from factrank.tensors.ledger import Ledger
 from factrank.tensors.lower import flattening_ranks
 from factrank.tensors.rank import PER_FACT, rank_lower_bounds
@@ -51,13 +51,6 @@ def completion_bounds(core: Core, rank: RankBounds, ledger: Ledger, *, full: boo
         proved, estimate = cp_completion_bounds(core, largest, least, ledger)
         upper += proved
     return RankBounds.best_of(lower, upper, ledger.take_skipped(), estimate)
-
-
-def agrees_on_valid_fibers(terms: Decomposition, tensor: ZeroOneTensor) -> bool:
-    """Whether a decomposition equals the tensor on every fiber along the last axis that has a fact."""
-    valid = {(i, j) for i, j, _ in tensor.coordinates.tolist()}
-    found = {cell: w for cell, w in terms.multiply_out(tensor.shape).items() if cell[:2] in valid}
-    return set(found) == {tuple(cell) for cell in tensor.coordinates.tolist()} and set(found.values()) <= {1}
 
 
 def full_subtable(tensor: ZeroOneTensor) -> ZeroOneTensor | None:

@@ -91,7 +91,7 @@ def completion_cp_bound(
 ) -> CPBound | None:
     """The same for the completion rank: only the fibers (key, query) that have a fact count.
 
-    Interval proofs carry the mask; a `Decomposition` agrees with the tensor on these fibers (`rounding.agrees`).
+    Interval proofs carry the mask; a `Decomposition` agrees with the tensor on these fibers (`completes`).
     """
     mask = np.zeros(tensor.shape[:2], dtype=bool)
     mask[tensor.coordinates[:, 0], tensor.coordinates[:, 1]] = True

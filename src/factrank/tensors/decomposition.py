@@ -96,6 +96,13 @@ class Decomposition:
         expected = np.sort(np.ravel_multi_index(tuple(tensor.coordinates.T), tensor.shape))
         return np.array_equal(cells, expected) and bool(np.all(totals == 1))
 
+    def completes(self, tensor: ZeroOneTensor) -> bool:
+        """Whether the terms equal the tensor on every fiber of its last axis that has a one; others are free."""
+        ones = {(i, j, k) for i, j, k in tensor.coordinates.tolist()}
+        valid = {cell[:2] for cell in ones}
+        found = {cell: x for cell, x in self.multiply_out(tensor.shape).items() if cell[:2] in valid}
+        return found == dict.fromkeys(ones, 1)
+
     def _sum(self, shape: tuple[int, int, int]) -> tuple[Int[np.ndarray, " cells"], Shaped[np.ndarray, " cells"]]:
         """The cells that any term touches, in order, and the sum of the terms there."""
         if prod(shape) >= SAFE:

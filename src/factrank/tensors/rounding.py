@@ -52,15 +52,8 @@ def rationalise(
     if solved is None:
         return None
     decomposition = solved.permuted(axes)
-    return decomposition if agrees(decomposition, tensor, mask) else None
-
-
-def agrees(decomposition: Decomposition, tensor: ZeroOneTensor, mask: Fibers | None = None) -> bool:
-    """Whether the terms add up to the tensor exactly, or to its valid fibers."""
-    if mask is None:
-        return decomposition.equals(tensor)
-    found = {cell: x for cell, x in decomposition.multiply_out(tensor.shape).items() if mask[cell[0], cell[1]]}
-    return found == {(i, j, k): 1 for i, j, k in tensor.coordinates.tolist() if mask[i, j]}
+    holds = decomposition.equals(tensor) if mask is None else decomposition.completes(tensor)
+    return decomposition if holds else None
 
 
 def _scaled(factors: Factors) -> Factors:
