@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
+from flint import arb, ctx
 
-from factrank.databases import Database, sample, uniform
+from factrank.databases import Database, Vocabulary, sample, uniform
 from factrank.errors import InputError
 from factrank.tensors import ZeroOneTensor, measure
 from factrank.tensors.counting import typical_effective_rank
@@ -82,3 +83,28 @@ def test_what_is_refused():
     first = witness.take_terms(np.arange(witness.n_terms) == 0)
     with pytest.raises(InputError, match="do not recall"):
         threshold_terms(first, tensor, 0.5)
+
+
+def test_thresholds_near_one_half_are_still_exceeded():
+    """exp(scale * margin) must exceed the odds, by 200-bit arithmetic, also where the odds are almost 1."""
+    rng = np.random.default_rng(0)
+    with ctx.workprec(200):
+        for _ in range(2000):
+            tau = float(0.5 + rng.choice([-1, 1]) * 10.0 ** rng.uniform(-12, -0.4))
+            margin, n_values = float(10 ** rng.uniform(-3, 3)), int(rng.integers(2, 6))
+            scale = scale_for_threshold(margin, n_values, tau)
+            t = max(arb(tau), 1 - arb(tau))
+            assert (arb(scale) * arb(margin)).exp() > (n_values - 1) * t / (1 - t)
+
+
+def test_values_without_a_fact_take_no_part():
+    facts = [("a", "x", "0"), ("a", "y", "1"), ("b", "x", "2"), ("b", "y", "0"), ("c", "x", "1"), ("c", "y", "2")]
+    small = Database.from_facts(facts)
+    wider = Database(small.triples, small.keys, small.queries, Vocabulary([*small.values, "unused"]))
+    tensor = ZeroOneTensor.of(wider)
+    bounds = effective_rank_softmax(measure(wider).effective_rank, tensor, 0.9)
+    terms = bounds.upper.witness().multiply_out(tensor.shape)
+    for k, q, v in tensor.coordinates.tolist():
+        logits = [float(terms.get((k, q, u), 0)) for u in range(3)]
+        weights = np.exp(np.array(logits) - max(logits))
+        assert weights[v] / weights.sum() >= 0.9

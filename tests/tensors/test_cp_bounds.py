@@ -23,7 +23,7 @@ def ledger(seconds):
 
 def test_strassen_is_found_and_proved():
     core = core_of(matmul(2))
-    bounds, estimate = cp_rank_bounds(core, 6, 8, ledger(60.0))
+    bounds, estimate = cp_rank_bounds(core, 6, 8, ledger(25.0))
     assert [bound.value for bound in bounds] == [7]
     assert bounds[0].certified
     assert bounds[0].witness().equals(ZeroOneTensor.of(matmul(2)))
@@ -45,7 +45,7 @@ def test_matrix_multiplication_completes_at_the_number_of_its_values():
 def test_an_interval_proof_beats_the_constructive_bounds_and_repeats():
     database = uniform(8, 4, 6, seed=1)
     core = core_of(database)
-    bounds, _ = cp_rank_bounds(core, 9, 16, ledger(60.0))
+    bounds, _ = cp_rank_bounds(core, 9, 16, ledger(25.0))
     assert bounds
     assert bounds[0].value < 16
     if isinstance(bounds[0].witness, IntervalProof):

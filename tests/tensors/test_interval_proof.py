@@ -181,3 +181,14 @@ def test_masked_proof_with_a_dropped_slice():
     assert exactly_proves(proof, tensor)
     everywhere = np.ones_like(proof.mask)
     assert not replace(proof, mask=everywhere).verify(tensor)
+
+
+def test_a_mask_must_be_the_valid_fibers():
+    """One term agrees with the W state on one of its fibers: that is no completion, whatever the mask says."""
+    w = ZeroOneTensor(np.array([(0, 0, 1), (0, 1, 0), (1, 0, 0)]), (2, 2, 2))
+    factors = (np.ones((2, 1)), np.ones((2, 1)), np.array([[0.0], [1.0]]))
+    partial = np.array([[True, False], [False, False]])
+    proof = prove(w, factors, mask=partial)
+    assert proof is None or not proof.verify(w)
+    nothing = np.zeros((2, 2), dtype=bool)
+    assert not IntervalProof(w, factors, np.zeros(6, dtype=bool), 1.0, nothing).verify(w)

@@ -108,7 +108,7 @@ def test_the_bracket_holds_and_its_witness_recalls(tensor):
 
 
 def test_measure_reaches_the_trained_rank_and_says_what_is_typical(monkeypatch):
-    monkeypatch.setattr(effective_module, "SEARCH_SECONDS", 3.0)
+    monkeypatch.setattr(effective_module, "SEARCH_SECONDS", 20.0)
     effective = measure(uniform(8, 4, 6, seed=0), budget=60.0).effective_rank
     assert effective.upper.value == 3
     typical = effective.tried[-1]

@@ -20,7 +20,7 @@ from jaxtyping import Bool, Float
 from factrank.tensors.cp import RIDGES, CPFit, Problem, improve, random_start
 from factrank.tensors.cp_equations import Factors, Fibers, Tensor
 from factrank.tensors.decomposition import Decomposition
-from factrank.tensors.interval_proof import IntervalProof, equations_target, has_one_value, prove
+from factrank.tensors.interval_proof import IntervalProof, equations_target, has_one_value, prove, valid_fibers
 from factrank.tensors.rounding import rationalise
 from factrank.tensors.zero_one import Core, ZeroOneTensor
 
@@ -93,9 +93,7 @@ def completion_cp_bound(
 
     Interval proofs carry the mask; a `Decomposition` agrees with the tensor on these fibers (`completes`).
     """
-    mask = np.zeros(tensor.shape[:2], dtype=bool)
-    mask[tensor.coordinates[:, 0], tensor.coordinates[:, 1]] = True
-    return _search(Search.of(tensor, seconds, rng, mask), lower, upper)
+    return _search(Search.of(tensor, seconds, rng, valid_fibers(tensor)), lower, upper)
 
 
 def _search(search: Search, lower: int, upper: int) -> CPBound | None:

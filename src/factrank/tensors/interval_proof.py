@@ -61,10 +61,21 @@ class IntervalProof:
         """The number of terms, a certified upper bound."""
         return int(self.factors[0].shape[1])
 
+    @property
+    def proves(self) -> str:
+        """What the number of terms bounds: the rank, or with a mask the completion rank."""
+        return "rank" if self.mask is None else "completion rank"
+
     def verify(self, tensor: ZeroOneTensor) -> bool:
-        """Repeat the whole proof from these data, for this tensor."""
-        fits = len(self.free) == len(join(self.factors)) == sum(self._shape) * self.rank > 0
-        return fits and same_tensor(self.tensor, tensor) and self._reduction_holds() and self._contracts()
+        """Repeat the whole proof from these data, for this tensor; `proves` says of which rank."""
+        fits = len({factor.shape[1] for factor in self.factors}) == 1 and self.free.dtype == np.bool_
+        fits = fits and len(self.free) == sum(self._shape) * self.rank > 0
+        holds = fits and same_tensor(self.tensor, tensor) and self._mask_is_valid() and self._reduction_holds()
+        return holds and self._contracts()
+
+    def _mask_is_valid(self) -> bool:
+        """A mask must be exactly the fibers that have a fact."""
+        return self.mask is None or np.array_equal(self.mask, valid_fibers(self.tensor))
 
     def _reduction_holds(self) -> bool:
         if self.dropped is None:
@@ -101,6 +112,13 @@ def has_one_value(tensor: ZeroOneTensor, mask: Fibers | None = None) -> bool:
     counts = np.zeros(tensor.shape[:2], dtype=np.int64)
     np.add.at(counts, (tensor.coordinates[:, 0], tensor.coordinates[:, 1]), 1)
     return bool(np.all((counts if mask is None else counts[mask]) == 1))
+
+
+def valid_fibers(tensor: ZeroOneTensor) -> Fibers:
+    """Which pairs of the first two axes have a one."""
+    valid = np.zeros(tensor.shape[:2], dtype=bool)
+    valid[tensor.coordinates[:, 0], tensor.coordinates[:, 1]] = True
+    return valid
 
 
 def same_tensor(one: ZeroOneTensor, other: ZeroOneTensor) -> bool:

@@ -17,14 +17,17 @@ from dataclasses import replace
 from fractions import Fraction
 from math import ceil, inf, log, nextafter
 
+import numpy as np
+from jaxtyping import Int
+
 from factrank.errors import InputError
 from factrank.tensors.bounds import RankBounds
 from factrank.tensors.decomposition import Decomposition, Factor
 from factrank.tensors.parabola import least_margin
-from factrank.tensors.zero_one import ZeroOneTensor
+from factrank.tensors.zero_one import ZeroOneTensor, distinct
 
 ROUNDING = 1e-12
-"""Relative excess that outweighs the rounding of the logarithm."""
+"""Excess, absolute and relative, that outweighs the rounding of the odds and of their logarithm."""
 
 
 def scale_for_threshold(margin: float, n_values: int, tau: float) -> float:
@@ -36,23 +39,38 @@ def scale_for_threshold(margin: float, n_values: int, tau: float) -> float:
     if not (0 < tau < 1 and 0 < margin < inf and n_values >= 1):
         raise InputError(f"expected 0 < tau < 1, a positive margin and a value; got {tau}, {margin} and {n_values}")
     odds = max(tau, 1 - tau) / min(tau, 1 - tau) * max(n_values - 1, 1)
-    return nextafter(max(log(odds), ROUNDING) / margin * (1 + ROUNDING), inf)
+    return nextafter((log(odds) * (1 + ROUNDING) + ROUNDING) / margin * (1 + ROUNDING), inf)
 
 
 def threshold_terms(terms: Decomposition, tensor: ZeroOneTensor, tau: float) -> Decomposition:
     """Terms whose argmax is right on every fact, multiplied until softmax>=tau is; raises if argmax is not right.
 
-    The factor is an integer, at least `scale_for_threshold`.
+    The factor is an integer, at least `scale_for_threshold`. The readout is among the values in use.
     """
-    margin = least_margin(terms, tensor)
+    values, place = distinct(tensor.coordinates[:, 2])
+    margin = least_margin(_on_values(terms, values), _renumbered(tensor, place, len(values)))
     if margin <= 0:
         raise InputError(f"the terms do not recall the facts: the least margin is {margin}")
     # A float at or below the margin is on the safe side.
     below = nextafter(float(min(margin, Fraction(2**53))), 0.0)
-    factor = ceil(scale_for_threshold(below, tensor.shape[2], tau))
+    factor = ceil(scale_for_threshold(below, max(len(values), 1), tau))
     first, second, third = terms.factors
     scaled = Factor(third.index, third.term, third.weight.astype(object) * factor)
     return Decomposition((first, second, scaled), terms.denominators)
+
+
+def _on_values(terms: Decomposition, values: Int[np.ndarray, " used"]) -> Decomposition:
+    """The terms on some values only, renumbered."""
+    first, second, third = terms.factors
+    kept = np.isin(third.index, values)
+    on_values = Factor(np.searchsorted(values, third.index[kept]), third.term[kept], third.weight[kept])
+    return Decomposition((first, second, on_values), terms.denominators)
+
+
+def _renumbered(tensor: ZeroOneTensor, place: Int[np.ndarray, " facts"], n_values: int) -> ZeroOneTensor:
+    """The tensor with its values numbered by their place among those in use."""
+    coordinates = np.column_stack([tensor.coordinates[:, :2], place])
+    return ZeroOneTensor(coordinates, (tensor.shape[0], tensor.shape[1], n_values))
 
 
 def effective_rank_softmax(argmax: RankBounds, tensor: ZeroOneTensor, tau: float) -> RankBounds:
