@@ -1,18 +1,27 @@
-"""Conflicts: where in a file or table the facts stand that give one (key, query) several values."""
+"""Placed facts: facts with their line or row, collected, and named where one (key, query) has several values."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 
 import numpy as np
 
 from factrank.databases.database import SHOWN_OFFENDERS, Database, Fact
-from factrank.errors import ConflictError
+from factrank.errors import ConflictError, InputError
 
 PlacedFact = tuple[int, Fact]
 """A fact with its 1-based line or row."""
 
 SHOWN_VALUES = 4
+
+
+def collect(path: Path, placed: Iterable[PlacedFact]) -> Database:
+    """The facts of a file that is read line by line, multi-valued where they are."""
+    database = Database.from_facts((fact for _, fact in placed), multi=True)
+    if not len(database):
+        raise InputError(f"{path}: no facts")
+    return database
 
 
 def require_functional(

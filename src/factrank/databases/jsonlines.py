@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Never
 import pyarrow as pa
 
 from factrank.databases.columns import Form, long_columns, require_wide
-from factrank.databases.conflicts import PlacedFact
+from factrank.databases.conflicts import PlacedFact, collect
 from factrank.databases.database import Database
 from factrank.databases.rows import Piece, prefixed, require_no_name, spelled_table, write_rows
 from factrank.databases.streams import numbered_lines
@@ -38,10 +38,7 @@ class JsonLines:
 
     def read(self, path: Path, form: Form) -> Database:
         """The facts of a file; errors name its lines."""
-        database = Database.from_facts((fact for _, fact in self.placed(path, form)), multi=True)
-        if not len(database):
-            raise InputError(f"{path}: no facts")
-        return database
+        return collect(path, self.placed(path, form))
 
     def placed(self, path: Path, form: Form) -> Iterator[PlacedFact]:
         """Each fact with its line."""

@@ -13,7 +13,7 @@ from typing import ClassVar, get_args
 import pyarrow as pa
 
 from factrank.databases.columns import Form, long_columns
-from factrank.databases.conflicts import PlacedFact
+from factrank.databases.conflicts import PlacedFact, collect
 from factrank.databases.database import Database
 from factrank.databases.rows import Piece, spelled_table, write_rows
 from factrank.databases.streams import numbered_lines
@@ -41,10 +41,7 @@ class NTriples:
 
     def read(self, path: Path, form: Form) -> Database:
         """The facts of a file; errors name its lines."""
-        database = Database.from_facts((fact for _, fact in self.placed(path, form)), multi=True)
-        if not len(database):
-            raise InputError(f"{path}: no facts")
-        return database
+        return collect(path, self.placed(path, form))
 
     def placed(self, path: Path, form: Form) -> Iterator[PlacedFact]:
         """Each fact with its line."""
