@@ -1,0 +1,167 @@
+r"""AttentionLayer: the single attention layer of Wong 2025 (arXiv 2502.05076, section 3), pure.
+
+It reads [key, query] and predicts the value at the last position. With x_t the embedding of token t,
+
+$$L[k,q,:] = x_q U + \sum_h \bigl( A^h[k,q]\, V^h[k,:] + (1 - A^h[k,q])\, V^h[q,:] \bigr), \qquad
+  V^h[t,:] = x_t W_V^h W_O^h U,$$
+
+no positions, no layer norm, no MLP. Key and query tokens have separate embedding rows, keys first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from factrank.errors import InputError
+from factrank.models.attention import FACTS, GRID, ONE, Pairing, attention_scores, attention_weights, mix, spread
+from factrank.models.layer_shape import LayerShape, require_sizes
+from factrank.models.layer_tensor import Heads, LayerTensor, decompose
+
+PARTS = ("embedding", "w_q", "w_k", "w_v", "w_o", "unembedding")
+
+
+class AttentionLayer(eqx.Module):
+    """The weights of one layer; `layer(k, q)` are the logits of one pair, `tensor()` those of all.
+
+    `n_keys` splits the embedding rows into key tokens and query tokens.
+    """
+
+    embedding: Float[Array, "tokens d_model"]
+    w_q: Float[Array, "heads d_model d_qk"]
+    w_k: Float[Array, "heads d_model d_qk"]
+    w_v: Float[Array, "heads d_model d_vo"]
+    w_o: Float[Array, "heads d_vo d_model"]
+    unembedding: Float[Array, "d_model values"]
+    n_keys: int = eqx.field(static=True)
+
+    @property
+    def shape(self) -> LayerShape:
+        """The four sizes."""
+        return LayerShape(self.w_q.shape[1], self.w_q.shape[0], self.w_q.shape[2], self.w_v.shape[2])
+
+    @property
+    def n_queries(self) -> int:
+        """Number of query tokens."""
+        return self.embedding.shape[0] - self.n_keys
+
+    @property
+    def n_values(self) -> int:
+        """Number of values to choose from."""
+        return self.unembedding.shape[1]
+
+    @property
+    def parameters(self) -> int:
+        """All stored scalars."""
+        return self.shape.parameters(self.n_keys, self.n_queries, self.n_values)
+
+    def scaled_scores(self, scale: Float[Array, ""] | float) -> AttentionLayer:
+        """The layer whose attention scores are `scale` times as large: the scale is taken into W_Q."""
+        scaled: AttentionLayer = eqx.tree_at(lambda layer: layer.w_q, self, self.w_q * scale)
+        return scaled
+
+    # ---------------------------------------------------------------- logits
+
+    def __call__(self, key: int | Int[Array, ""], query: int | Int[Array, ""]) -> Float[Array, " values"]:
+        """The logits of one (key, query)."""
+        return self._read(ONE, key, query)
+
+    def logits(self, keys: Int[Array, " n"], queries: Int[Array, " n"]) -> Float[Array, "n values"]:
+        """The logits of a list of (key, query) pairs."""
+        return self._read(FACTS, keys, queries)
+
+    def tensor(self) -> Float[Array, "keys queries values"]:
+        """The layer's tensor L: the logits of every (key, query)."""
+        return self._read(GRID, slice(None), slice(None))
+
+    def parts(self) -> LayerTensor:
+        """The three parts of the tensor: direct, attention, circuits."""
+        tokens = self.embedding[: self.n_keys], self.embedding[self.n_keys :]
+        return decompose(*tokens, Heads(self.w_q, self.w_k, self.w_v, self.w_o), self.unembedding)
+
+    def _read(
+        self, pairing: Pairing, keys: int | slice | Int[Array, "..."], queries: int | slice | Int[Array, "..."]
+    ) -> Float[Array, "*pair values"]:
+        """The one forward pass: tables per token, then pairs.
+
+        For every pair it is cheaper to unembed token tables first (H V products per pair) than the residual
+        stream (H d_model + d_model V products), unless there are many heads. For a list of facts the tables of all
+        tokens may be the larger job.
+        """
+        key_tokens, query_tokens = self.embedding[: self.n_keys], self.embedding[self.n_keys :]
+        n_heads, d_model, n_values = self.w_o.shape[0], self.w_o.shape[2], self.n_values
+        unembed_first = pairing == GRID and n_heads * n_values <= n_heads * d_model + d_model * n_values
+        direct = query_tokens @ self.unembedding if unembed_first else query_tokens
+        outputs = self.w_o @ self.unembedding if unembed_first else self.w_o
+        out_at_key, out_at_query = (
+            jnp.einsum("the,hew->thw", jnp.einsum("td,hde->the", tokens, self.w_v), outputs)
+            for tokens in (key_tokens, query_tokens)
+        )
+        scores = attention_scores(
+            jnp.einsum("td,hde->the", query_tokens, self.w_q)[queries],
+            jnp.einsum("td,hde->the", key_tokens, self.w_k)[keys],
+            jnp.einsum("td,hde->the", query_tokens, self.w_k)[queries],
+            pairing,
+        )
+        mixed = mix(attention_weights(scores, pairing), out_at_key[keys], out_at_query[queries], pairing)
+        stream = spread(direct[queries], pairing.query, pairing.pair) + mixed
+        return stream if unembed_first else stream @ self.unembedding
+
+
+def init_layer(
+    shape: LayerShape, n_keys: int, n_queries: int, n_values: int, *, key: PRNGKeyArray, dtype: str = "float32"
+) -> AttentionLayer:
+    """Random weights: embeddings of unit variance, every matrix normal with variance 1 / fan-in.
+
+    W_O sums over heads, so its fan-in is H d_vo. Each part has its own key, so that the size of one changes no other.
+    """
+    require_sizes({"n_keys": n_keys, "n_queries": n_queries, "n_values": n_values})
+    d_model, n_heads, d_qk, d_vo = asdict(shape).values()
+    sizes = {
+        "embedding": ((n_keys + n_queries, d_model), 1),
+        "w_q": ((n_heads, d_model, d_qk), d_model),
+        "w_k": ((n_heads, d_model, d_qk), d_model),
+        "w_v": ((n_heads, d_model, d_vo), d_model),
+        "w_o": ((n_heads, d_vo, d_model), n_heads * d_vo),
+        "unembedding": ((d_model, n_values), d_model),
+    }
+    keys = jax.random.split(key, len(sizes))
+    weights = {
+        part: jax.random.normal(part_key, size, dtype) * fan_in**-0.5
+        for part_key, (part, (size, fan_in)) in zip(keys, sizes.items(), strict=True)
+    }
+    return AttentionLayer(n_keys=n_keys, **weights)
+
+
+def layer_from_arrays(n_keys: int, **parts: object) -> AttentionLayer:
+    """A layer from plain arrays (anything NumPy understands), with a clear error where sizes do not fit."""
+    missing, unknown = set(PARTS) - set(parts), set(parts) - set(PARTS)
+    if missing or unknown:
+        raise InputError(f"expected the parts {', '.join(PARTS)}; missing {sorted(missing)}, unknown {sorted(unknown)}")
+    arrays = {name: jnp.asarray(part) for name, part in parts.items()}
+    for name, array in arrays.items():
+        dimensions = 2 if "embedding" in name else 3
+        if array.ndim != dimensions or not jnp.issubdtype(array.dtype, jnp.floating):
+            raise InputError(f"{name} must be {dimensions}-dimensional and real; got {array.dtype}{list(array.shape)}")
+    d_model, (n_heads, _, d_qk), d_vo = arrays["embedding"].shape[1], arrays["w_q"].shape, arrays["w_v"].shape[2]
+    expected = {
+        "w_q": (n_heads, d_model, d_qk),
+        "w_k": (n_heads, d_model, d_qk),
+        "w_v": (n_heads, d_model, d_vo),
+        "w_o": (n_heads, d_vo, d_model),
+        "unembedding": (d_model, arrays["unembedding"].shape[1]),
+    }
+    for name, size in expected.items():
+        if arrays[name].shape != size:
+            raise InputError(
+                f"{name} must have shape {list(size)} beside the other parts; got {list(arrays[name].shape)}"
+            )
+    if isinstance(n_keys, bool) or not isinstance(n_keys, int) or not 0 < n_keys < arrays["embedding"].shape[0]:
+        raise InputError(
+            f"n_keys must lie between 1 and {arrays['embedding'].shape[0] - 1} embedding rows; got {n_keys}"
+        )
+    return AttentionLayer(n_keys=n_keys, **arrays)

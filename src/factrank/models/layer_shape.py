@@ -1,0 +1,52 @@
+"""LayerShape: the four sizes that decide what an attention layer can hold."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+from factrank.errors import InputError
+
+
+@dataclass(frozen=True)
+class LayerShape:
+    """The sizes of an `AttentionLayer`, the same for all heads.
+
+    Query-key and value-output widths are independent, because the rank of the layer's tensor depends on d_vo and not on
+    d_qk (Wong 2025, equation 9). A wider head is several heads with equal attention.
+
+    >>> LayerShape(d_model=10, n_heads=1, d_qk=5, d_vo=5).parameters(20, 10, 20)
+    700
+    """
+
+    d_model: int
+    n_heads: int
+    d_qk: int
+    d_vo: int
+
+    def __post_init__(self) -> None:
+        require_sizes(asdict(self))
+
+    def parameters_by_part(self, n_keys: int, n_queries: int, n_values: int) -> dict[str, int]:
+        """Stored scalars of each part, for a vocabulary of these sizes (papers often leave embeddings out)."""
+        require_sizes({"n_keys": n_keys, "n_queries": n_queries, "n_values": n_values}, least=0)
+        query_key = self.n_heads * self.d_model * self.d_qk
+        value_output = self.n_heads * self.d_model * self.d_vo
+        return {
+            "embedding": (n_keys + n_queries) * self.d_model,
+            "w_q": query_key,
+            "w_k": query_key,
+            "w_v": value_output,
+            "w_o": value_output,
+            "unembedding": self.d_model * n_values,
+        }
+
+    def parameters(self, n_keys: int, n_queries: int, n_values: int) -> int:
+        """All stored scalars: (K + Q + V) d_model + 2 H d_model (d_qk + d_vo)."""
+        return sum(self.parameters_by_part(n_keys, n_queries, n_values).values())
+
+
+def require_sizes(sizes: dict[str, int], least: int = 1) -> None:
+    """Raise an `InputError` that names the first size that is not an integer of at least `least`."""
+    for name, size in sizes.items():
+        if isinstance(size, bool) or not isinstance(size, int) or size < least:
+            raise InputError(f"{name} must be an integer of at least {least}; got {size!r}")

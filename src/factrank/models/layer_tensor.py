@@ -1,0 +1,62 @@
+r"""The three parts of a layer's tensor: direct path, attention, circuits.
+
+$$L[k,q,:] = \mathrm{direct}[q] + \sum_h \bigl( A^h[k,q,0]\, V^h[k] + A^h[k,q,1]\, V^h[q] \bigr)$$
+
+The papers call them E, A^h and V^h. The same holds for one layer of a `RecallTransformer` without norm and MLP.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from factrank.models.attention import GRID, AttentionKind, attention_scores, attention_weights
+
+
+class LayerTensor(NamedTuple):
+    """The parts; `total()` adds them up. Token t of `circuits` is key t, or query t - n_keys."""
+
+    direct: Float[Array, "queries values"]
+    attention: Float[Array, "heads keys queries 2"]
+    circuits: Float[Array, "heads tokens values"]
+
+    def total(self) -> Float[Array, "keys queries values"]:
+        """L, the logits of every (key, query)."""
+        return self.direct + self.by_head().sum(axis=0)
+
+    def by_head(self) -> Float[Array, "heads keys queries values"]:
+        """What each head adds to the logits of every (key, query)."""
+        n_keys = self.attention.shape[1]
+        from_key = self.attention[..., 0, None] * self.circuits[:, :n_keys, None]
+        return from_key + self.attention[..., 1, None] * self.circuits[:, None, n_keys:]
+
+
+class Heads(NamedTuple):
+    """The head weights that the decomposition needs; `AttentionLayer` and a transformer block both have them."""
+
+    w_q: Float[Array, "heads d_model d_qk"]
+    w_k: Float[Array, "heads d_model d_qk"]
+    w_v: Float[Array, "heads d_model d_vo"]
+    w_o: Float[Array, "heads d_vo d_model"]
+
+
+def decompose(
+    key_tokens: Float[Array, "keys d_model"],
+    query_tokens: Float[Array, "queries d_model"],
+    heads: Heads,
+    unembedding: Float[Array, "d_model values"],
+    kind: AttentionKind = "softmax",
+) -> LayerTensor:
+    """The parts of the tensor of one attention layer between an embedding and an unembedding."""
+    tokens = jnp.concatenate([key_tokens, query_tokens])
+    scores = attention_scores(
+        jnp.einsum("td,hde->the", query_tokens, heads.w_q),
+        jnp.einsum("td,hde->the", key_tokens, heads.w_k),
+        jnp.einsum("td,hde->the", query_tokens, heads.w_k),
+        GRID,
+    )
+    attention = jnp.stack(attention_weights(scores, GRID, kind), axis=-1)
+    circuits = jnp.einsum("td,hde,hew->htw", tokens, heads.w_v, heads.w_o @ unembedding)
+    return LayerTensor(query_tokens @ unembedding, jnp.moveaxis(attention, 2, 0), circuits)

@@ -1,0 +1,304 @@
+r"""RecallTransformer: the attention layer with the options that the papers left open.
+
+It reads [key, query] with causal attention and predicts the value at the last position: learned positions, several
+layers, layer norm (before each block and before the unembedding), an MLP after each attention, linear attention, tokens
+shared between keys and queries. With every option off it is the `AttentionLayer`, weight for weight.
+
+Position k sees only itself, so its stream is a table per key; the stream of position q is a table per query up to the
+first attention and one vector per pair after it. Index letters keep track of that (see `attention`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import get_args
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from factrank.errors import InputError
+from factrank.models.attention import (
+    FACTS,
+    GRID,
+    ONE,
+    AttentionKind,
+    Pairing,
+    attention_scores,
+    attention_weights,
+    mix,
+    spread,
+)
+from factrank.models.attention_layer import AttentionLayer, init_layer
+from factrank.models.layer_shape import LayerShape, require_sizes
+from factrank.models.layer_tensor import Heads, LayerTensor, decompose
+
+NORM_EPSILON = 1e-5
+
+
+@dataclass(frozen=True)
+class TransformerShape:
+    """The sizes of a `LayerShape` and the options of a `RecallTransformer`; `mlp_width` 0 means no MLP."""
+
+    d_model: int
+    n_heads: int
+    d_qk: int
+    d_vo: int
+    n_layers: int = 1
+    mlp_width: int = 0
+    positions: bool = False
+    layer_norm: bool = False
+    attention: AttentionKind = "softmax"
+    share_tokens: bool = False
+
+    def __post_init__(self) -> None:
+        require_sizes({**asdict(self.layer), "n_layers": self.n_layers})
+        require_sizes({"mlp_width": self.mlp_width}, least=0)
+        if self.attention not in get_args(AttentionKind):
+            raise InputError(f"attention must be one of {', '.join(get_args(AttentionKind))}; got {self.attention!r}")
+
+    @property
+    def layer(self) -> LayerShape:
+        """The shape of each attention layer."""
+        return LayerShape(self.d_model, self.n_heads, self.d_qk, self.d_vo)
+
+    def parameters_by_part(self, n_keys: int, n_queries: int, n_values: int, n_shared: int = 0) -> dict[str, int]:
+        """Stored scalars of each part; where tokens are shared, `n_shared` queries are keys too and have one row."""
+        parts = self.layer.parameters_by_part(n_keys, n_queries - (n_shared if self.share_tokens else 0), n_values)
+        heads = {name: size * self.n_layers for name, size in parts.items() if name.startswith("w_")}
+        norms = (1 + (2 if self.mlp_width else 1) * self.n_layers) * 2 * self.d_model if self.layer_norm else 0
+        mlp = self.n_layers * (2 * self.d_model * self.mlp_width + self.mlp_width + self.d_model)
+        return {
+            **parts,
+            **heads,
+            "positions": 2 * self.d_model if self.positions else 0,
+            "norms": norms,
+            "mlp": mlp if self.mlp_width else 0,
+        }
+
+    def parameters(self, n_keys: int, n_queries: int, n_values: int, n_shared: int = 0) -> int:
+        """All stored scalars."""
+        return sum(self.parameters_by_part(n_keys, n_queries, n_values, n_shared).values())
+
+
+class Norm(eqx.Module):
+    """Layer norm: (x - mean) / sqrt(variance + 1e-5) * scale + bias."""
+
+    scale: Float[Array, " d_model"]
+    bias: Float[Array, " d_model"]
+
+    def __call__(self, x: Float[Array, "*at d_model"]) -> Float[Array, "*at d_model"]:
+        """The normalised vectors."""
+        centred = x - x.mean(axis=-1, keepdims=True)
+        variance = (centred**2).mean(axis=-1, keepdims=True)
+        return centred * jax.lax.rsqrt(variance + NORM_EPSILON) * self.scale + self.bias
+
+
+class Mlp(eqx.Module):
+    """Two layers with GELU: gelu(x W_in + b_in) W_out + b_out."""
+
+    w_in: Float[Array, "d_model width"]
+    b_in: Float[Array, " width"]
+    w_out: Float[Array, "width d_model"]
+    b_out: Float[Array, " d_model"]
+
+    def __call__(self, x: Float[Array, "*at d_model"]) -> Float[Array, "*at d_model"]:
+        """The block's addition to the stream."""
+        return jax.nn.gelu(x @ self.w_in + self.b_in, approximate=False) @ self.w_out + self.b_out
+
+
+class Block(eqx.Module):
+    """One attention layer and, where wanted, its norms and an MLP."""
+
+    w_q: Float[Array, "heads d_model d_qk"]
+    w_k: Float[Array, "heads d_model d_qk"]
+    w_v: Float[Array, "heads d_model d_vo"]
+    w_o: Float[Array, "heads d_vo d_model"]
+    attention_norm: Norm | None
+    mlp_norm: Norm | None
+    mlp: Mlp | None
+    attention: AttentionKind = eqx.field(static=True)
+
+    def __call__(
+        self, at_key: Float[Array, "*key d_model"], at_query: Float[Array, "*query d_model"], pairing: Pairing
+    ) -> tuple[Float[Array, "*key d_model"], Float[Array, "*pair d_model"]]:
+        """The streams of both positions after this block."""
+        key_in, query_in = (self.attention_norm(x) if self.attention_norm else x for x in (at_key, at_query))
+        keys_at_key, keys_at_query = (jnp.einsum("...d,hde->...he", x, self.w_k) for x in (key_in, query_in))
+        out_at_key, out_at_query = (
+            jnp.einsum("...he,hed->...hd", jnp.einsum("...d,hde->...he", x, self.w_v), self.w_o)
+            for x in (key_in, query_in)
+        )
+        scores = attention_scores(
+            jnp.einsum("...d,hde->...he", query_in, self.w_q), keys_at_key, keys_at_query, pairing
+        )
+        mixed = mix(attention_weights(scores, pairing, self.attention), out_at_key, out_at_query, pairing)
+        at_pair = spread(at_query, pairing.query, pairing.pair) + mixed
+        at_key = at_key + self._on_itself(key_in, keys_at_key, out_at_key)
+        if self.mlp is not None:
+            at_key, at_pair = (x + self.mlp(self.mlp_norm(x) if self.mlp_norm else x) for x in (at_key, at_pair))
+        return at_key, at_pair
+
+    def _on_itself(
+        self,
+        key_in: Float[Array, "*key d_model"],
+        keys: Float[Array, "*key heads d_qk"],
+        out: Float[Array, "*key heads d_model"],
+    ) -> Float[Array, "*key d_model"]:
+        """What position k reads: itself, with weight 1; unnormalised linear attention weighs it by its own score."""
+        if self.attention != "linear":
+            return out.sum(axis=-2)
+        queries = jnp.einsum("...d,hde->...he", key_in, self.w_q) * (self.w_q.shape[-1] ** -0.5)
+        return jnp.einsum("...h,...hd->...d", (queries * keys).sum(axis=-1), out)
+
+
+class RecallTransformer(eqx.Module):
+    """Blocks between an embedding and an unembedding; the same calls as `AttentionLayer`.
+
+    Embedding rows: the keys, then the queries that are no keys. `query_rows` says which row each query reads.
+    """
+
+    embedding: Float[Array, "tokens d_model"]
+    query_rows: Int[Array, " queries"]
+    positions: Float[Array, "2 d_model"] | None
+    blocks: tuple[Block, ...]
+    final_norm: Norm | None
+    unembedding: Float[Array, "d_model values"]
+    n_keys: int = eqx.field(static=True)
+    shape: TransformerShape = eqx.field(static=True)
+
+    @property
+    def n_queries(self) -> int:
+        """Number of query tokens."""
+        return self.query_rows.shape[0]
+
+    @property
+    def n_values(self) -> int:
+        """Number of values to choose from."""
+        return self.unembedding.shape[1]
+
+    @property
+    def parameters(self) -> int:
+        """All stored scalars."""
+        return sum(leaf.size for leaf in jax.tree.leaves(eqx.filter(self, eqx.is_inexact_array)))
+
+    def scaled_scores(self, scale: Float[Array, ""] | float) -> RecallTransformer:
+        """The model whose attention scores are `scale` times as large."""
+        w_q = [block.w_q * scale for block in self.blocks]
+        scaled: RecallTransformer = eqx.tree_at(lambda model: [block.w_q for block in model.blocks], self, w_q)
+        return scaled
+
+    def __call__(self, key: int | Int[Array, ""], query: int | Int[Array, ""]) -> Float[Array, " values"]:
+        """The logits of one (key, query)."""
+        return self._read(ONE, key, query)
+
+    def logits(self, keys: Int[Array, " n"], queries: Int[Array, " n"]) -> Float[Array, "n values"]:
+        """The logits of a list of (key, query) pairs."""
+        return self._read(FACTS, keys, queries)
+
+    def tensor(self) -> Float[Array, "keys queries values"]:
+        """The logits of every (key, query)."""
+        return self._read(GRID, slice(None), slice(None))
+
+    def parts(self) -> LayerTensor:
+        """Direct path, attention and circuits; an `InputError` where the tensor is not such a sum."""
+        reasons = {
+            "several layers": self.shape.n_layers > 1,
+            "layer norm": self.shape.layer_norm,
+            "an MLP": self.shape.mlp_width > 0,
+        }
+        if any(reasons.values()):
+            raise InputError(f"no circuits: {' and '.join(why for why, holds in reasons.items() if holds)}")
+        block = self.blocks[0]
+        heads = Heads(block.w_q, block.w_k, block.w_v, block.w_o)
+        return decompose(*self._tokens(), heads, self.unembedding, self.shape.attention)
+
+    def _tokens(self) -> tuple[Float[Array, "keys d_model"], Float[Array, "queries d_model"]]:
+        first, last = (0.0, 0.0) if self.positions is None else (self.positions[0], self.positions[1])
+        return self.embedding[: self.n_keys] + first, self.embedding[self.query_rows] + last
+
+    def _read(
+        self, pairing: Pairing, keys: int | slice | Int[Array, "..."], queries: int | slice | Int[Array, "..."]
+    ) -> Float[Array, "*pair values"]:
+        key_tokens, query_tokens = self._tokens()
+        at_key, at_query = key_tokens[keys], query_tokens[queries]
+        for block in self.blocks:
+            at_key, at_query = block(at_key, at_query, pairing)
+            pairing = Pairing(pairing.key, pairing.pair, pairing.pair)
+        return (self.final_norm(at_query) if self.final_norm else at_query) @ self.unembedding
+
+
+def init_transformer(
+    shape: TransformerShape,
+    n_keys: int,
+    n_queries: int,
+    n_values: int,
+    *,
+    key: PRNGKeyArray,
+    dtype: str = "float32",
+    query_rows: Int[Array, " queries"] | None = None,
+) -> RecallTransformer:
+    """Random weights like `init_layer`, whose first layer this shares for the same key; norms start as the identity.
+
+    `query_rows` (see `shared_rows`) is needed for `share_tokens` alone.
+    """
+    if shape.share_tokens != (query_rows is not None):
+        raise InputError("query_rows goes with share_tokens: give both or neither")
+    first = init_layer(shape.layer, n_keys, n_queries, n_values, key=key, dtype=dtype)
+    rows = n_keys + jnp.arange(n_queries) if query_rows is None else jnp.asarray(query_rows)
+    # Of the rows drawn for the queries, shared ones are left out: the rest keep their order.
+    n_tokens = n_keys + n_queries if query_rows is None else int(max(n_keys, int(rows.max()) + 1))
+    later = [
+        init_layer(shape.layer, 1, 1, 1, key=jax.random.fold_in(key, i), dtype=dtype) for i in range(1, shape.n_layers)
+    ]
+    extras = jax.random.split(jax.random.fold_in(key, 0), shape.n_layers + 1)
+    position_key, mlp_keys = extras[0], extras[1:]
+    return RecallTransformer(
+        embedding=first.embedding[:n_tokens],
+        query_rows=rows,
+        positions=jax.random.normal(position_key, (2, shape.d_model), dtype) if shape.positions else None,
+        blocks=tuple(_init_block(shape, layer, k, dtype) for layer, k in zip([first, *later], mlp_keys, strict=True)),
+        final_norm=_init_norm(shape, dtype),
+        unembedding=first.unembedding,
+        n_keys=n_keys,
+        shape=shape,
+    )
+
+
+def _init_block(shape: TransformerShape, layer: AttentionLayer, key: PRNGKeyArray, dtype: str) -> Block:
+    return Block(
+        layer.w_q,
+        layer.w_k,
+        layer.w_v,
+        layer.w_o,
+        attention_norm=_init_norm(shape, dtype),
+        mlp_norm=_init_norm(shape, dtype) if shape.mlp_width else None,
+        mlp=_init_mlp(shape, key, dtype) if shape.mlp_width else None,
+        attention=shape.attention,
+    )
+
+
+def _init_norm(shape: TransformerShape, dtype: str) -> Norm | None:
+    return Norm(jnp.ones(shape.d_model, dtype), jnp.zeros(shape.d_model, dtype)) if shape.layer_norm else None
+
+
+def _init_mlp(shape: TransformerShape, key: PRNGKeyArray, dtype: str) -> Mlp:
+    key_in, key_out = jax.random.split(key)
+    width = shape.mlp_width
+    return Mlp(
+        jax.random.normal(key_in, (shape.d_model, width), dtype) * shape.d_model**-0.5,
+        jnp.zeros(width, dtype),
+        jax.random.normal(key_out, (width, shape.d_model), dtype) * width**-0.5,
+        jnp.zeros(shape.d_model, dtype),
+    )
+
+
+def shared_rows(keys: tuple[str, ...], queries: tuple[str, ...]) -> list[int]:
+    """The embedding row of each query when a query that is also a key shares its row.
+
+    >>> shared_rows(("Astrid", "mother"), ("born_in", "mother"))
+    [2, 1]
+    """
+    row_of = {name: row for row, name in enumerate(keys)}
+    return [row_of.setdefault(name, len(row_of)) for name in queries]

@@ -1,0 +1,30 @@
+r"""Margin and probability of a fiber: the two numbers that every readout of the facts rests on.
+
+For logits z on a fiber with the values S,
+
+$$\mathrm{margin} = \min_{v \in S} z_v - \max_{v \notin S} z_v, \qquad
+  \mathrm{probability} = \min_{v \in S} \mathrm{softmax}(z)_v.$$
+
+Argmax is right when the margin is positive (ties are wrong), softmax>=tau when the probability is at least tau. One
+fiber per row; S is a row of value codes, repeated where fibers have different numbers of values. Pure and traceable:
+the engines call it inside compiled code.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int
+
+
+def margins(logits: Float[Array, "n values"], fibers: Int[Array, "n m"]) -> Float[Array, " n"]:
+    """The margin of each fiber; infinite where every value belongs to it."""
+    own = jnp.take_along_axis(logits, fibers, axis=1).min(axis=1)
+    belongs = (fibers[:, :, None] == jnp.arange(logits.shape[1])).any(axis=1)
+    return own - jnp.where(belongs, -jnp.inf, logits).max(axis=1)
+
+
+def probabilities(logits: Float[Array, "n values"], fibers: Int[Array, "n m"]) -> Float[Array, " n"]:
+    """The least probability among the values of each fiber."""
+    own = jnp.take_along_axis(logits, fibers, axis=1).min(axis=1)
+    return jnp.exp(own - jax.nn.logsumexp(logits, axis=1))
