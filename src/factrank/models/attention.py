@@ -18,7 +18,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 AttentionKind = Literal["softmax", "linear", "affine"]
-"""softmax; linear: the scores themselves are the weights; affine: weights z and 1 - z, z the difference of the scores."""
+"""softmax; linear: the scores are the weights; affine: weights z and 1 - z with z the difference of the scores."""
 
 
 class Pairing(NamedTuple):
