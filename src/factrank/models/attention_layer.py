@@ -13,14 +13,15 @@ from __future__ import annotations
 from dataclasses import asdict
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+import numpy as np
+from jaxtyping import Array, Float, Int
 
 from factrank.errors import InputError
 from factrank.models.attention import FACTS, GRID, ONE, Pairing, attention_scores, attention_weights, mix, spread
 from factrank.models.layer_shape import LayerShape, require_sizes
 from factrank.models.layer_tensor import Heads, LayerTensor, decompose
+from factrank.models.weights import AnyArray, RandomKey, draw, generator_of, on_device
 
 PARTS = ("embedding", "w_q", "w_k", "w_v", "w_o", "unembedding")
 
@@ -31,12 +32,12 @@ class AttentionLayer(eqx.Module):
     `n_keys` splits the embedding rows into key tokens and query tokens.
     """
 
-    embedding: Float[Array, "tokens d_model"]
-    w_q: Float[Array, "heads d_model d_qk"]
-    w_k: Float[Array, "heads d_model d_qk"]
-    w_v: Float[Array, "heads d_model d_vo"]
-    w_o: Float[Array, "heads d_vo d_model"]
-    unembedding: Float[Array, "d_model values"]
+    embedding: Float[AnyArray, "tokens d_model"]
+    w_q: Float[AnyArray, "heads d_model d_qk"]
+    w_k: Float[AnyArray, "heads d_model d_qk"]
+    w_v: Float[AnyArray, "heads d_model d_vo"]
+    w_o: Float[AnyArray, "heads d_vo d_model"]
+    unembedding: Float[AnyArray, "d_model values"]
     n_keys: int = eqx.field(static=True)
 
     @property
@@ -68,20 +69,21 @@ class AttentionLayer(eqx.Module):
 
     def __call__(self, key: int | Int[Array, ""], query: int | Int[Array, ""]) -> Float[Array, " values"]:
         """The logits of one (key, query)."""
-        return self._read(ONE, key, query)
+        return on_device(self)._read(ONE, key, query)
 
     def logits(self, keys: Int[Array, " n"], queries: Int[Array, " n"]) -> Float[Array, "n values"]:
         """The logits of a list of (key, query) pairs."""
-        return self._read(FACTS, keys, queries)
+        return on_device(self)._read(FACTS, keys, queries)
 
     def tensor(self) -> Float[Array, "keys queries values"]:
         """The layer's tensor L: the logits of every (key, query)."""
-        return self._read(GRID, slice(None), slice(None))
+        return on_device(self)._read(GRID, slice(None), slice(None))
 
     def parts(self) -> LayerTensor:
         """The three parts of the tensor: direct, attention, circuits."""
-        tokens = self.embedding[: self.n_keys], self.embedding[self.n_keys :]
-        return decompose(*tokens, Heads(self.w_q, self.w_k, self.w_v, self.w_o), self.unembedding)
+        layer = on_device(self)
+        tokens = layer.embedding[: self.n_keys], layer.embedding[self.n_keys :]
+        return decompose(*tokens, Heads(layer.w_q, layer.w_k, layer.w_v, layer.w_o), layer.unembedding)
 
     def _read(
         self, pairing: Pairing, keys: int | slice | Int[Array, "..."], queries: int | slice | Int[Array, "..."]
@@ -113,28 +115,31 @@ class AttentionLayer(eqx.Module):
 
 
 def init_layer(
-    shape: LayerShape, n_keys: int, n_queries: int, n_values: int, *, key: PRNGKeyArray, dtype: str = "float32"
+    shape: LayerShape, n_keys: int, n_queries: int, n_values: int, *, key: RandomKey, dtype: str = "float32"
 ) -> AttentionLayer:
-    """Random weights: embeddings of unit variance, every matrix normal with variance 1 / fan-in.
+    """A layer with random weights: embeddings of unit variance, every matrix normal with variance 1 / fan-in.
 
-    W_O sums over heads, so its fan-in is H d_vo. Each part has its own key, so that the size of one changes no other.
+    W_O sums over heads, so its fan-in is H d_vo. The numbers are drawn by NumPy in float64: one key gives the same
+    weights on every device and, up to rounding, in every precision.
     """
+    return on_device(draw_layer(shape, n_keys, n_queries, n_values, rng=generator_of(key), dtype=dtype))
+
+
+def draw_layer(
+    shape: LayerShape, n_keys: int, n_queries: int, n_values: int, *, rng: np.random.Generator, dtype: str = "float32"
+) -> AttentionLayer:
+    """The same with weights that stay on the host: what engines call, thousands of times."""
     require_sizes({"n_keys": n_keys, "n_queries": n_queries, "n_values": n_values})
     d_model, n_heads, d_qk, d_vo = asdict(shape).values()
-    sizes = {
-        "embedding": ((n_keys + n_queries, d_model), 1),
-        "w_q": ((n_heads, d_model, d_qk), d_model),
-        "w_k": ((n_heads, d_model, d_qk), d_model),
-        "w_v": ((n_heads, d_model, d_vo), d_model),
-        "w_o": ((n_heads, d_vo, d_model), n_heads * d_vo),
-        "unembedding": ((d_model, n_values), d_model),
-    }
-    keys = jax.random.split(key, len(sizes))
-    weights = {
-        part: jax.random.normal(part_key, size, dtype) * fan_in**-0.5
-        for part_key, (part, (size, fan_in)) in zip(keys, sizes.items(), strict=True)
-    }
-    return AttentionLayer(n_keys=n_keys, **weights)
+    return AttentionLayer(
+        embedding=draw(rng, (n_keys + n_queries, d_model), 1, dtype),
+        w_q=draw(rng, (n_heads, d_model, d_qk), d_model, dtype),
+        w_k=draw(rng, (n_heads, d_model, d_qk), d_model, dtype),
+        w_v=draw(rng, (n_heads, d_model, d_vo), d_model, dtype),
+        w_o=draw(rng, (n_heads, d_vo, d_model), n_heads * d_vo, dtype),
+        unembedding=draw(rng, (d_model, n_values), d_model, dtype),
+        n_keys=n_keys,
+    )
 
 
 def layer_from_arrays(n_keys: int, **parts: object) -> AttentionLayer:

@@ -10,13 +10,15 @@ first attention and one vector per pair after it. Index letters keep track of th
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import get_args
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+import numpy as np
+from jaxtyping import Array, Float, Int
 
 from factrank.errors import InputError
 from factrank.models.attention import (
@@ -30,9 +32,10 @@ from factrank.models.attention import (
     mix,
     spread,
 )
-from factrank.models.attention_layer import AttentionLayer, init_layer
+from factrank.models.attention_layer import AttentionLayer, draw_layer
 from factrank.models.layer_shape import LayerShape, require_sizes
 from factrank.models.layer_tensor import Heads, LayerTensor, decompose
+from factrank.models.weights import AnyArray, RandomKey, draw, generator_of, on_device
 
 NORM_EPSILON = 1e-5
 
@@ -85,8 +88,8 @@ class TransformerShape:
 class Norm(eqx.Module):
     """Layer norm: (x - mean) / sqrt(variance + 1e-5) * scale + bias."""
 
-    scale: Float[Array, " d_model"]
-    bias: Float[Array, " d_model"]
+    scale: Float[AnyArray, " d_model"]
+    bias: Float[AnyArray, " d_model"]
 
     def __call__(self, x: Float[Array, "*at d_model"]) -> Float[Array, "*at d_model"]:
         """The normalised vectors."""
@@ -98,10 +101,10 @@ class Norm(eqx.Module):
 class Mlp(eqx.Module):
     """Two layers with GELU: gelu(x W_in + b_in) W_out + b_out."""
 
-    w_in: Float[Array, "d_model width"]
-    b_in: Float[Array, " width"]
-    w_out: Float[Array, "width d_model"]
-    b_out: Float[Array, " d_model"]
+    w_in: Float[AnyArray, "d_model width"]
+    b_in: Float[AnyArray, " width"]
+    w_out: Float[AnyArray, "width d_model"]
+    b_out: Float[AnyArray, " d_model"]
 
     def __call__(self, x: Float[Array, "*at d_model"]) -> Float[Array, "*at d_model"]:
         """The block's addition to the stream."""
@@ -111,10 +114,10 @@ class Mlp(eqx.Module):
 class Block(eqx.Module):
     """One attention layer and, where wanted, its norms and an MLP."""
 
-    w_q: Float[Array, "heads d_model d_qk"]
-    w_k: Float[Array, "heads d_model d_qk"]
-    w_v: Float[Array, "heads d_model d_vo"]
-    w_o: Float[Array, "heads d_vo d_model"]
+    w_q: Float[AnyArray, "heads d_model d_qk"]
+    w_k: Float[AnyArray, "heads d_model d_qk"]
+    w_v: Float[AnyArray, "heads d_model d_vo"]
+    w_o: Float[AnyArray, "heads d_vo d_model"]
     attention_norm: Norm | None
     mlp_norm: Norm | None
     mlp: Mlp | None
@@ -159,12 +162,12 @@ class RecallTransformer(eqx.Module):
     Embedding rows: the keys, then the queries that are no keys. `query_rows` says which row each query reads.
     """
 
-    embedding: Float[Array, "tokens d_model"]
-    query_rows: Int[Array, " queries"]
-    positions: Float[Array, "2 d_model"] | None
+    embedding: Float[AnyArray, "tokens d_model"]
+    query_rows: Int[AnyArray, " queries"]
+    positions: Float[AnyArray, "2 d_model"] | None
     blocks: tuple[Block, ...]
     final_norm: Norm | None
-    unembedding: Float[Array, "d_model values"]
+    unembedding: Float[AnyArray, "d_model values"]
     n_keys: int = eqx.field(static=True)
     shape: TransformerShape = eqx.field(static=True)
 
@@ -191,15 +194,15 @@ class RecallTransformer(eqx.Module):
 
     def __call__(self, key: int | Int[Array, ""], query: int | Int[Array, ""]) -> Float[Array, " values"]:
         """The logits of one (key, query)."""
-        return self._read(ONE, key, query)
+        return on_device(self)._read(ONE, key, query)
 
     def logits(self, keys: Int[Array, " n"], queries: Int[Array, " n"]) -> Float[Array, "n values"]:
         """The logits of a list of (key, query) pairs."""
-        return self._read(FACTS, keys, queries)
+        return on_device(self)._read(FACTS, keys, queries)
 
     def tensor(self) -> Float[Array, "keys queries values"]:
         """The logits of every (key, query)."""
-        return self._read(GRID, slice(None), slice(None))
+        return on_device(self)._read(GRID, slice(None), slice(None))
 
     def parts(self) -> LayerTensor:
         """Direct path, attention and circuits; an `InputError` where the tensor is not such a sum."""
@@ -210,9 +213,10 @@ class RecallTransformer(eqx.Module):
         }
         if any(reasons.values()):
             raise InputError(f"no circuits: {' and '.join(why for why, holds in reasons.items() if holds)}")
-        block = self.blocks[0]
+        model = on_device(self)
+        block = model.blocks[0]
         heads = Heads(block.w_q, block.w_k, block.w_v, block.w_o)
-        return decompose(*self._tokens(), heads, self.unembedding, self.shape.attention)
+        return decompose(*model._tokens(), heads, model.unembedding, self.shape.attention)
 
     def _tokens(self) -> tuple[Float[Array, "keys d_model"], Float[Array, "queries d_model"]]:
         first, last = (0.0, 0.0) if self.positions is None else (self.positions[0], self.positions[1])
@@ -235,30 +239,40 @@ def init_transformer(
     n_queries: int,
     n_values: int,
     *,
-    key: PRNGKeyArray,
+    key: RandomKey,
     dtype: str = "float32",
-    query_rows: Int[Array, " queries"] | None = None,
+    query_rows: Sequence[int] | None = None,
 ) -> RecallTransformer:
-    """Random weights like `init_layer`, whose first layer this shares for the same key; norms start as the identity.
+    """A model with random weights like `init_layer`, whose weights it shares for the same key; norms start as identity.
 
     `query_rows` (see `shared_rows`) is needed for `share_tokens` alone.
     """
+    sizes = n_keys, n_queries, n_values
+    return on_device(draw_transformer(shape, sizes, rng=generator_of(key), dtype=dtype, query_rows=query_rows))
+
+
+def draw_transformer(
+    shape: TransformerShape,
+    sizes: tuple[int, int, int],
+    *,
+    rng: np.random.Generator,
+    dtype: str = "float32",
+    query_rows: Sequence[int] | None = None,
+) -> RecallTransformer:
+    """The same with weights that stay on the host."""
     if shape.share_tokens != (query_rows is not None):
         raise InputError("query_rows goes with share_tokens: give both or neither")
-    first = init_layer(shape.layer, n_keys, n_queries, n_values, key=key, dtype=dtype)
-    rows = n_keys + jnp.arange(n_queries) if query_rows is None else jnp.asarray(query_rows)
-    # Of the rows drawn for the queries, shared ones are left out: the rest keep their order.
-    n_tokens = n_keys + n_queries if query_rows is None else int(max(n_keys, int(rows.max()) + 1))
-    later = [
-        init_layer(shape.layer, 1, 1, 1, key=jax.random.fold_in(key, i), dtype=dtype) for i in range(1, shape.n_layers)
-    ]
-    extras = jax.random.split(jax.random.fold_in(key, 0), shape.n_layers + 1)
-    position_key, mlp_keys = extras[0], extras[1:]
+    n_keys, n_queries, _ = sizes
+    first = draw_layer(shape.layer, *sizes, rng=rng, dtype=dtype)
+    later = [draw_layer(shape.layer, 1, 1, 1, rng=rng, dtype=dtype) for _ in range(1, shape.n_layers)]
+    rows = np.asarray(range(n_keys, n_keys + n_queries) if query_rows is None else query_rows, dtype=np.int32)
+    # A query that shares a key's row leaves none of its own.
+    n_tokens = max(n_keys, int(rows.max()) + 1)
     return RecallTransformer(
         embedding=first.embedding[:n_tokens],
         query_rows=rows,
-        positions=jax.random.normal(position_key, (2, shape.d_model), dtype) if shape.positions else None,
-        blocks=tuple(_init_block(shape, layer, k, dtype) for layer, k in zip([first, *later], mlp_keys, strict=True)),
+        positions=draw(rng, (2, shape.d_model), 1, dtype) if shape.positions else None,
+        blocks=tuple(_init_block(shape, layer, rng, dtype) for layer in (first, *later)),
         final_norm=_init_norm(shape, dtype),
         unembedding=first.unembedding,
         n_keys=n_keys,
@@ -266,7 +280,7 @@ def init_transformer(
     )
 
 
-def _init_block(shape: TransformerShape, layer: AttentionLayer, key: PRNGKeyArray, dtype: str) -> Block:
+def _init_block(shape: TransformerShape, layer: AttentionLayer, rng: np.random.Generator, dtype: str) -> Block:
     return Block(
         layer.w_q,
         layer.w_k,
@@ -274,23 +288,22 @@ def _init_block(shape: TransformerShape, layer: AttentionLayer, key: PRNGKeyArra
         layer.w_o,
         attention_norm=_init_norm(shape, dtype),
         mlp_norm=_init_norm(shape, dtype) if shape.mlp_width else None,
-        mlp=_init_mlp(shape, key, dtype) if shape.mlp_width else None,
+        mlp=_init_mlp(shape, rng, dtype) if shape.mlp_width else None,
         attention=shape.attention,
     )
 
 
 def _init_norm(shape: TransformerShape, dtype: str) -> Norm | None:
-    return Norm(jnp.ones(shape.d_model, dtype), jnp.zeros(shape.d_model, dtype)) if shape.layer_norm else None
+    return Norm(np.ones(shape.d_model, dtype), np.zeros(shape.d_model, dtype)) if shape.layer_norm else None
 
 
-def _init_mlp(shape: TransformerShape, key: PRNGKeyArray, dtype: str) -> Mlp:
-    key_in, key_out = jax.random.split(key)
+def _init_mlp(shape: TransformerShape, rng: np.random.Generator, dtype: str) -> Mlp:
     width = shape.mlp_width
     return Mlp(
-        jax.random.normal(key_in, (shape.d_model, width), dtype) * shape.d_model**-0.5,
-        jnp.zeros(width, dtype),
-        jax.random.normal(key_out, (width, shape.d_model), dtype) * width**-0.5,
-        jnp.zeros(shape.d_model, dtype),
+        draw(rng, (shape.d_model, width), shape.d_model, dtype),
+        np.zeros(width, dtype),
+        draw(rng, (width, shape.d_model), width, dtype),
+        np.zeros(shape.d_model, dtype),
     )
 
 

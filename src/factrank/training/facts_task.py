@@ -1,0 +1,195 @@
+r"""Training a model on the facts of a database: cross-entropy, recall and margins.
+
+$$\mathrm{loss} = -\frac1n \sum_{(k,q,v) \in D} \log \mathrm{softmax}(L[k,q,:])_v$$
+
+When most (key, query) pairs have a fact, the logits of all pairs are computed from value tables, without a gather,
+and a weight of 0 leaves out the pairs without one; otherwise, and for batches, only the pairs with facts are
+computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from math import isfinite
+from typing import TypedDict, cast
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from factrank.databases import Database
+from factrank.errors import InputError
+from factrank.models import AttentionLayer, LayerShape, RecallTransformer, TransformerShape, shared_rows
+from factrank.models.attention_layer import draw_layer
+from factrank.models.recall_transformer import draw_transformer
+from factrank.readouts.fibers import fibers_of
+from factrank.readouts.margins import margins, probabilities
+from factrank.readouts.recall import recall
+from factrank.training.task import Metrics, tau_recall
+from factrank.training.trial import Trial
+
+Model = AttentionLayer | RecallTransformer
+GRID_SHARE = 0.5
+"""From this share of pairs with a fact on, the logits of all pairs cost less than a gather (twice as fast at 1)."""
+
+
+class FactRows(TypedDict):
+    """One row per fact, or, on the grid, per pair; `fibers` are the values of its fiber, `weights` 0 or 1.
+
+    On the host these are NumPy arrays.
+    """
+
+    keys: Int[Array, " n"]
+    queries: Int[Array, " n"]
+    values: Int[Array, " n"]
+    fibers: Int[Array, "n m"]
+    weights: Float[Array, " n"]
+
+
+class FactData(TypedDict):
+    """What the loss of one trial reads."""
+
+    rows: FactRows
+    score_scale: Float[Array, ""]
+
+
+@dataclass(frozen=True, eq=False)
+class FactsTask:
+    """One trial on one database."""
+
+    trial: Trial
+    database: Database
+
+    def __post_init__(self) -> None:
+        if not len(self.database):
+            raise InputError("a database without facts has nothing to train on")
+
+    @property
+    def on_grid(self) -> bool:
+        """Whether the logits of all pairs are computed."""
+        n_pairs = self.database.n_keys * self.database.n_queries
+        full_batch = self.trial.training.batch_size is None
+        return full_batch and self.database.functional and len(self.database) >= GRID_SHARE * n_pairs
+
+    @property
+    def signature(self) -> Hashable:
+        """The model, the sizes of the vocabularies, how the logits are computed, the batch size, what is measured."""
+        training, measures = self.trial.training, self.trial.measures
+        rows = "grid" if self.on_grid else fibers_of(self.database).shape
+        return "facts", self.trial.model, self.database.shape, rows, training.batch_size, measures, self._n_tokens
+
+    @property
+    def _n_tokens(self) -> int | None:
+        """Tokens that are shared between keys and queries make fewer embedding rows."""
+        return None if self._query_rows is None else max(self.database.n_keys, max(self._query_rows) + 1)
+
+    @property
+    def _query_rows(self) -> list[int] | None:
+        model = self.trial.model
+        if not isinstance(model, TransformerShape) or not model.share_tokens:
+            return None
+        return shared_rows(tuple(self.database.keys), tuple(self.database.queries))
+
+    def init(self, rng: np.random.Generator) -> Model:
+        """The model before training, its score scale not yet taken in."""
+        model = self.trial.model
+        if isinstance(model, LayerShape):
+            return draw_layer(model, *self.database.shape, rng=rng, dtype=self._real)
+        rows = self._query_rows
+        return draw_transformer(model, self.database.shape, rng=rng, dtype=self._real, query_rows=rows)
+
+    def data(self) -> FactData:
+        """The facts as arrays, and the score scale."""
+        rows = self._grid_rows() if self.on_grid else self._fact_rows()
+        scale = np.array(self.trial.training.score_scale, dtype=self._real)
+        return cast("FactData", {"rows": rows, "score_scale": scale})
+
+    def batches(self, data: FactData, key: PRNGKeyArray) -> Int[Array, "steps batch"]:
+        """A random order of the facts in rows of `batch_size`, filled up from its beginning; one empty row for all."""
+        size, n_facts = self.trial.training.batch_size, data["rows"]["keys"].shape[0]
+        if size is None:
+            return jnp.zeros((1, 0), dtype=jnp.int32)
+        n_steps = -(-n_facts // size)
+        return jnp.resize(jax.random.permutation(key, n_facts), (n_steps, size))
+
+    def loss(self, model: Model, data: FactData, batch: Int[Array, " batch"]) -> Float[Array, ""]:
+        """The mean cross-entropy of the facts of a batch."""
+        rows = data["rows"]
+        if batch.size:
+            rows = cast("FactRows", jax.tree.map(lambda column: column[batch], rows))
+        return _cross_entropy(self._logits(model, data, rows), rows)
+
+    def check(self, model: Model, data: FactData) -> Metrics:
+        """Loss and recalls of all facts."""
+        logits = self._logits(model, data, data["rows"])
+        return self._recalls(logits, data["rows"])
+
+    def measure(self, model: Model, data: FactData) -> Metrics:
+        """Loss, recalls, least and median margin of all facts."""
+        rows = data["rows"]
+        logits = self._logits(model, data, rows)
+        margin = jnp.where(rows["weights"] > 0, margins(logits, rows["fibers"]), jnp.nan)
+        return self._recalls(logits, rows) | {
+            "margin": jnp.min(margin, where=rows["weights"] > 0, initial=jnp.inf),
+            "median_margin": jnp.nanmedian(margin),
+        }
+
+    def exact(self, numbers: dict[str, float]) -> dict[str, float]:
+        """Recalls as counts over the number of facts, which float32 only approximates."""
+        n_facts = len(self.database)
+        shares = {name: round(value * n_facts) / n_facts for name, value in numbers.items() if _is_share(name, value)}
+        return numbers | shares
+
+    def finish(self, model: Model) -> tuple[Model, dict[str, float]]:
+        """The model with its score scale taken in, and its artifacts, where they are asked for."""
+        scaled = model.scaled_scores(self.trial.training.score_scale)
+        measures = self.trial.measures
+        wanted = measures.taus if measures.artifacts else ()
+        return scaled, {f"artifacts_{tau}": float(recall(scaled, self.database, tau).artifacts) for tau in wanted}
+
+    # ---------------------------------------------------------------- rows and logits
+
+    @property
+    def _real(self) -> str:
+        return "float64" if self.trial.training.precision == "float64" else "float32"
+
+    def _fact_rows(self) -> FactRows:
+        keys, queries, values = self.database.triples.T
+        fibers, weights = fibers_of(self.database), np.ones(len(keys), dtype=np.float32)
+        rows = {"keys": keys, "queries": queries, "values": values, "fibers": fibers, "weights": weights}
+        return cast("FactRows", rows)
+
+    def _grid_rows(self) -> FactRows:
+        n_keys, n_queries, _ = self.database.shape
+        keys, queries = np.indices((n_keys, n_queries), dtype=np.int32).reshape(2, -1)
+        values, weights = np.zeros(len(keys), dtype=np.int32), np.zeros(len(keys), dtype=np.float32)
+        at = self.database.triples[:, 0].astype(np.int64) * n_queries + self.database.triples[:, 1]
+        values[at], weights[at] = self.database.triples[:, 2], 1
+        rows = {"keys": keys, "queries": queries, "values": values, "fibers": values[:, None], "weights": weights}
+        return cast("FactRows", rows)
+
+    def _logits(self, model: Model, data: FactData, rows: FactRows) -> Float[Array, "n values"]:
+        scaled = model.scaled_scores(data["score_scale"])
+        if self.on_grid:
+            return scaled.tensor().reshape(-1, model.n_values)
+        return scaled.logits(rows["keys"], rows["queries"])
+
+    def _recalls(self, logits: Float[Array, "n values"], rows: FactRows) -> dict[str, Float[Array, ""]]:
+        right = {"recall": margins(logits, rows["fibers"]) > 0}
+        probability = probabilities(logits, rows["fibers"])
+        right |= {tau_recall(tau): probability >= tau for tau in self.trial.measures.taus}
+        weights = rows["weights"]
+        shares = {name: (weights * is_right).sum() / weights.sum() for name, is_right in right.items()}
+        return {"loss": _cross_entropy(logits, rows), **shares}
+
+
+def _is_share(name: str, value: float) -> bool:
+    return name.startswith("recall") and isfinite(value)
+
+
+def _cross_entropy(logits: Float[Array, "n values"], rows: FactRows) -> Float[Array, ""]:
+    own = jnp.take_along_axis(logits, rows["values"][:, None], axis=1)[:, 0]
+    weights = rows["weights"]
+    return (weights * (jax.nn.logsumexp(logits, axis=1) - own)).sum() / weights.sum()

@@ -1,0 +1,218 @@
+"""One compiled program for many trials: jit(vmap(loop over epochs)), a lane per trial.
+
+Lanes share a signature and differ in weights, data, learning rate, weight decay and key. A lane computes what it would
+compute alone: nothing crosses between lanes, so one that diverges touches no other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache, partial
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
+
+from factrank.training.devices import EVERYWHERE, LANES, mesh_for, spread_lanes
+from factrank.training.frozen_parts import split
+from factrank.training.memory import array_bytes, traced_bytes
+from factrank.training.optimisers import build_optimiser
+from factrank.training.task import Metrics, Task
+from factrank.training.trial import Precision, Training, Trial
+
+MATMUL_PRECISION = {"float32": "highest", "tf32": "tensorfloat32", "float64": "highest"}
+
+
+@contextmanager
+def arithmetic(precision: Precision, *, exact: bool = False) -> Iterator[None]:
+    """The number format of a trial; `exact` asks for full products, as every evaluation does."""
+    products = "highest" if exact else MATMUL_PRECISION[precision]
+    with jax.enable_x64(precision == "float64"), jax.default_matmul_precision(products):
+        yield
+
+
+class Lanes(eqx.Module):
+    """The state of a bundle: every array has a leading axis of lanes; a lane that is `done` changes no more."""
+
+    trained: PyTree[Array]
+    fixed: PyTree[Array]
+    optimiser: PyTree[Array]
+    data: PyTree[Array]
+    key: PRNGKeyArray
+    learning_rate: Float[Array, "*lanes"]
+    weight_decay: Float[Array, "*lanes"]
+    done: Bool[Array, "*lanes"]
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What a program depends on beside its task; trials of one bundle share it, and the signature of their tasks."""
+
+    signature: Hashable
+    training: Training
+    curve_epochs: tuple[int, ...]
+    decays: bool
+
+
+def recipe_of(trial: Trial, task: Task) -> Recipe:
+    """All of a trial but its seed, learning rate, weight decay, score scale and data."""
+    training = replace(trial.training, learning_rate=0.0, weight_decay=0.0, score_scale=1.0, engine="auto")
+    return Recipe(task.signature, training, trial.curve_epochs, trial.training.weight_decay > 0)
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """The compiled functions of a recipe; `task` stands for all tasks of its signature."""
+
+    task: Task
+    recipe: Recipe
+    _advances: dict[Mesh | None, Callable[[Lanes, int, int], Lanes]] = field(default_factory=dict)
+
+    # ---------------------------------------------------------------- from trials to lanes and back
+
+    def start(self, trials: Sequence[Trial], tasks: Sequence[Task], width: int) -> Lanes:
+        """The lanes of these trials before training; copies of the first that are done fill up to the width."""
+        models = [task.init(np.random.default_rng(trial.seed)) for trial, task in zip(trials, tasks, strict=True)]
+        rows = [
+            (*split(model, self.recipe.training.frozen), task.data()) for model, task in zip(models, tasks, strict=True)
+        ]
+        trained, fixed, data = jax.tree.map(lambda *leaves: np.stack(_filled(leaves, width)), *rows)
+        real = np.float64 if self.recipe.training.precision == "float64" else np.float32
+        rates = jnp.array(_filled([trial.training.learning_rate for trial in trials], width), real)
+        decays = jnp.array(_filled([trial.training.weight_decay for trial in trials], width), real)
+        seeds = np.array(_filled([trial.seed for trial in trials], width), np.uint32)
+        return spread_lanes(
+            Lanes(
+                trained=trained,
+                fixed=fixed,
+                optimiser=jax.jit(jax.vmap(self._first_state))(trained, rates),
+                data=data,
+                key=jax.vmap(jax.random.key)(seeds),
+                learning_rate=rates,
+                weight_decay=decays,
+                done=jnp.arange(width) >= len(trials),
+            ),
+            width,
+        )
+
+    def models(self, lanes: Lanes, places: Sequence[int]) -> list[Any]:
+        """The models of some lanes, on the host."""
+        arrays = jax.device_get(eqx.combine(lanes.trained, lanes.fixed))
+        return [jax.tree.map(lambda leaf, at=at: leaf[at], arrays) for at in places]
+
+    def lane_bytes(self, trial: Trial, task: Task) -> int:
+        """An upper estimate of the memory that one lane takes while it trains."""
+        lanes = self.start([trial], [task], 1)
+        one = jax.tree.map(lambda leaf: leaf[0], lanes)
+        return 2 * array_bytes(one) + traced_bytes(partial(self._epoch, 0), one)
+
+    # ---------------------------------------------------------------- compiled
+
+    def advance(self, lanes: Lanes, epoch: int, n_epochs: int) -> Lanes:
+        """The lanes n epochs after this one."""
+        return self._advance_on(mesh_for(len(lanes.done)))(lanes, epoch, n_epochs)
+
+    def _advance_on(self, mesh: Mesh | None) -> Callable[[Lanes, int, int], Lanes]:
+        if mesh in self._advances:
+            return self._advances[mesh]
+        over_lanes = jax.vmap(self._epochs, in_axes=(0, None, None))
+        if mesh is not None:  # each device has lanes of its own and hears nothing of the others
+            over_lanes = jax.shard_map(over_lanes, mesh=mesh, in_specs=(LANES, EVERYWHERE, EVERYWHERE), out_specs=LANES)
+        return self._advances.setdefault(mesh, jax.jit(over_lanes))
+
+    def _epochs(self, lane: Lanes, epoch: Int[Array, ""], n_epochs: Int[Array, ""]) -> Lanes:
+        """One lane n epochs after this one, or as it is when it is done."""
+        later: Lanes = jax.lax.fori_loop(epoch, epoch + n_epochs, self._epoch, lane)
+        if self.recipe.training.stop == "never":
+            return later
+        kept: Lanes = jax.tree.map(partial(jnp.where, lane.done), lane, later)
+        return kept
+
+    @cached_property
+    def check(self) -> Callable[[Lanes], Metrics]:
+        """The numbers of a curve, for every lane."""
+        return self._evaluation(self.task.check)
+
+    @cached_property
+    def measure(self) -> Callable[[Lanes], Metrics]:
+        """The numbers at the end, for every lane."""
+        return self._evaluation(self.task.measure)
+
+    def _evaluation(self, score: Callable[[Any, Any], Metrics]) -> Callable[[Lanes], Metrics]:
+        def evaluate(lane: Lanes) -> Metrics:
+            return score(eqx.combine(lane.trained, lane.fixed), lane.data)
+
+        return jax.jit(jax.vmap(evaluate))
+
+    def _epoch(self, epoch: int | Int[Array, ""], lane: Lanes) -> Lanes:
+        """One lane after one more pass over its batches."""
+        batches = self.task.batches(lane.data, jax.random.fold_in(lane.key, epoch))
+        n_steps = jax.tree.leaves(batches)[0].shape[0]
+        if n_steps == 1:
+            return self._step(lane, jax.tree.map(lambda rows: rows[0], batches))
+        later: Lanes = jax.lax.scan(lambda state, batch: (self._step(state, batch), None), lane, batches)[0]
+        return later
+
+    def _step(self, lane: Lanes, batch: PyTree[Array]) -> Lanes:
+        """One lane after one step of its optimiser: w + update - learning_rate * weight_decay * w."""
+
+        def loss(trained: PyTree[Array]) -> Float[Array, ""]:
+            return self.task.loss(eqx.combine(trained, lane.fixed), lane.data, batch)
+
+        optimiser = build_optimiser(self.recipe.training.optimiser, lane.learning_rate)
+        updates, state = optimiser.update(jax.grad(loss)(lane.trained), lane.optimiser, lane.trained)
+        if self.recipe.decays:
+            shrink = lane.learning_rate * lane.weight_decay
+            updates = jax.tree.map(lambda update, weight: update - shrink * weight, updates, lane.trained)
+        trained = jax.tree.map(jnp.add, lane.trained, updates)
+        after: Lanes = eqx.tree_at(lambda one: (one.trained, one.optimiser), lane, (trained, state))
+        return after
+
+    def _first_state(self, trained: PyTree[Array], learning_rate: Float[Array, ""]) -> PyTree[Array]:
+        return build_optimiser(self.recipe.training.optimiser, learning_rate).init(trained)
+
+
+def take(lanes: Lanes, places: Sequence[int], n_active: int) -> Lanes:
+    """The lanes at these places, which may repeat; all but the first `n_active` are done."""
+    index = jnp.asarray(places)
+    taken = mark(jax.tree.map(lambda leaf: leaf[index], lanes), np.arange(len(places)) >= n_active)
+    return spread_lanes(taken, len(places))
+
+
+def mark(lanes: Lanes, done: Bool[np.ndarray, " lanes"]) -> Lanes:
+    """The same lanes, these of them done."""
+    marked: Lanes = eqx.tree_at(lambda state: state.done, lanes, jnp.asarray(done))
+    return marked
+
+
+@lru_cache(maxsize=64)
+def _compiled(recipe: Recipe, keeper: _TaskOf) -> Program:
+    return Program(keeper.task, recipe)
+
+
+def program_for(trial: Trial, task: Task) -> Program:
+    """The program of a trial's recipe; compiled functions are kept for the next bundle and the next call."""
+    return _compiled(recipe_of(trial, task), _TaskOf(task))
+
+
+@dataclass(frozen=True)
+class _TaskOf:
+    """A task that is no part of a key: all tasks of a recipe are compiled to the same program."""
+
+    task: Task
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _TaskOf)
+
+    def __hash__(self) -> int:
+        return 0
+
+
+def _filled(rows: Sequence[Any], width: int) -> list[Any]:
+    return [*rows, *[rows[0]] * (width - len(rows))]

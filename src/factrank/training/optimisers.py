@@ -1,0 +1,51 @@
+"""Optimisers of optax by name."""
+
+from __future__ import annotations
+
+import inspect
+
+import optax
+from jaxtyping import Array, Float
+
+from factrank.errors import InputError
+from factrank.training.trial import Optimiser
+
+OPTIMISERS = (
+    "adabelief",
+    "adadelta",
+    "adafactor",
+    "adagrad",
+    "adam",
+    "adamax",
+    "adamaxw",
+    "adamw",
+    "adan",
+    "amsgrad",
+    "lamb",
+    "lars",
+    "lion",
+    "nadam",
+    "nadamw",
+    "novograd",
+    "radam",
+    "rmsprop",
+    "sgd",
+    "sign_sgd",
+    "sm3",
+    "yogi",
+)
+"""Those that need a learning rate and gradients alone; others want the loss again, or draw from a seed of their own."""
+
+
+def build_optimiser(
+    optimiser: Optimiser, learning_rate: Float[Array, ""] | float
+) -> optax.GradientTransformationExtraArgs:
+    """The optimiser of optax with this learning rate, which may be traced."""
+    if optimiser.name not in OPTIMISERS:
+        raise InputError(f"there is no optimiser {optimiser.name!r}; there are {', '.join(OPTIMISERS)}")
+    make = getattr(optax, optimiser.name)
+    known = [name for name in inspect.signature(make).parameters if name != "learning_rate"]
+    unknown = [name for name, _ in optimiser.options if name not in known]
+    if unknown:
+        raise InputError(f"{optimiser.name}: unknown {', '.join(unknown)}; it takes {', '.join(known)}")
+    return optax.with_extra_args_support(make(learning_rate, **dict(optimiser.options)))

@@ -1,0 +1,169 @@
+"""Specifications as data: frozen dataclasses to plain dictionaries and back, strictly, and their hash.
+
+Fields at their default are left out, so that adding an option with a default changes no existing hash. A field whose
+value may be of several classes carries a `kind`. Unknown keys, unknown kinds and values of the wrong type are errors.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import MISSING, Field, fields, is_dataclass
+from functools import cache
+from math import isfinite
+from types import NoneType, UnionType
+from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+
+from factrank.errors import InputError
+
+Plain = None | bool | int | float | str | list[Any] | dict[str, Any]
+Spec = TypeVar("Spec")
+
+KINDS: dict[str, type] = {}
+"""The classes that a field may hold beside its declared one, by the name that stands in their `kind`."""
+
+
+class Options(tuple[tuple[str, object], ...]):
+    """Named numbers, text and tuples in the order of their names: a dictionary that is frozen and has a hash.
+
+    >>> Options.of({"seed": 3, "n_keys": 20})
+    Options(n_keys=20, seed=3)
+    """
+
+    __slots__ = ()
+
+    @classmethod
+    def of(cls, named: Mapping[str, object]) -> Options:
+        """The options of a dictionary; lists become tuples."""
+        return cls(sorted((str(name), _frozen(value)) for name, value in named.items()))
+
+    def __repr__(self) -> str:
+        return f"Options({', '.join(f'{name}={value!r}' for name, value in self)})"
+
+
+def register_kind(kind: str, spec: type[Spec]) -> type[Spec]:
+    """Give a specification class its name in dictionaries; a name stands for one class."""
+    if KINDS.setdefault(kind, spec) is not spec:
+        raise InputError(f"the kind {kind!r} is already {KINDS[kind].__name__}")
+    return spec
+
+
+def to_plain(value: object) -> Plain:
+    """A specification as dictionaries, lists, text and numbers; fields at their default are left out."""
+    if is_dataclass(value) and not isinstance(value, type):
+        named = {f.name: to_plain(getattr(value, f.name)) for f in fields(value) if not _at_default(f, value)}
+        kind = _kind_of(type(value))
+        return named if kind is None else {"kind": kind, **named}
+    if isinstance(value, Options):
+        return {name: to_plain(item) for name, item in value}
+    if isinstance(value, tuple | list):
+        return [to_plain(item) for item in value]
+    if isinstance(value, float) and not isfinite(value):
+        raise InputError(f"a specification holds finite numbers; got {value}")
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    raise InputError(f"a specification holds numbers, text and lists; got {type(value).__name__}")
+
+
+def canonical_json(plain: Plain) -> str:
+    """One text for one value: sorted keys, no spaces, ASCII."""
+    return json.dumps(plain, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+
+
+def hash_of(plain: Plain) -> str:
+    """SHA-256 of the canonical JSON, in hexadecimal."""
+    return hashlib.sha256(canonical_json(plain).encode("ascii")).hexdigest()
+
+
+def from_plain(kind: type[Spec], plain: object, where: str = "") -> Spec:
+    """The inverse of `to_plain`; every mistake is an `InputError` that says where it is."""
+    return cast("Spec", _convert(kind, plain, where or kind.__name__))
+
+
+def _kind_of(spec: type) -> str | None:
+    return next((name for name, registered in KINDS.items() if registered is spec), None)
+
+
+def _at_default(field: Field[Any], owner: object) -> bool:
+    value = getattr(owner, field.name)
+    if field.default is not MISSING:
+        return bool(value == field.default)
+    return field.default_factory is not MISSING and bool(value == field.default_factory())
+
+
+@cache
+def _hints(spec: type) -> dict[str, Any]:
+    return get_type_hints(spec)
+
+
+def _convert(expected: Any, plain: object, where: str) -> object:  # noqa: PLR0911 - one line per kind of annotation
+    """A plain value as the annotated type."""
+    origin = get_origin(expected)
+    if origin in (Union, UnionType):
+        return _one_of(get_args(expected), plain, where)
+    if origin is tuple:
+        return _tuple(get_args(expected), plain, where)
+    if expected is Options:
+        if not isinstance(plain, Mapping):
+            raise InputError(f"{where} must be a dictionary; got {plain!r}")
+        return Options.of(plain)
+    if is_dataclass(expected):
+        return _spec(cast("type", expected), plain, where)
+    choices = get_args(expected)
+    if choices:  # a Literal
+        if plain not in choices:
+            raise InputError(f"{where} must be one of {', '.join(map(repr, choices))}; got {plain!r}")
+        return plain
+    if expected is float and isinstance(plain, int) and not isinstance(plain, bool):
+        return float(plain)
+    if not isinstance(plain, expected) or (isinstance(plain, bool) and expected is not bool):
+        raise InputError(f"{where} must be {'nothing' if expected is NoneType else expected.__name__}; got {plain!r}")
+    return plain
+
+
+def _one_of(choices: tuple[Any, ...], plain: object, where: str) -> object:
+    specs = [choice for choice in choices if is_dataclass(choice)]
+    if isinstance(plain, Mapping) and specs:
+        named = {name: spec for name, spec in KINDS.items() if spec in specs}
+        kind = plain.get("kind")
+        if kind not in named:
+            raise InputError(f"{where}: the kind must be one of {', '.join(sorted(named))}; got {kind!r}")
+        return _spec(named[cast("str", kind)], {k: v for k, v in plain.items() if k != "kind"}, where)
+    problems = []
+    for choice in choices:
+        try:
+            return _convert(choice, plain, where)
+        except InputError as error:
+            problems.append(str(error))
+    raise InputError(" or ".join(problems))
+
+
+def _spec(spec: type, plain: object, where: str) -> object:
+    if not isinstance(plain, Mapping):
+        raise InputError(f"{where} must be a dictionary; got {plain!r}")
+    plain = {name: value for name, value in plain.items() if (name, value) != ("kind", _kind_of(spec))}
+    known = {f.name: f for f in fields(spec)}
+    unknown = sorted(set(map(str, plain)) - set(known))
+    required = [n for n, f in known.items() if f.default is MISSING and f.default_factory is MISSING]
+    missing = [name for name in required if name not in plain]
+    if unknown or missing:
+        faults = [*(f"unknown {name!r}" for name in unknown), *(f"missing {name!r}" for name in missing)]
+        raise InputError(f"{where}: {', '.join(faults)}; it takes {', '.join(known)}")
+    hints = _hints(spec)
+    return spec(**{name: _convert(hints[name], value, f"{where}.{name}") for name, value in plain.items()})
+
+
+def _tuple(arguments: tuple[Any, ...], plain: object, where: str) -> tuple[object, ...]:
+    if not isinstance(plain, list | tuple):
+        raise InputError(f"{where} must be a list; got {plain!r}")
+    if len(arguments) == 2 and arguments[1] is Ellipsis:
+        return tuple(_convert(arguments[0], item, f"{where}[{at}]") for at, item in enumerate(plain))
+    if len(plain) != len(arguments):
+        raise InputError(f"{where} must have {len(arguments)} entries; got {len(plain)}")
+    pairs = zip(arguments, plain, strict=True)
+    return tuple(_convert(kind, item, f"{where}[{at}]") for at, (kind, item) in enumerate(pairs))
+
+
+def _frozen(plain: object) -> object:
+    return tuple(map(_frozen, plain)) if isinstance(plain, list | tuple) else plain

@@ -1,0 +1,60 @@
+"""Task: what an engine has to know of a trial in order to train it.
+
+The engine asks for nothing else, so whatever can say how a model starts, what its batches and its loss are, and how
+it is scored, can be trained in lanes: facts, associative memories, sequences sampled on the device, vectors with
+labels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from typing import Any, Protocol
+
+import equinox as eqx
+import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray, PyTree
+
+Metrics = Mapping[str, Float[Array, ""]]
+Data = Any
+"""A tree of arrays."""
+
+
+class Task(Protocol):
+    """One trial as something to train. Tasks with equal signatures are compiled together and run side by side.
+
+    `batches`, `loss`, `check` and `measure` are traced: they may use of the task itself only what its signature
+    fixes, and get everything that differs between trials through the model, the data and the key.
+    """
+
+    @property
+    def signature(self) -> Hashable:
+        """Everything that shapes the computation: sizes, options, batch size, what is measured."""
+
+    def init(self, rng: np.random.Generator) -> eqx.Module:
+        """The model before training."""
+
+    def data(self) -> Data:
+        """The arrays that the loss reads, the same shapes for every task of the signature."""
+
+    def batches(self, data: Data, key: PRNGKeyArray) -> PyTree[Array]:
+        """What one epoch goes through: arrays with one leading entry per step."""
+
+    def loss(self, model: Any, data: Data, batch: PyTree[Array]) -> Float[Array, ""]:
+        """The loss of one step."""
+
+    def check(self, model: Any, data: Data) -> Metrics:
+        """The numbers of a curve and of stopping: `loss`, and recalls in [0, 1]."""
+
+    def measure(self, model: Any, data: Data) -> Metrics:
+        """The numbers at the end, those of `check` among them."""
+
+    def exact(self, numbers: dict[str, float]) -> dict[str, float]:
+        """The numbers of `check` or `measure` freed of the rounding of compiled code where more is known of them."""
+
+    def finish(self, model: Any) -> tuple[Any, dict[str, float]]:
+        """The model as it is handed out, and further numbers of it, computed outside the compiled code."""
+
+
+def tau_recall(tau: float) -> str:
+    """The name of the share of facts whose probability is at least tau."""
+    return f"recall_{tau}"

@@ -1,0 +1,182 @@
+"""Trial: the frozen specification of one run, and its identity.
+
+A trial says which database, which model, how it is trained, from which seed, and what is measured. Its identity is the
+SHA-256 of its canonical JSON (`hash`); everything that a run draws at random follows from its seed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from math import isfinite
+from typing import Literal, cast, get_args
+
+from factrank.databases import Database, generate
+from factrank.errors import InputError
+from factrank.models import LayerShape, TransformerShape
+from factrank.models.layer_shape import require_sizes
+from factrank.training.specification import Options, Plain, from_plain, hash_of, register_kind, to_plain
+
+SCHEMA = 1
+NO_OPTIONS = Options()
+LARGEST_SEED = 2**32 - 1
+Stop = Literal["never", "recall", "recall_tau"]
+Precision = Literal["float32", "tf32", "float64"]
+Engine = Literal["auto", "fused", "lanes"]
+
+
+def _as_floats(spec: object, *names: str) -> None:
+    """Integers in the place of real numbers are made real, so that equal trials have equal hashes."""
+    for name in names:
+        value = getattr(spec, name)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value) or value < 0:
+            raise InputError(f"{name} must be a finite number, 0 or more; got {value!r}")
+        object.__setattr__(spec, name, float(value))
+
+
+@dataclass(frozen=True)
+class Generated:
+    """A database by the name of its generator and its arguments, its own seed among them; see `generated`."""
+
+    generator: str
+    arguments: Options = NO_OPTIONS
+
+    def build(self) -> Database:
+        """The facts."""
+        return generate(self.generator, **dict(self.arguments))
+
+
+@dataclass(frozen=True)
+class Given:
+    """A database that is handed in beside the trial, known by its fingerprint."""
+
+    fingerprint: str
+
+
+DatabaseSpec = Generated | Given
+ModelSpec = LayerShape | TransformerShape
+
+
+def generated(generator: str, /, **arguments: object) -> Generated:
+    """The specification of a generated database.
+
+    >>> generated("uniform", n_keys=20, n_queries=10, n_values=20, seed=0).build().n_facts
+    200
+    """
+    return Generated(generator, Options.of(arguments))
+
+
+@dataclass(frozen=True)
+class Optimiser:
+    """An optimiser of optax by name, with its options beside the learning rate."""
+
+    name: str = "adam"
+    options: Options = NO_OPTIONS
+
+
+@dataclass(frozen=True)
+class Training:
+    """How a model is trained.
+
+    An epoch is one pass over the facts: one step on all of them, or, with a `batch_size`, one step per batch in a new
+    random order. Weight decay is decoupled: each step also subtracts learning_rate * weight_decay * weights. `stop`
+    ends a run when the recall, or the tau-recall, of all facts is 1 at a check, every `check_every` epochs. `frozen`
+    names parts that are not trained. Attention scores are multiplied by `score_scale`. float32 means full float32
+    products, also where a GPU would round them to tf32.
+    """
+
+    optimiser: Optimiser = Optimiser()
+    learning_rate: float = 0.01
+    weight_decay: float = 0.0
+    epochs: int = 2000
+    batch_size: int | None = None
+    stop: Stop = "never"
+    check_every: int = 10
+    frozen: tuple[str, ...] = ()
+    score_scale: float = 1.0
+    precision: Precision = "float32"
+    engine: Engine = "auto"
+
+    def __post_init__(self) -> None:
+        require_sizes({"epochs": self.epochs}, least=0)
+        require_sizes({"check_every": self.check_every})
+        if self.batch_size is not None:
+            require_sizes({"batch_size": self.batch_size})
+        _as_floats(self, "learning_rate", "weight_decay", "score_scale")
+        for name, kind in (("stop", Stop), ("precision", Precision), ("engine", Engine)):
+            if getattr(self, name) not in get_args(kind):
+                choices = ", ".join(get_args(kind))
+                raise InputError(f"{name} must be one of {choices}; got {getattr(self, name)!r}")
+        object.__setattr__(self, "frozen", tuple(sorted(set(self.frozen))))
+
+
+@dataclass(frozen=True)
+class Measures:
+    """What is measured at the end beside loss, recall and margins.
+
+    `taus`: thresholds of softmax>=tau; the first is the one that "tau-recall" means. `artifacts`: confident predictions
+    where the database says nothing (needs the logits of all keys x queries). `epochs_to`: the first check at which
+    argmax, and softmax>=tau for each tau, is right on every fact.
+    """
+
+    taus: tuple[float, ...] = (0.95,)
+    artifacts: bool = False
+    epochs_to: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "taus", tuple(map(float, self.taus)))
+        if not self.taus or not all(0 < tau < 1 for tau in self.taus) or len(set(self.taus)) < len(self.taus):
+            raise InputError(f"taus must be different numbers between 0 and 1, at least one; got {self.taus}")
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One fully specified run.
+
+    >>> facts = generated("uniform", n_keys=20, n_queries=10, n_values=20, seed=0)
+    >>> trial = Trial(facts, LayerShape(d_model=10, n_heads=1, d_qk=5, d_vo=5), seed=3)
+    >>> trial.hash[:12]
+    '...'
+    >>> Trial.from_dict(trial.to_dict()) == trial
+    True
+    """
+
+    database: DatabaseSpec
+    model: ModelSpec
+    training: Training = Training()
+    seed: int = 0
+    measures: Measures = Measures()
+    curve_epochs: tuple[int, ...] = ()
+    """Epochs at which loss and recalls are recorded; 0 is before training."""
+
+    def __post_init__(self) -> None:
+        require_sizes({"seed": self.seed}, least=0)
+        if self.seed > LARGEST_SEED:
+            raise InputError(f"seed must be at most {LARGEST_SEED}; got {self.seed}")
+        for epoch in self.curve_epochs:
+            require_sizes({"an epoch of curve_epochs": epoch}, least=0)
+        if any(epoch > self.training.epochs for epoch in self.curve_epochs):
+            raise InputError(f"curve_epochs reach beyond the last epoch, {self.training.epochs}")
+        object.__setattr__(self, "curve_epochs", tuple(sorted(set(self.curve_epochs))))
+
+    def to_dict(self) -> dict[str, Plain]:
+        """The trial as plain data, with the version of its schema; fields at their default are left out."""
+        return {"version": SCHEMA, **cast("dict[str, Plain]", to_plain(self))}
+
+    @classmethod
+    def from_dict(cls, plain: dict[str, Plain]) -> Trial:
+        """The inverse of `to_dict`; unknown or missing keys and wrong types are errors."""
+        if not isinstance(plain, dict) or plain.get("version") != SCHEMA:
+            raise InputError(f"a trial is a dictionary with version {SCHEMA}")
+        return from_plain(cls, {name: value for name, value in plain.items() if name != "version"})
+
+    @cached_property
+    def hash(self) -> str:
+        """The identity of the trial: SHA-256 of its canonical JSON."""
+        return hash_of(self.to_dict())
+
+
+register_kind("generated", Generated)
+register_kind("given", Given)
+register_kind("attention", LayerShape)
+register_kind("transformer", TransformerShape)

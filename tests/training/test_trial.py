@@ -1,0 +1,154 @@
+"""Trials: strict data in and out, and an identity that options added later do not change."""
+
+import json
+import pickle
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from factrank.errors import InputError
+from factrank.models import LayerShape, TransformerShape
+from factrank.training.specification import Options, canonical_json, hash_of
+from factrank.training.trial import Given, Measures, Optimiser, Training, Trial, generated
+
+FACTS = generated("uniform", n_keys=20, n_queries=10, n_values=20, seed=0)
+LAYER = LayerShape(d_model=10, n_heads=1, d_qk=5, d_vo=5)
+
+GOLDEN = {
+    Trial(FACTS, LAYER): "46cb9e791f189859c02ec6bcccfa486f08194236021a0b04eba1cc9897436305",
+    Trial(FACTS, LAYER, seed=7): "47126b55c37cb2e3ba804fd5431b520ae3a4621acfc41b7ce9c04ae0c47b68a3",
+    Trial(
+        Given("0" * 64), TransformerShape(8, 2, 3, 4, mlp_width=16, attention="linear")
+    ): "58e3b1f3a2fa8ed849c3e3c089189f2a7de96240fe716bba9cd94fd06e3b8513",
+    Trial(
+        generated("boxes", shapes=[[2, 3], [1, 1]]),
+        LAYER,
+        Training(
+            Optimiser("sgd", Options.of({"momentum": 0.9})),
+            1.0,
+            0.5,
+            10,
+            4,
+            "recall_tau",
+            5,
+            ("w_q",),
+            2.0,
+            "float64",
+            "lanes",
+        ),
+        1,
+        Measures((0.9, 0.5), artifacts=True, epochs_to=True),
+        (0, 10),
+    ): "53fac0c6b7799e5ae0494bfbb48091e6143ba28bce8f86a3e7c4f30fb49b53e4",
+}
+
+
+@pytest.mark.parametrize(("trial", "expected"), GOLDEN.items(), ids=["default", "seed", "transformer", "everything"])
+def test_golden_hashes(trial, expected):
+    """A change of these orphans every stored result: add options with defaults instead."""
+    assert trial.hash == expected
+
+
+def test_defaults_are_left_out():
+    plain = Trial(FACTS, LAYER).to_dict()
+    assert set(plain) == {"version", "database", "model"}
+    assert Trial(FACTS, LAYER, Training(learning_rate=0.01)).hash == Trial(FACTS, LAYER).hash
+    whole = Trial.from_dict(plain | {"training": {"learning_rate": 1}})
+    assert whole.hash == Trial(FACTS, LAYER, Training(learning_rate=1.0)).hash
+
+
+def test_order_of_arguments_does_not_matter():
+    other = generated("uniform", seed=0, n_values=20, n_queries=10, n_keys=20)
+    assert Trial(other, LAYER).hash == Trial(FACTS, LAYER).hash
+
+
+def dictionaries(**fields):
+    return st.fixed_dictionaries({}, optional=fields)
+
+
+trainings = dictionaries(
+    optimiser=dictionaries(name=st.sampled_from(["adam", "sgd"]), options=st.just({"b1": 0.5}) | st.just({})),
+    learning_rate=st.floats(0, 10) | st.integers(0, 3),
+    weight_decay=st.floats(0, 1),
+    epochs=st.integers(20, 10**6),
+    batch_size=st.none() | st.integers(1, 999),
+    stop=st.sampled_from(["never", "recall", "recall_tau"]),
+    check_every=st.integers(1, 100),
+    frozen=st.lists(st.sampled_from(["w_q", "embedding", "unembedding"]), max_size=3),
+    score_scale=st.floats(0, 10),
+    precision=st.sampled_from(["float32", "tf32", "float64"]),
+    engine=st.sampled_from(["auto", "lanes"]),
+)
+sizes = {name: st.integers(1, 9) for name in ("d_model", "n_heads", "d_qk", "d_vo")}
+layers = st.fixed_dictionaries({"kind": st.just("attention"), **sizes})
+transformers = st.fixed_dictionaries(
+    {"kind": st.just("transformer"), **sizes},
+    optional={
+        "n_layers": st.integers(1, 3),
+        "mlp_width": st.integers(0, 9),
+        "positions": st.booleans(),
+        "attention": st.sampled_from(["softmax", "linear", "affine"]),
+    },
+)
+plain_trials = st.fixed_dictionaries(
+    {
+        "version": st.just(1),
+        "database": st.fixed_dictionaries({"kind": st.just("given"), "fingerprint": st.text(max_size=5)}),
+        "model": layers | transformers,
+    },
+    optional={
+        "training": trainings,
+        "seed": st.integers(0, 2**32 - 1),
+        "measures": dictionaries(
+            taus=st.lists(st.floats(0.01, 0.99), min_size=1, max_size=3, unique=True), artifacts=st.booleans()
+        ),
+        "curve_epochs": st.lists(st.integers(0, 20), max_size=4),
+    },
+)
+
+
+@given(plain_trials, plain_trials)
+def test_data_round_trip_and_identity(plain, other):
+    first, second = Trial.from_dict(plain), Trial.from_dict(other)
+    text = json.dumps(first.to_dict())
+    assert Trial.from_dict(json.loads(text)) == first
+    assert Trial.from_dict(json.loads(text)).hash == first.hash == hash_of(json.loads(text))
+    assert pickle.loads(pickle.dumps(first)) == first  # noqa: S301 - our own bytes
+    assert (first.hash == second.hash) == (first == second)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"version": 2}, "version 1"),
+        ({"sed": 3}, "unknown 'sed'"),
+        ({"seed": -1}, "seed must be an integer of at least 0"),
+        ({"seed": 2**32}, "seed must be at most"),
+        ({"seed": True}, "Trial.seed must be int"),
+        ({"model": {"kind": "atention"}}, "kind must be one of attention, transformer"),
+        ({"model": {"kind": "attention", "d_model": 4}}, "missing 'n_heads'"),
+        ({"model": {"kind": "attention", "d_model": 4, "n_heads": 0, "d_qk": 1, "d_vo": 1}}, "n_heads must be"),
+        ({"model": 3}, "Trial.model"),
+        ({"training": {"epochs": 1.5}}, "Trial.training.epochs must be int"),
+        ({"training": {"learning_rate": -1}}, "learning_rate must be a finite number"),
+        ({"training": {"learning_rate": "fast"}}, "Trial.training.learning_rate must be float"),
+        ({"training": {"batch_size": 0}}, "batch_size must be"),
+        ({"training": {"stop": "soon"}}, "must be one of 'never'"),
+        ({"training": {"optimiser": {"options": [1]}}}, "options must be a dictionary"),
+        ({"measures": {"taus": []}}, "taus must be"),
+        ({"measures": {"taus": [0.5, 1.0]}}, "taus must be"),
+        ({"curve_epochs": [5000]}, "beyond the last epoch"),
+        ({"curve_epochs": 5}, "must be a list"),
+    ],
+)
+def test_mistakes_are_named(change, message):
+    with pytest.raises(InputError, match=message):
+        Trial.from_dict(Trial(FACTS, LAYER).to_dict() | change)
+
+
+def test_only_data_enters_a_specification():
+    with pytest.raises(InputError, match="finite"):
+        canonical_json(Trial(generated("uniform", n_keys=float("inf")), LAYER).to_dict())
+    with pytest.raises(InputError, match="numbers, text and lists"):
+        Trial(generated("uniform", n_keys=print), LAYER).to_dict()
