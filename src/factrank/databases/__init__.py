@@ -24,6 +24,7 @@ from factrank.databases.named import diagonal2 as diagonal2
 from factrank.databases.named import matmul as matmul
 from factrank.databases.named import unit as unit
 from factrank.databases.named import w_state as w_state
+from factrank.databases.recoding import recode as recode
 from factrank.databases.registry import GENERATORS as GENERATORS
 from factrank.databases.registry import generate as generate
 from factrank.databases.samples import SAMPLES as SAMPLES

@@ -1,0 +1,103 @@
+"""Sealed files: safetensors files that say what they are and notice damage.
+
+The metadata hold `format`, `version` and `sha256`. The checksum is over the canonical JSON (sorted keys, no spaces,
+ASCII) of `{"metadata": {... all but sha256}, "tensors": {name: [dtype, shape]}}`, followed by the bytes of the tensors
+in the order of their names. It finds accidents and careless edits; it is no signature.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Shaped
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
+
+from factrank.databases.streams import replacing, require_file
+from factrank.errors import InputError
+
+SUFFIX = ".safetensors"
+CODES = {"float32": "F32", "float64": "F64", "int32": "I32", "int64": "I64", "uint8": "U8"}
+"""The types that such a file may hold, and what safetensors calls them."""
+MOST_METADATA, MOST_BYTES = 2**20, 2**34
+"""What is read and written at most; a hostile file may claim any size and take no room on the disk."""
+
+
+@dataclass(frozen=True, eq=False)
+class Sealed:
+    """The content of a sealed file; `metadata` without format, version and checksum."""
+
+    tensors: dict[str, Shaped[np.ndarray, "..."]]
+    metadata: dict[str, str]
+
+
+def write_sealed(path: Path, content: Sealed, form: str, version: int) -> None:
+    """Write the content in one step: an error leaves what was there before."""
+    if path.suffix.lower() != SUFFIX:
+        raise InputError(f"{path}: expected a file name that ends in {SUFFIX}")
+    tensors = {name: np.asarray(tensor, order="C") for name, tensor in content.tensors.items()}
+    _require_room(path, sum(tensor.nbytes for tensor in tensors.values()))
+    metadata = {"format": form, "version": str(version), **content.metadata}
+    if sum(map(len, metadata.values())) > MOST_METADATA:
+        raise InputError(f"{path}: more than {MOST_METADATA} letters of notes; a layer file holds short ones")
+    packed = save(tensors, {**metadata, "sha256": checksum(tensors, metadata)})
+    with replacing(path) as stream:
+        stream.write(packed)
+
+
+def read_sealed(path: Path, form: str, version: int) -> Sealed:
+    """The content of a sealed file, with an `InputError` for whatever else the file is."""
+    require_file(path)
+    _require_room(path, path.stat().st_size)
+    try:
+        with safe_open(path, framework="numpy") as file:
+            metadata = dict(file.metadata() or {})
+            _require_mark(path, metadata, form, version)
+            for name in file.keys():  # noqa: SIM118 - not a mapping
+                _require_type(path, name, file.get_slice(name).get_dtype())
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (SafetensorError, OSError, ValueError, OverflowError, MemoryError) as error:
+        raise InputError(f"{path}: not a readable safetensors file: {error}") from None
+    found, expected = metadata.pop("sha256", None), None
+    if len(found or "") == 64:
+        expected = checksum(tensors, metadata)
+    if found is None or found != expected:
+        raise InputError(f"{path}: the checksum does not fit the content; the file was altered or damaged")
+    return Sealed(tensors, {key: text for key, text in metadata.items() if key not in ("format", "version")})
+
+
+def checksum(tensors: Mapping[str, Shaped[np.ndarray, "..."]], metadata: Mapping[str, str]) -> str:
+    """SHA-256 of the content in canonical order, as hexadecimal digits."""
+    kinds = {name: [CODES[tensor.dtype.name], list(tensor.shape)] for name, tensor in tensors.items()}
+    head = json.dumps({"metadata": dict(metadata), "tensors": kinds}, sort_keys=True, separators=(",", ":"))
+    digest = hashlib.sha256(head.encode())
+    for name in sorted(tensors):
+        digest.update(tensors[name].reshape(-1).view(np.uint8).data)
+    return digest.hexdigest()
+
+
+def _require_mark(path: Path, metadata: dict[str, str], form: str, version: int) -> None:
+    """Check that a file is of this format, and of a version that is known."""
+    if metadata.get("format") != form:
+        raise InputError(f"{path}: a safetensors file, but not of the format {form!r}")
+    found = metadata.get("version", "")
+    if not re.fullmatch("[0-9]{1,9}", found) or int(found) < 1:
+        raise InputError(f"{path}: expected a format version between 1 and {version}; got {found[:60]!r}")
+    if int(found) > version:
+        raise InputError(f"{path}: written by a newer factrank (format version {found}; this one reads {version})")
+
+
+def _require_room(path: Path, size: int) -> None:
+    if size > MOST_BYTES:
+        raise InputError(f"{path}: {size / 2**30:.1f} GiB; a layer file holds at most {MOST_BYTES / 2**30:g}")
+
+
+def _require_type(path: Path, name: str, code: str) -> None:
+    if code not in CODES.values():
+        raise InputError(f"{path}: the tensor {name[:60]!r} is of type {code}; expected {', '.join(CODES.values())}")
