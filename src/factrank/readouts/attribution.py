@@ -1,0 +1,168 @@
+r"""Path attribution: what the direct path and each head contribute to the margin of a fact.
+
+The logits of a pair are a sum over paths, $L = \sum_p P_p$ with p the direct path or a head. With v the fact's value
+and w its strongest competitor under the whole sum,
+
+$$\mathrm{margin} = L_v - L_w = \sum_p \bigl( P_{p,v} - P_{p,w} \bigr),$$
+
+so the contributions add up to the margin. A path is right *alone* when its own argmax is (ties are wrong). A fact that
+no path gets right alone but the sum does shows the additive motif; their share is the `additive_share`.
+
+In a fiber with several values v is the one with the least logit, and a path is right alone when all of them stand
+strictly above all others in it. Where every value belongs to the fiber there is no competitor: the margin is infinite
+and the contributions are not numbers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int
+
+from factrank.databases import Database
+from factrank.errors import InputError
+from factrank.models import LayerTensor
+from factrank.readouts.blocks import Model, in_blocks, require_match
+from factrank.readouts.fibers import fibers_of
+from factrank.readouts.margins import margins
+from factrank.readouts.parts import parts_of
+
+
+@dataclass(frozen=True)
+class PairAttribution:
+    """What each path contributes to the lead of one value at one (key, query); value and competitor are codes.
+
+    There is no competitor, None, where the layer knows one value only.
+    """
+
+    value: int
+    competitor: int | None
+    margin: float
+    direct: float
+    heads: tuple[float, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Attribution:
+    """What each path contributes to the margin of every fact, in the order of the database's triples.
+
+    Arguments:
+        margins: the margin of each fact.
+        direct: what the direct path contributes to it.
+        heads: what each head contributes; direct + heads.sum(axis=1) is the margin.
+        right: which facts the sum gets right.
+        right_alone: which facts each path gets right alone, the direct path first.
+    """
+
+    margins: Float[np.ndarray, " facts"]
+    direct: Float[np.ndarray, " facts"]
+    heads: Float[np.ndarray, "facts heads"]
+    right: Bool[np.ndarray, " facts"]
+    right_alone: Bool[np.ndarray, "facts paths"]
+
+    @property
+    def additive_share(self) -> float:
+        """Share of facts that no single path gets right but the sum does; 0 of no facts."""
+        return _share(self.right & ~self.right_alone.any(axis=1))
+
+    @property
+    def direct_alone(self) -> float:
+        """Share of facts that the direct path alone gets right."""
+        return _share(self.right_alone[:, 0])
+
+    @property
+    def heads_alone(self) -> tuple[float, ...]:
+        """Share of facts that each head alone gets right."""
+        return tuple(_share(column) for column in self.right_alone[:, 1:].T)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The shares as plain data."""
+        return {
+            "facts": len(self.margins),
+            "additive_share": self.additive_share,
+            "direct_alone": self.direct_alone,
+            "heads_alone": list(self.heads_alone),
+        }
+
+
+def attribute_facts(layer: Model, database: Database) -> Attribution:
+    """The contributions of all paths to the margins of all facts."""
+    require_match(layer, database)
+    triples, fibers = database.triples, fibers_of(database)
+    blocks = _contributions(parts_of(layer), triples[:, :2], fibers)
+    return Attribution(blocks.margins, blocks.paths[:, 0], blocks.paths[:, 1:], blocks.margins > 0, blocks.right)
+
+
+def attribute(layer: Model, key: int, query: int, value: int | None = None) -> PairAttribution:
+    """The contributions of all paths at one pair of codes, for a value or for the layer's answer."""
+    sizes = {"key": (key, layer.n_keys), "query": (query, layer.n_queries), "value": (value or 0, layer.n_values)}
+    for name, (code, size) in sizes.items():
+        if not 0 <= code < size:
+            raise InputError(f"the {name} is a code from 0 to {size - 1}; got {code}")
+    parts = parts_of(layer)
+    fiber = np.array([[-1 if value is None else value]], dtype=np.int32)
+    found = _contributions(parts, np.array([[key, query]], dtype=np.int32), fiber)
+    margin, competitor = float(found.margins[0]), int(found.competitors[0])
+    direct, *heads = found.paths[0].tolist()
+    return PairAttribution(int(found.values[0]), competitor if np.isfinite(margin) else None, margin, direct, (*heads,))
+
+
+# -------------------------------------------------------------------- blocks of facts
+
+
+@dataclass(frozen=True, eq=False)
+class _Contributions:
+    margins: Float[np.ndarray, " n"]
+    paths: Float[np.ndarray, "n paths"]
+    right: Bool[np.ndarray, "n paths"]
+    values: Int[np.ndarray, " n"]
+    competitors: Int[np.ndarray, " n"]
+
+
+def _contributions(parts: LayerTensor, pairs: Int[np.ndarray, "n 2"], fibers: Int[np.ndarray, "n m"]) -> _Contributions:
+    n_paths, n_values = 1 + parts.circuits.shape[0], parts.circuits.shape[2]
+    results = in_blocks(
+        _attributed,
+        parts,
+        len(pairs),
+        lambda rows: (pairs[rows, 0], pairs[rows, 1], fibers[rows]),
+        n_paths * n_values * (1 + fibers.shape[1]),
+    )
+    empty = (np.empty(0), np.empty((0, n_paths)), np.empty((0, n_paths), bool), np.empty(0, int), np.empty(0, int))
+    columns = zip(empty, *(block for _, block in results), strict=True)
+    return _Contributions(*(np.concatenate(column, dtype=column[0].dtype) for column in columns))
+
+
+def paths_at(parts: LayerTensor, keys: Int[Array, " n"], queries: Int[Array, " n"]) -> Float[Array, "n paths values"]:
+    """What each path writes at a list of pairs: the direct path first, then the heads."""
+    n_keys = parts.attention.shape[1]
+    weights = parts.attention[:, keys, queries]
+    heads = weights[..., :1] * parts.circuits[:, keys] + weights[..., 1:] * parts.circuits[:, n_keys + queries]
+    return jnp.concatenate([parts.direct[queries][:, None], jnp.moveaxis(heads, 0, 1)], axis=1)
+
+
+def _attributed(
+    parts: LayerTensor, keys: Int[Array, " n"], queries: Int[Array, " n"], fibers: Int[Array, "n m"], _option: int
+) -> tuple[Array, ...]:
+    """Margin, contributions, whether each path is right alone, value and competitor; a fiber of -1 means the answer."""
+    paths = paths_at(parts, keys, queries)
+    total = paths.sum(axis=1)
+    fibers = jnp.where(fibers < 0, total.argmax(axis=1)[:, None], fibers)
+    weakest = jnp.take_along_axis(total, fibers, axis=1).argmin(axis=1)
+    values = jnp.take_along_axis(fibers, weakest[:, None], axis=1)
+    belongs = (fibers[:, :, None] == jnp.arange(total.shape[1])).any(axis=1)
+    competitors = jnp.where(belongs, -jnp.inf, total).argmax(axis=1)[:, None]
+    lead = jnp.take_along_axis(paths, values[:, None], axis=2) - jnp.take_along_axis(
+        paths, competitors[:, None], axis=2
+    )
+    contributions = jnp.where(belongs.all(axis=1)[:, None], jnp.nan, lead[..., 0])
+    alone = jax.vmap(lambda logits: margins(logits, fibers) > 0, in_axes=1, out_axes=1)(paths)
+    return margins(total, fibers), contributions, alone, values[:, 0], competitors[:, 0]
+
+
+def _share(facts: Bool[np.ndarray, " facts"]) -> float:
+    return float(facts.mean()) if len(facts) else 0.0

@@ -1,0 +1,118 @@
+"""Evaluation in blocks: what is asked of a model on many (key, query) pairs, in bounded memory and full precision.
+
+A block is a fixed number of rows, so that one shape is compiled; the last block is filled up by repeating its last row.
+Results come back as NumPy arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Protocol, runtime_checkable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, PyTree
+
+from factrank.databases import Database
+from factrank.errors import InputError
+
+BLOCK_CELLS = 2**22
+"""Numbers in the largest array of a block: 16 MiB in float32, a handful of which are alive at once."""
+
+
+@runtime_checkable
+class Model(Protocol):
+    """What a readout needs of a model: `AttentionLayer` and `RecallTransformer` have it."""
+
+    @property
+    def n_keys(self) -> int:
+        """Number of key tokens."""
+
+    @property
+    def n_queries(self) -> int:
+        """Number of query tokens."""
+
+    @property
+    def n_values(self) -> int:
+        """Number of values to choose from."""
+
+    def logits(self, keys: Int[Array, " n"], queries: Int[Array, " n"]) -> Float[Array, "n values"]:
+        """The logits of a list of (key, query) pairs."""
+
+
+Columns = Callable[[Int[np.ndarray, " rows"]], tuple[np.ndarray, ...]]
+"""From row numbers to the columns of a block, so that nothing as long as all rows need exist."""
+
+
+def in_blocks(
+    compute: Callable[..., tuple[Array, ...]],
+    model: PyTree,
+    n_rows: int,
+    columns: Columns,
+    cells: int,
+    option: int = 0,
+) -> Iterator[tuple[slice, tuple[np.ndarray, ...]]]:
+    """The results of compute(model, *columns, option) for all rows, a block at a time.
+
+    Arguments:
+        compute: traceable, one result row per row; a module-level function, so that it is compiled once.
+        model: its first argument, with arrays.
+        n_rows: how many rows there are.
+        columns: gives the arguments of a block from its row numbers.
+        cells: numbers per row in the largest array that `compute` makes.
+        option: its last argument, a constant.
+    """
+    height = min(max(BLOCK_CELLS // max(cells, 1), 1), n_rows)
+    height = 1 << max(height - 1, 0).bit_length()  # powers of two: databases of similar size share what is compiled
+    for start in range(0, n_rows, height):
+        stop = min(start + height, n_rows)
+        block = columns(np.minimum(np.arange(start, start + height), n_rows - 1))
+        with full_precision(model):
+            results = _compiled(compute, model, tuple(jnp.asarray(column) for column in block), option)
+            yielded = tuple(np.asarray(result)[: stop - start] for result in results)
+        yield slice(start, stop), yielded
+
+
+@eqx.filter_jit
+def _compiled(
+    compute: Callable[..., tuple[Array, ...]], model: PyTree, columns: tuple[Array, ...], option: int
+) -> tuple[Array, ...]:
+    return compute(model, *columns, option)
+
+
+def full_precision(model: PyTree) -> ExitStack:
+    """A context for evaluation: no shortened products, and 64-bit numbers where the model's weights are 64-bit."""
+    stack = ExitStack()
+    stack.enter_context(jax.default_matmul_precision("highest"))
+    if any(leaf.dtype == np.float64 for leaf in jax.tree.leaves(eqx.filter(model, eqx.is_array))):
+        stack.enter_context(jax.enable_x64(True))
+    return stack
+
+
+def cells_per_pair(model: Model) -> int:
+    """Numbers that the forward pass holds per pair: the logits and, where there are heads, what each writes."""
+    shape = getattr(model, "shape", None)
+    hidden = shape.n_heads * shape.d_model + getattr(shape, "mlp_width", 0) if shape is not None else 0
+    return int(model.n_values + hidden)
+
+
+def pairs(model: Model) -> Columns:
+    """The (key, query) of each row number, where the rows are all pairs in order."""
+    n_queries = model.n_queries
+
+    def columns(rows: Int[np.ndarray, " rows"]) -> tuple[np.ndarray, ...]:
+        keys, queries = np.divmod(rows, n_queries)
+        return keys.astype(np.int32), queries.astype(np.int32)
+
+    return columns
+
+
+def require_match(model: Model, database: Database) -> None:
+    """An `InputError` unless the codes of the database are the tokens of the model."""
+    sizes = model.n_keys, model.n_queries, model.n_values
+    if sizes != database.shape:
+        of_model, of_database = ("{} keys, {} queries, {} values".format(*s) for s in (sizes, database.shape))
+        raise InputError(f"the layer is made for {of_model}, the database has {of_database}")

@@ -1,0 +1,67 @@
+"""The parts of a model's tensor, where it has them: direct path, attention, circuits, in full precision."""
+
+from __future__ import annotations
+
+from typing import Protocol, TypeGuard, runtime_checkable
+
+import equinox as eqx
+import numpy as np
+from jaxtyping import Array, Float
+
+from factrank.errors import InputError
+from factrank.models import LayerShape, LayerTensor, TransformerShape
+from factrank.readouts.blocks import Model, full_precision
+
+
+@runtime_checkable
+class Layer(Model, Protocol):
+    """A model of heads; `parts` may still raise an `InputError`, for a transformer whose tensor is not their sum."""
+
+    @property
+    def shape(self) -> LayerShape | TransformerShape:
+        """The sizes."""
+
+    def parts(self) -> LayerTensor:
+        """Direct path, attention and circuits."""
+
+
+def has_parts(model: Model) -> TypeGuard[Layer]:
+    """Whether the model's tensor is the sum of a direct path and heads."""
+    if not isinstance(model, Layer):
+        return False
+    try:
+        with full_precision(model):
+            eqx.filter_eval_shape(_parts, model)
+    except InputError:
+        return False
+    return True
+
+
+def has_shares(model: Model) -> TypeGuard[Layer]:
+    """Whether moreover its attention weights are shares, in [0, 1] with sum 1: not so for linear attention."""
+    return has_parts(model) and getattr(model.shape, "attention", "softmax") == "softmax"
+
+
+def parts_of(model: Model) -> LayerTensor:
+    """Direct path, attention and circuits, or an `InputError` that says why there are none."""
+    if not isinstance(model, Layer):
+        raise InputError(f"{type(model).__name__} has no parts: its tensor is not direct path plus heads")
+    with full_precision(model):
+        parts: LayerTensor = _parts(model)
+    return parts
+
+
+def attention_of(layer: Layer) -> Float[np.ndarray, "heads keys queries 2"]:
+    """The weights that every head gives to both positions, without computing the circuits."""
+    with full_precision(layer):
+        return np.asarray(_attention(layer))
+
+
+@eqx.filter_jit
+def _parts(layer: Layer) -> LayerTensor:
+    return layer.parts()
+
+
+@eqx.filter_jit
+def _attention(layer: Layer) -> Float[Array, "heads keys queries 2"]:
+    return layer.parts().attention

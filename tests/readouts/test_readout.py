@@ -1,0 +1,101 @@
+from math import nan
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from planted_layers import Table, circle_layer, random_facts, random_layer, sufficient_scale
+
+from factrank.errors import InputError
+from factrank.readouts import argmax_tensor, blocks, logits_at, readout_ranks, softmax_at, threshold_tensor
+from factrank.tensors import ZeroOneTensor, measure
+
+SHAPE = (7, 5, 6)
+
+
+def entries(tensor):
+    return {tuple(row) for row in tensor.coordinates.tolist()}
+
+
+def softmax(z):
+    powers = np.exp(z - z.max())
+    return powers / powers.sum()
+
+
+@pytest.fixture(params=[2**22, 60], ids=["one block", "many blocks"])
+def layer(request, monkeypatch):
+    monkeypatch.setattr(blocks, "BLOCK_CELLS", request.param)
+    layer = random_layer((6, 2, 3, 2), SHAPE, seed=1)
+    return eqx.tree_at(lambda x: x.unembedding, layer, 2 * layer.unembedding)
+
+
+def test_argmax_against_a_loop(layer):
+    logits, found = np.asarray(layer.tensor()), argmax_tensor(layer)
+    assert found.shape == SHAPE
+    assert entries(found) == {(k, q, int(logits[k, q].argmax())) for k in range(7) for q in range(5)}
+
+
+@pytest.mark.parametrize("tau", [0.02, 0.1, 0.3, 0.5, 0.8])
+def test_threshold_against_a_loop(layer, tau):
+    logits, found = np.asarray(layer.tensor(), dtype=np.float64), threshold_tensor(layer, tau)
+    expected = {(k, q, v) for k in range(7) for q in range(5) for v in range(6) if softmax(logits[k, q])[v] >= tau}
+    assert entries(found) == expected
+    assert expected
+    assert len(found) == len(expected)
+    if tau > 0.5:
+        assert found.determined[2]
+
+
+def test_ties_and_what_is_not_a_number_give_no_entry():
+    table = Table(jnp.array([[[1.0, 1.0, 0.0], [3.0, 0.0, 0.0], [nan, 0.0, 0.0], [9.0, nan, 0.0]]]))
+    assert entries(argmax_tensor(table)) == {(0, 1, 0)}
+    assert entries(threshold_tensor(table, 0.3)) == {(0, 0, 0), (0, 0, 1), (0, 1, 0)}
+
+
+def test_one_value_is_always_the_answer():
+    table = Table(jnp.zeros((2, 1, 1)))
+    assert entries(argmax_tensor(table)) == entries(threshold_tensor(table, 0.95)) == {(0, 0, 0), (1, 0, 0)}
+
+
+def test_probabilities_and_logits_of_some_pairs(layer):
+    keys, queries = np.array([0, 6, 3, 3]), np.array([4, 0, 2, 2])
+    logits = np.asarray(layer.tensor(), dtype=np.float64)
+    np.testing.assert_allclose(logits_at(layer, keys, queries), logits[keys, queries], atol=1e-5)
+    expected = [softmax(logits[k, q]) for k, q in zip(keys, queries, strict=True)]
+    np.testing.assert_allclose(softmax_at(layer, keys, queries), expected, atol=1e-6)
+    assert softmax_at(layer, keys[:0], queries[:0]).shape == (0, 6)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_threshold_tensor_of_a_planted_layer_is_the_database(seed):
+    """Also on fibers without a fact; so its ranks are those that `measure` finds, far above the layer's own two."""
+    database = random_facts((6, 4, 5), 17, seed=seed)
+    tensor = threshold_tensor(circle_layer(database, sufficient_scale(5, 0.95)), 0.95)
+    assert entries(tensor) == entries(ZeroOneTensor.of(database))
+    found, measured = readout_ranks(tensor, 0.2), measure(database, 0.2).rank
+    flattenings = [np.moveaxis(tensor.dense(), axis, 0).reshape(tensor.shape[axis], -1) for axis in range(3)]
+    assert found.flattenings == tuple(np.linalg.matrix_rank(matrix) for matrix in flattenings)
+    assert found.largest_flattening <= found.bounds.lower.value
+    assert found.bounds.lower.value <= measured.upper.value
+    assert measured.lower.value <= found.bounds.upper.value
+    assert found.to_dict()["lower"]["value"] == found.bounds.lower.value
+
+
+def test_flattenings_add_up_over_components():
+    """Two parts that share nothing: one of rank 2 by keys, one of rank 2 by queries."""
+    facts = [(0, 0, 0), (1, 0, 1), (2, 1, 2), (2, 2, 3)]
+    found = readout_ranks(ZeroOneTensor(np.array(facts), (3, 3, 4)), 0.0)
+    assert found.flattenings == (3, 3, 4)
+    assert (found.bounds.lower.value, found.bounds.upper.value) == (4, 4)
+
+
+def test_an_empty_readout_has_rank_zero():
+    found = readout_ranks(threshold_tensor(Table(jnp.zeros((2, 3, 4))), 0.95))
+    assert found.flattenings == (0, 0, 0)
+    assert found.bounds.upper.value == 0
+
+
+@pytest.mark.parametrize("tau", [-0.1, 0.0, 1.0, nan])
+def test_tau_is_a_probability_strictly_between(tau):
+    with pytest.raises(InputError, match="tau must lie between 0 and 1"):
+        threshold_tensor(Table(jnp.zeros((1, 1, 2))), tau)
