@@ -32,7 +32,19 @@ def test_modules_say_what_they_are(path):
 
 def test_import_is_light():
     """`import factrank` loads neither pandas-sized libraries nor our own heavy modules."""
-    heavy = ["numpy", "scipy", "pyarrow", "altair", "typer", "rich", "flint", "factrank.tensors"]
+    heavy = [
+        "numpy",
+        "scipy",
+        "pyarrow",
+        "altair",
+        "typer",
+        "rich",
+        "flint",
+        "jax",
+        "equinox",
+        "optax",
+        "factrank.tensors",
+    ]
     code = f"import sys, factrank; print([name for name in {heavy} if name in sys.modules])"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert loaded.stdout.strip() == "[]"

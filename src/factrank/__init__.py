@@ -22,23 +22,49 @@ if TYPE_CHECKING:
     from factrank.databases import to_table as to_table
     from factrank.databases import write as write
     from factrank.errors import FactrankError as FactrankError
+    from factrank.models import AttentionLayer as AttentionLayer
+    from factrank.models import LayerShape as LayerShape
+    from factrank.models import RecallTransformer as RecallTransformer
+    from factrank.models import TransformerShape as TransformerShape
+    from factrank.models import load_layer as load_layer
+    from factrank.models import save_layer as save_layer
+    from factrank.readouts import attribute as attribute
+    from factrank.readouts import diagnose as diagnose
+    from factrank.readouts import recall as recall
     from factrank.tensors import Measurement as Measurement
     from factrank.tensors import RankBounds as RankBounds
     from factrank.tensors import measure as measure
+    from factrank.training import Training as Training
+    from factrank.training import Trial as Trial
+    from factrank.training import train as train
+    from factrank.training import train_many as train_many
 
 __version__ = "0.1.0"
 
 _HOME = {
+    "AttentionLayer": "factrank.models",
     "Database": "factrank.databases",
     "FactrankError": "factrank.errors",
+    "LayerShape": "factrank.models",
     "Measurement": "factrank.tensors",
     "RankBounds": "factrank.tensors",
+    "RecallTransformer": "factrank.models",
+    "Training": "factrank.training",
+    "TransformerShape": "factrank.models",
+    "Trial": "factrank.training",
+    "attribute": "factrank.readouts",
+    "diagnose": "factrank.readouts",
     "from_table": "factrank.databases",
     "generate": "factrank.databases",
+    "load_layer": "factrank.models",
     "measure": "factrank.tensors",
     "read": "factrank.databases",
+    "recall": "factrank.readouts",
     "sample": "factrank.databases",
+    "save_layer": "factrank.models",
     "to_table": "factrank.databases",
+    "train": "factrank.training",
+    "train_many": "factrank.training",
     "write": "factrank.databases",
 }
 """Where each public name lives. It is loaded when first used, so that `import factrank` stays fast."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import get_args
+from typing import Any, get_args
 
 import equinox as eqx
 import jax
@@ -35,7 +35,7 @@ from factrank.models.attention import (
 from factrank.models.attention_layer import AttentionLayer, draw_layer
 from factrank.models.layer_shape import LayerShape, require_sizes
 from factrank.models.layer_tensor import Heads, LayerTensor, decompose
-from factrank.models.weights import AnyArray, RandomKey, draw, generator_of, on_device
+from factrank.models.weights import AnyArray, RandomKey, constant, draw, generator_of, on_device
 
 NORM_EPSILON = 1e-5
 
@@ -263,9 +263,16 @@ def draw_transformer(
     if shape.share_tokens != (query_rows is not None):
         raise InputError("query_rows goes with share_tokens: give both or neither")
     n_keys, n_queries, _ = sizes
+    # JAX would clamp a row that does not exist, silently.
+    if query_rows is not None and (
+        len(query_rows) != n_queries or min(query_rows) < 0 or max(query_rows) >= n_keys + n_queries
+    ):
+        raise InputError(
+            f"query_rows must be {n_queries} rows from 0 to {n_keys + n_queries - 1}; got {list(query_rows)}"
+        )
     first = draw_layer(shape.layer, *sizes, rng=rng, dtype=dtype)
     later = [draw_layer(shape.layer, 1, 1, 1, rng=rng, dtype=dtype) for _ in range(1, shape.n_layers)]
-    rows = np.asarray(range(n_keys, n_keys + n_queries) if query_rows is None else query_rows, dtype=np.int32)
+    rows: Any = np.asarray(range(n_keys, n_keys + n_queries) if query_rows is None else query_rows, dtype=np.int32)
     # A query that shares a key's row leaves none of its own.
     n_tokens = max(n_keys, int(rows.max()) + 1)
     return RecallTransformer(
@@ -294,16 +301,16 @@ def _init_block(shape: TransformerShape, layer: AttentionLayer, rng: np.random.G
 
 
 def _init_norm(shape: TransformerShape, dtype: str) -> Norm | None:
-    return Norm(np.ones(shape.d_model, dtype), np.zeros(shape.d_model, dtype)) if shape.layer_norm else None
+    return Norm(constant(1.0, shape.d_model, dtype), constant(0.0, shape.d_model, dtype)) if shape.layer_norm else None
 
 
 def _init_mlp(shape: TransformerShape, rng: np.random.Generator, dtype: str) -> Mlp:
     width = shape.mlp_width
     return Mlp(
         draw(rng, (shape.d_model, width), shape.d_model, dtype),
-        np.zeros(width, dtype),
+        constant(0.0, width, dtype),
         draw(rng, (width, shape.d_model), width, dtype),
-        np.zeros(shape.d_model, dtype),
+        constant(0.0, shape.d_model, dtype),
     )
 
 

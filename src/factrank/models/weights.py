@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import jax
 import jax.numpy as jnp
@@ -31,8 +31,14 @@ def generator_of(key: RandomKey) -> np.random.Generator:
 
 def draw(rng: np.random.Generator, size: tuple[int, ...], fan_in: int, dtype: str) -> Float[AnyArray, "..."]:
     """Normal weights of variance 1 / fan_in, drawn in float64 and rounded to `dtype`."""
-    drawn: AnyArray = (rng.standard_normal(size) * fan_in**-0.5).astype(dtype)
+    drawn: AnyArray = cast("Any", (rng.standard_normal(size) * fan_in**-0.5).astype(dtype))
     return drawn
+
+
+def constant(value: float, size: int, dtype: str) -> Float[AnyArray, " n"]:
+    """Weights that start equal."""
+    filled: AnyArray = cast("Any", np.full(size, value, dtype))
+    return filled
 
 
 def on_device(model: Model) -> Model:

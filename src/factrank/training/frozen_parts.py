@@ -7,14 +7,14 @@ from typing import Any
 
 import equinox as eqx
 import jax
-from jaxtyping import Array, PyTree
 
 from factrank.errors import InputError
+from factrank.training.task import Tree
 
 Path = tuple[Any, ...]
 
 
-def split(model: eqx.Module, frozen: Sequence[str]) -> tuple[PyTree[Array], PyTree[Array]]:
+def split(model: eqx.Module, frozen: Sequence[str]) -> tuple[Tree, Tree]:
     """The real arrays that are trained, and all other arrays; `eqx.combine` puts them together again.
 
     A name freezes every array under it: a field such as `embedding` or `w_q` wherever it occurs, or a path of names

@@ -17,13 +17,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
+from jaxtyping import Array, Bool, Float, Int, Key
 
 from factrank.training.devices import EVERYWHERE, LANES, mesh_for, spread_lanes
 from factrank.training.frozen_parts import split
 from factrank.training.memory import array_bytes, traced_bytes
 from factrank.training.optimisers import build_optimiser
-from factrank.training.task import Metrics, Task
+from factrank.training.task import Metrics, Task, Tree
 from factrank.training.trial import Precision, Training, Trial
 
 MATMUL_PRECISION = {"float32": "highest", "tf32": "tensorfloat32", "float64": "highest"}
@@ -40,11 +40,11 @@ def arithmetic(precision: Precision, *, exact: bool = False) -> Iterator[None]:
 class Lanes(eqx.Module):
     """The state of a bundle: every array has a leading axis of lanes; a lane that is `done` changes no more."""
 
-    trained: PyTree[Array]
-    fixed: PyTree[Array]
-    optimiser: PyTree[Array]
-    data: PyTree[Array]
-    key: PRNGKeyArray
+    trained: Tree
+    fixed: Tree
+    optimiser: Tree
+    data: Tree
+    key: Key[Array, "*lanes"]
     learning_rate: Float[Array, "*lanes"]
     weight_decay: Float[Array, "*lanes"]
     done: Bool[Array, "*lanes"]
@@ -159,10 +159,10 @@ class Program:
         later: Lanes = jax.lax.scan(lambda state, batch: (self._step(state, batch), None), lane, batches)[0]
         return later
 
-    def _step(self, lane: Lanes, batch: PyTree[Array]) -> Lanes:
+    def _step(self, lane: Lanes, batch: Tree) -> Lanes:
         """One lane after one step of its optimiser: w + update - learning_rate * weight_decay * w."""
 
-        def loss(trained: PyTree[Array]) -> Float[Array, ""]:
+        def loss(trained: Tree) -> Float[Array, ""]:
             return self.task.loss(eqx.combine(trained, lane.fixed), lane.data, batch)
 
         optimiser = build_optimiser(self.recipe.training.optimiser, lane.learning_rate)
@@ -174,7 +174,7 @@ class Program:
         after: Lanes = eqx.tree_at(lambda one: (one.trained, one.optimiser), lane, (trained, state))
         return after
 
-    def _first_state(self, trained: PyTree[Array], learning_rate: Float[Array, ""]) -> PyTree[Array]:
+    def _first_state(self, trained: Tree, learning_rate: Float[Array, ""]) -> Tree:
         return build_optimiser(self.recipe.training.optimiser, learning_rate).init(trained)
 
 

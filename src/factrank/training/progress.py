@@ -5,9 +5,10 @@ from __future__ import annotations
 import sys
 from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Protocol, runtime_checkable
 
 
+@runtime_checkable
 class Meter(Protocol):
     """What a run reports. Give any object with this method to `train_many` to draw progress in another way."""
 
@@ -54,7 +55,7 @@ class TerminalMeter(AbstractContextManager["TerminalMeter"]):
             speed=f"{speed:,.0f} model-epochs/s" if speed else "compiling",
         )
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> TerminalMeter:
         if self._progress is not None:
             self._progress.start()
         return self

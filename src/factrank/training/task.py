@@ -8,17 +8,18 @@ labels.
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import equinox as eqx
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray, PyTree
+from jaxtyping import Array, Float, PRNGKeyArray
 
 Metrics = Mapping[str, Float[Array, ""]]
-Data = Any
-"""A tree of arrays."""
+Tree = Any
+"""Arrays in dictionaries, tuples or modules."""
 
 
+@runtime_checkable
 class Task(Protocol):
     """One trial as something to train. Tasks with equal signatures are compiled together and run side by side.
 
@@ -33,19 +34,19 @@ class Task(Protocol):
     def init(self, rng: np.random.Generator) -> eqx.Module:
         """The model before training."""
 
-    def data(self) -> Data:
+    def data(self) -> Tree:
         """The arrays that the loss reads, the same shapes for every task of the signature."""
 
-    def batches(self, data: Data, key: PRNGKeyArray) -> PyTree[Array]:
+    def batches(self, data: Tree, key: PRNGKeyArray) -> Tree:
         """What one epoch goes through: arrays with one leading entry per step."""
 
-    def loss(self, model: Any, data: Data, batch: PyTree[Array]) -> Float[Array, ""]:
+    def loss(self, model: Any, data: Tree, batch: Tree) -> Float[Array, ""]:
         """The loss of one step."""
 
-    def check(self, model: Any, data: Data) -> Metrics:
+    def check(self, model: Any, data: Tree) -> Metrics:
         """The numbers of a curve and of stopping: `loss`, and recalls in [0, 1]."""
 
-    def measure(self, model: Any, data: Data) -> Metrics:
+    def measure(self, model: Any, data: Tree) -> Metrics:
         """The numbers at the end, those of `check` among them."""
 
     def exact(self, numbers: dict[str, float]) -> dict[str, float]:
