@@ -1,6 +1,7 @@
 """Settings shared by all tests."""
 
 import os
+from pathlib import Path
 
 from hypothesis import HealthCheck, settings
 
@@ -10,3 +11,6 @@ settings.register_profile(
 )
 settings.register_profile("new", settings.get_profile("same"), derandomize=False)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
+
+# Programs compiled by one test run serve the next, and the user's own cache is left alone.
+os.environ["FACTRANK_CACHE"] = str(Path(__file__).parents[1] / ".pytest_cache" / "compiled")

@@ -8,6 +8,11 @@ and of factrank the databases and tensors.
 from factrank.models.attention_layer import AttentionLayer as AttentionLayer
 from factrank.models.attention_layer import init_layer as init_layer
 from factrank.models.attention_layer import layer_from_arrays as layer_from_arrays
+from factrank.models.layer_bounds import FlatteningRanks as FlatteningRanks
+from factrank.models.layer_bounds import LayerRankBounds as LayerRankBounds
+from factrank.models.layer_bounds import NumericalRanks as NumericalRanks
+from factrank.models.layer_bounds import flattening_ranks_of as flattening_ranks_of
+from factrank.models.layer_bounds import layer_rank_bounds as layer_rank_bounds
 from factrank.models.layer_files import SavedLayer as SavedLayer
 from factrank.models.layer_files import Verdict as Verdict
 from factrank.models.layer_files import load_layer as load_layer

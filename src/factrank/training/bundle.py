@@ -33,7 +33,7 @@ class Finished:
     epochs: int
     model: Any
     metrics: dict[str, float]
-    curves: dict[str, list[float]]
+    curves: dict[str, list[float | int]]
     epochs_to: dict[str, int | None]
     width: int
 
@@ -46,7 +46,7 @@ class Record:
     task: Task
     end: int | None = None
     diverged: bool = False
-    curves: dict[str, list[float]] = field(default_factory=dict)
+    curves: dict[str, list[float | int]] = field(default_factory=dict)
     epochs_to: dict[str, int | None] = field(default_factory=dict)
 
 

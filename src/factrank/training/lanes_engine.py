@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 import jax
 
 from factrank.training.bundle import Bundle, Finished
+from factrank.training.compilation_cache import use_compilation_cache
 from factrank.training.ladder import rung_below, widths
 from factrank.training.lanes import Program, Recipe, arithmetic, program_for, recipe_of
 from factrank.training.memory import memory_budget
@@ -26,6 +27,7 @@ def run_lanes(
 
     `memory` is what the lanes of one bundle may take on each device, in bytes.
     """
+    use_compilation_cache()
     groups: dict[Recipe, list[int]] = {}
     for place, (trial, task) in enumerate(zip(trials, tasks, strict=True)):
         groups.setdefault(recipe_of(trial, task), []).append(place)

@@ -13,13 +13,17 @@ import jax
 
 from factrank.databases import Database
 from factrank.errors import InputError
+from factrank.models import LayerShape, TransformerShape
 from factrank.models.weights import on_device
 from factrank.training.bundle import Finished, Status
 from factrank.training.facts_task import FactsTask
 from factrank.training.lanes_engine import run_lanes
 from factrank.training.progress import Meter, Silent
-from factrank.training.task import tau_recall
+from factrank.training.task import Task, tau_recall
 from factrank.training.trial import DatabaseSpec, Given, Measures, ModelSpec, Training, Trial
+
+TASKS: dict[type, Callable[[Trial, Database], Task]] = {LayerShape: FactsTask, TransformerShape: FactsTask}
+"""What a model is trained on, by the class of its specification."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +39,7 @@ class TrialResult:
     status: Status
     epochs: int = 0
     metrics: dict[str, float] = field(default_factory=dict)
-    curves: dict[str, list[float]] = field(default_factory=dict)
+    curves: dict[str, list[float | int]] = field(default_factory=dict)
     epochs_to: dict[str, int | None] = field(default_factory=dict)
     engine: str = ""
     device: str = ""
@@ -143,7 +147,7 @@ def _result(trial: Trial, lane: Finished, device: str, seconds: float) -> TrialR
     )
 
 
-def _tasks(trials: Sequence[Trial], databases: Iterable[Database]) -> list[FactsTask]:
+def _tasks(trials: Sequence[Trial], databases: Iterable[Database]) -> list[Task]:
     """The task of each trial; a database that several trials share is built once."""
     given = {database.fingerprint: database for database in databases}
     built: dict[DatabaseSpec, Database] = {}
@@ -154,7 +158,7 @@ def _tasks(trials: Sequence[Trial], databases: Iterable[Database]) -> list[Facts
         spec = trial.database
         if spec not in built:
             built[spec] = _find(spec.fingerprint, given, place) if isinstance(spec, Given) else spec.build()
-        tasks.append(FactsTask(trial, built[spec]))
+        tasks.append(TASKS[type(trial.model)](trial, built[spec]))
     return tasks
 
 

@@ -1,0 +1,39 @@
+"""The compilation cache on disk: a shape that was compiled once starts at once in the next process."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+from pathlib import Path
+
+import jax
+
+VARIABLE = "FACTRANK_CACHE"
+"""Environment variable: another folder for the cache, or `off`."""
+
+LEAST_SECONDS = 0.2
+"""Compilations that took less are not worth a file."""
+
+
+def use_compilation_cache() -> None:
+    """Let JAX keep compiled programs in the user's cache folder, unless a folder is already set, or it is off."""
+    folder = os.environ.get(VARIABLE, "")
+    set_already: str | None = jax.config.jax_compilation_cache_dir  # type: ignore[attr-defined]
+    if folder == "off" or set_already is not None:
+        return
+    cache = Path(folder) if folder else Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "factrank"
+    settings = {
+        "jax_compilation_cache_dir": str(cache / _processor()),
+        "jax_persistent_cache_min_compile_time_secs": LEAST_SECONDS,
+    }
+    for name, value in settings.items():
+        jax.config.update(name, value)  # type: ignore[no-untyped-call]
+
+
+def _processor() -> str:
+    """A name for the kind of processor: code compiled for one may not run on another that shares the folder."""
+    described = Path("/proc/cpuinfo")
+    lines = described.read_text(encoding="utf-8", errors="replace").splitlines() if described.exists() else []
+    features = next((line for line in lines if line.startswith(("flags", "Features"))), platform.processor())
+    return f"{platform.machine()}-{hashlib.sha256(features.encode()).hexdigest()[:12]}"
