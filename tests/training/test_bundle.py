@@ -218,7 +218,7 @@ def test_memory_limits_the_width_and_not_the_results():
     many = trials(8, Training(epochs=30, precision="float64"))
     task = FactsTask(many[0], FACTS.build())
     with arithmetic("float64"):
-        lane = program_for(many[0], task).lane_bytes(many[0], task)
+        lane = program_for(many[0], task).lane_bytes
     wide, narrow = train_many(many), train_many(many, memory=3 * lane)
     assert {result.width for result in wide} == {8}
     assert {result.width for result in narrow} == {2}

@@ -68,8 +68,9 @@ def recipe_of(trial: Trial, task: Task) -> Recipe:
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """The compiled functions of a recipe; `task` stands for all tasks of its signature."""
+    """The compiled functions of a recipe; `trial` and `task` stand for all that share it."""
 
+    trial: Trial
     task: Task
     recipe: Recipe
     _advances: dict[Mesh | None, Callable[[Lanes, int, int], Lanes]] = field(default_factory=dict)
@@ -106,9 +107,10 @@ class Program:
         arrays = jax.device_get(eqx.combine(lanes.trained, lanes.fixed))
         return [jax.tree.map(lambda leaf, at=at: leaf[at], arrays) for at in places]
 
-    def lane_bytes(self, trial: Trial, task: Task) -> int:
+    @cached_property
+    def lane_bytes(self) -> int:
         """An upper estimate of the memory that one lane takes while it trains."""
-        lanes = self.start([trial], [task], 1)
+        lanes = self.start([self.trial], [self.task], 1)
         one = jax.tree.map(lambda leaf: leaf[0], lanes)
         return 2 * array_bytes(one) + traced_bytes(partial(self._epoch, 0), one)
 
@@ -192,23 +194,24 @@ def mark(lanes: Lanes, done: Bool[np.ndarray, " lanes"]) -> Lanes:
 
 
 @lru_cache(maxsize=64)
-def _compiled(recipe: Recipe, keeper: _TaskOf) -> Program:
-    return Program(keeper.task, recipe)
+def _compiled(recipe: Recipe, first: _First) -> Program:
+    return Program(first.trial, first.task, recipe)
 
 
 def program_for(trial: Trial, task: Task) -> Program:
     """The program of a trial's recipe; compiled functions are kept for the next bundle and the next call."""
-    return _compiled(recipe_of(trial, task), _TaskOf(task))
+    return _compiled(recipe_of(trial, task), _First(trial, task))
 
 
 @dataclass(frozen=True)
-class _TaskOf:
-    """A task that is no part of a key: all tasks of a recipe are compiled to the same program."""
+class _First:
+    """The first trial of a recipe; no part of a key, because all trials of a recipe compile to the same program."""
 
+    trial: Trial
     task: Task
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _TaskOf)
+        return isinstance(other, _First)
 
     def __hash__(self) -> int:
         return 0

@@ -34,19 +34,19 @@ def run_lanes(
     for places in groups.values():
         program = program_for(trials[places[0]], tasks[places[0]])
         with arithmetic(trials[places[0]].training.precision):
-            widest = _widest(program, trials[places[0]], tasks[places[0]], memory)
+            widest = _widest(program, memory)
         rest = places
         for width in widths(len(places), widest):
             bundle, rest = rest[:width], rest[width:]
             yield from _run_bundle(program, bundle, [trials[at] for at in bundle], [tasks[at] for at in bundle], width)
 
 
-def _widest(program: Program, trial: Trial, task: Task, memory: int | None) -> int:
+def _widest(program: Program, memory: int | None) -> int:
     """The widest rung that fits: every device takes its share of the lanes."""
     devices = jax.local_devices()
     budget = memory_budget(devices[0]) if memory is None else memory
     most = WIDEST.get(devices[0].platform, WIDEST_ELSEWHERE)
-    fitting = max(1, budget // max(1, program.lane_bytes(trial, task)))
+    fitting = max(1, budget // max(1, program.lane_bytes))
     return min(rung_below(int(fitting)), most) * rung_below(len(devices))
 
 
