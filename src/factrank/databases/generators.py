@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import zlib
+from functools import lru_cache
 
 import numpy as np
 from jaxtyping import Int
@@ -117,8 +118,14 @@ def require_positive(kind: str, **sizes: int) -> None:
 
 def numbered(triples: Int[np.ndarray, "facts 3"], shape: tuple[int, int, int]) -> Database:
     """The database of these codes, with the names k0, k1, ..., q0, q1, ... and v0, v1, ..."""
-    keys, queries, values = (Vocabulary.numbered(prefix, size) for prefix, size in zip("kqv", shape, strict=True))
+    keys, queries, values = (_numbered_names(prefix, size) for prefix, size in zip("kqv", shape, strict=True))
     return Database(triples, keys, queries, values)
+
+
+@lru_cache(maxsize=32)
+def _numbered_names(prefix: str, size: int) -> Vocabulary:
+    """Thousands of databases of one shape share their names."""
+    return Vocabulary.numbered(prefix, size)
 
 
 def _number_of_facts(kind: str, n_keys: int, n_queries: int, n_facts: int | None) -> int:

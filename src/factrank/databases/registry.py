@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from types import MappingProxyType
 
 from factrank.databases.database import Database
@@ -49,7 +50,7 @@ def call_generator(kind: str, /, **sizes: object) -> Database | KnownRank:
     """The same, with the rank of the database where the generator knows it."""
     if kind not in GENERATORS:
         raise InputError(f"there is no generator {kind!r}; there are {', '.join(GENERATORS)}")
-    parameters = inspect.signature(GENERATORS[kind], eval_str=True).parameters
+    parameters = _parameters(kind)
     usage = f"{kind} takes {', '.join(_describe(parameter) for parameter in parameters.values()) or 'no arguments'}"
     unknown = [name for name in sizes if name not in parameters]
     missing = [name for name, parameter in parameters.items() if _required(parameter) and name not in sizes]
@@ -61,6 +62,11 @@ def call_generator(kind: str, /, **sizes: object) -> Database | KnownRank:
         if not accepts(value):
             raise InputError(f"{kind}: {name} must be {expected}, got {value!r}; {usage}")
     return GENERATORS[kind](**sizes)
+
+
+@cache
+def _parameters(kind: str) -> Mapping[str, inspect.Parameter]:
+    return inspect.signature(GENERATORS[kind], eval_str=True).parameters
 
 
 def _required(parameter: inspect.Parameter) -> bool:

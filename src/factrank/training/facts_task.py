@@ -144,7 +144,8 @@ class FactsTask:
 
     def finish(self, model: Model) -> tuple[Model, dict[str, float]]:
         """The model with its score scale taken in, and its artifacts, where they are asked for."""
-        scaled = model.scaled_scores(self.trial.training.score_scale)
+        scale = self.trial.training.score_scale
+        scaled = model if scale == 1 else model.scaled_scores(scale)
         measures = self.trial.measures
         wanted = measures.taus if measures.artifacts else ()
         return scaled, {f"artifacts_{tau}": float(recall(scaled, self.database, tau).artifacts) for tau in wanted}

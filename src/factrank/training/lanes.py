@@ -62,8 +62,12 @@ class Recipe:
 
 def recipe_of(trial: Trial, task: Task) -> Recipe:
     """All of a trial but its seed, learning rate, weight decay, score scale and data."""
-    training = replace(trial.training, learning_rate=0.0, weight_decay=0.0, score_scale=1.0, engine="auto")
-    return Recipe(task.signature, training, trial.curve_epochs, trial.training.weight_decay > 0)
+    return Recipe(task.signature, _shared(trial.training), trial.curve_epochs, trial.training.weight_decay > 0)
+
+
+@lru_cache(maxsize=4096)
+def _shared(training: Training) -> Training:
+    return replace(training, learning_rate=0.0, weight_decay=0.0, score_scale=1.0, engine="auto")
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,11 +83,12 @@ class Program:
 
     def start(self, trials: Sequence[Trial], tasks: Sequence[Task], width: int) -> Lanes:
         """The lanes of these trials before training; copies of the first that are done fill up to the width."""
-        models = [task.init(np.random.default_rng(trial.seed)) for trial, task in zip(trials, tasks, strict=True)]
         rows = [
-            (*split(model, self.recipe.training.frozen), task.data()) for model, task in zip(models, tasks, strict=True)
+            (task.init(np.random.default_rng(trial.seed)), task.data())
+            for trial, task in zip(trials, tasks, strict=True)
         ]
-        trained, fixed, data = jax.tree.map(lambda *leaves: np.stack(_filled(leaves, width)), *rows)
+        models, data = jax.tree.map(lambda *leaves: np.stack(_filled(leaves, width)), *rows)
+        trained, fixed = split(models, self.recipe.training.frozen)
         real = np.float64 if self.recipe.training.precision == "float64" else np.float32
         rates = jnp.array(_filled([trial.training.learning_rate for trial in trials], width), real)
         decays = jnp.array(_filled([trial.training.weight_decay for trial in trials], width), real)
