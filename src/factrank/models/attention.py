@@ -34,6 +34,9 @@ GRID = Pairing("k", "q", "kq")
 FACTS = Pairing("n", "n", "n")
 
 
+FEW_HEADS = 8
+
+
 class Scores(NamedTuple):
     """Scores of position k (per pair) and of position q (per query), divided by sqrt(d_qk)."""
 
@@ -66,20 +69,27 @@ def attention_weights(
     return weight, 1 - weight
 
 
-def mix(
-    weights: tuple[Float[Array, "*pair heads"], Float[Array, "*pair heads"]],
+def attend(
+    scores: Scores,
     at_key: Float[Array, "*key heads width"],
     at_query: Float[Array, "*query heads width"],
     pairing: Pairing,
+    kind: AttentionKind = "softmax",
 ) -> Float[Array, "*pair width"]:
-    """The sum over heads of (weight on k) at_key + (weight on q) at_query."""
+    """The sum over heads of (weight on k) at_key + (weight on q) at_query.
+
+    Weights that add up to one need one product per head, weight (at_key - at_query) + at_query. Few heads are summed as
+    products, which fuse with what follows; many heads are a matrix product.
+    """
     key, query, pair = pairing
-    on_key, on_query = weights
-    if on_key.shape[-1] == 1:  # nothing to sum over: products fuse with what follows, also on a GPU
-        wide_key, wide_query = (spread(at[..., 0, :], side, pair) for at, side in ((at_key, key), (at_query, query)))
-        return on_key * wide_key + on_query * wide_query
-    from_key = jnp.einsum(f"{pair}h,{key}hw->{pair}w", on_key, at_key)
-    return from_key + jnp.einsum(f"{pair}h,{query}hw->{pair}w", on_query, at_query)
+    on_key, on_query = attention_weights(scores, pairing, kind)
+    n_heads = on_key.shape[-1]
+    if kind == "linear" or n_heads > FEW_HEADS:
+        from_key = jnp.einsum(f"{pair}h,{key}hw->{pair}w", on_key, at_key)
+        return from_key + jnp.einsum(f"{pair}h,{query}hw->{pair}w", on_query, at_query)
+    difference = spread(at_key, key, pair) - spread(at_query, query, pair)
+    from_key = on_key * difference[..., 0, :] if n_heads == 1 else (on_key[..., None] * difference).sum(axis=-2)
+    return from_key + spread(at_query.sum(axis=-2), query, pair)
 
 
 def spread(table: Float[Array, "..."], letters: str, pair: str) -> Float[Array, "..."]:

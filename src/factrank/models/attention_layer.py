@@ -18,7 +18,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from factrank.errors import InputError
-from factrank.models.attention import FACTS, GRID, ONE, Pairing, attention_scores, attention_weights, mix, spread
+from factrank.models.attention import FACTS, GRID, ONE, Pairing, attend, attention_scores, spread
 from factrank.models.layer_shape import LayerShape, require_sizes
 from factrank.models.layer_tensor import Heads, LayerTensor, decompose
 from factrank.models.weights import AnyArray, RandomKey, draw, generator_of, on_device
@@ -109,8 +109,8 @@ class AttentionLayer(eqx.Module):
             jnp.einsum("td,hde->the", query_tokens, self.w_k)[queries],
             pairing,
         )
-        mixed = mix(attention_weights(scores, pairing), out_at_key[keys], out_at_query[queries], pairing)
-        stream = spread(direct[queries], pairing.query, pairing.pair) + mixed
+        attended = attend(scores, out_at_key[keys], out_at_query[queries], pairing)
+        stream = spread(direct[queries], pairing.query, pairing.pair) + attended
         return stream if unembed_first else stream @ self.unembedding
 
 

@@ -27,9 +27,8 @@ from factrank.models.attention import (
     ONE,
     AttentionKind,
     Pairing,
+    attend,
     attention_scores,
-    attention_weights,
-    mix,
     spread,
 )
 from factrank.models.attention_layer import AttentionLayer, draw_layer
@@ -136,8 +135,8 @@ class Block(eqx.Module):
         scores = attention_scores(
             jnp.einsum("...d,hde->...he", query_in, self.w_q), keys_at_key, keys_at_query, pairing
         )
-        mixed = mix(attention_weights(scores, pairing, self.attention), out_at_key, out_at_query, pairing)
-        at_pair = spread(at_query, pairing.query, pairing.pair) + mixed
+        attended = attend(scores, out_at_key, out_at_query, pairing, self.attention)
+        at_pair = spread(at_query, pairing.query, pairing.pair) + attended
         at_key = at_key + self._on_itself(key_in, keys_at_key, out_at_key)
         if self.mlp is not None:
             at_key, at_pair = (x + self.mlp(self.mlp_norm(x) if self.mlp_norm else x) for x in (at_key, at_pair))

@@ -97,7 +97,7 @@ class Program:
             Lanes(
                 trained=trained,
                 fixed=fixed,
-                optimiser=jax.jit(jax.vmap(self._first_state))(trained, rates),
+                optimiser=self._first_states(trained, rates),
                 data=data,
                 key=jax.vmap(jax.random.key)(seeds),
                 learning_rate=rates,
@@ -181,8 +181,12 @@ class Program:
         after: Lanes = eqx.tree_at(lambda one: (one.trained, one.optimiser), lane, (trained, state))
         return after
 
-    def _first_state(self, trained: Tree, learning_rate: Float[Array, ""]) -> Tree:
-        return build_optimiser(self.recipe.training.optimiser, learning_rate).init(trained)
+    @cached_property
+    def _first_states(self) -> Callable[[Tree, Float[Array, " lanes"]], Tree]:
+        def first_state(trained: Tree, learning_rate: Float[Array, ""]) -> Tree:
+            return build_optimiser(self.recipe.training.optimiser, learning_rate).init(trained)
+
+        return jax.jit(jax.vmap(first_state))
 
 
 def take(lanes: Lanes, places: Sequence[int], n_active: int) -> Lanes:
