@@ -1,4 +1,4 @@
-"""How big are the bundled tables of facts? Measure them, explain one, draw them all.
+"""How big are the bundled tables of facts, and what does a layer hold? Measure, explain, draw; train, recall, ask.
 
 python examples/demo.py [FOLDER]
 """
@@ -9,14 +9,31 @@ from pathlib import Path
 from rich.console import Console
 
 import factrank
+from factrank.cli.ask import answer_of
+from factrank.models import LayerShape, SavedLayer
+from factrank.readouts import attribute_facts, diagnose, threshold_tensor
+from factrank.report.answers import answer_tables
 from factrank.report.charts import save_chart, sizes_chart
+from factrank.report.layers import recall_tables, trained_table
 from factrank.report.terminal import measurement_table
 from factrank.report.terms import terms_in_words
+from factrank.training import Given, Measures, TerminalMeter, Training, Trial, train_many
+
+SHAPE = LayerShape(d_model=16, n_heads=2, d_qk=8, d_vo=8)
+TAU = 0.95
 
 
 def main(folder: Path) -> None:
-    """Measure the samples and a random table, print what was found, and draw it into a folder."""
+    """Measure tables and draw them into a folder; train a layer, save it there, and ask it."""
     console = Console(highlight=False)
+    folder.mkdir(parents=True, exist_ok=True)
+    measure(console, folder)
+    console.rule("What does a layer hold?")
+    ask(console, train(console, folder / "elements.safetensors"))
+
+
+def measure(console: Console, folder: Path) -> None:
+    """The sizes of the samples and of a random table, why one is what it is, and a picture of all."""
     databases = {f"sample:{name}": factrank.sample(name) for name in ("astrid", "elements", "countries")}
     databases["random 12 x 6 x 12"] = factrank.generate("uniform", n_keys=12, n_queries=6, n_values=12, seed=0)
     measurements = []
@@ -30,10 +47,35 @@ def main(folder: Path) -> None:
     for line in terms_in_words(witness(), databases["sample:astrid"]):
         console.print(f"  {line}", markup=False)
 
-    folder.mkdir(parents=True, exist_ok=True)
     for suffix in ("html", "svg", "png"):
         save_chart(sizes_chart(measurements), folder / f"sizes.{suffix}")
-    console.print(f"\nThe picture: [bold]{folder / 'sizes.html'}[/bold] (open it in a browser), also .svg and .png")
+    console.print(f"\nThe picture: [bold]{folder / 'sizes.html'}[/bold] (open it in a browser), also .svg and .png\n")
+
+
+def train(console: Console, path: Path) -> SavedLayer:
+    """Four seeds at once on sample:elements; the best layer is saved."""
+    database = factrank.sample("elements")
+    training, measures = Training(epochs=400, stop="recall_tau"), Measures(taus=(TAU,), artifacts=True)
+    trials = [Trial(Given(database.fingerprint), SHAPE, training, seed, measures) for seed in range(4)]
+    with TerminalMeter() as meter:
+        results = train_many(trials, databases=[database], meter=meter)
+    best = max(results, key=lambda result: (result.recall, result.recall_tau, result.metrics["margin"]))
+    console.print(trained_table("sample:elements", database, results, best))
+    factrank.save_layer(path, best.model, database)
+    console.print(f"The layer: [bold]{path}[/bold]\n")
+    return factrank.load_layer(path)
+
+
+def ask(console: Console, saved: SavedLayer) -> None:
+    """What the layer recalls, one answer, and one that it made up."""
+    layer, database = saved.layer, saved.database
+    console.print(recall_tables(diagnose(layer, database, TAU), attribute_facts(layer, database)), "")
+    console.print(answer_tables(answer_of(saved, "Gold", "symbol", TAU)), "")
+    confident = threshold_tensor(layer, TAU).coordinates.tolist()
+    questions = ((database.keys[key], database.queries[query]) for key, query, _ in confident)
+    made_up = next((question for question in questions if not database.fiber(*question)), None)
+    if made_up is not None:
+        console.print(answer_tables(answer_of(saved, *made_up, TAU)))
 
 
 if __name__ == "__main__":

@@ -4,6 +4,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+from factrank.databases import sample
+from factrank.models import load_layer
+
 DEMO = Path(__file__).parents[2] / "examples" / "demo.py"
 
 
@@ -11,5 +14,9 @@ def test_demo(tmp_path):
     run = subprocess.run([sys.executable, DEMO, tmp_path / "out"], capture_output=True, text=True, check=True)
     assert "sample:astrid" in run.stdout
     assert "(Astrid + Bernard + Colin) x (born_in + lives_in) x Singapore" in run.stdout
+    for words in ("7,072 parameters", "of 4 seeds recall every fact", "artifacts", "(Gold, symbol) -> Au"):
+        assert words in run.stdout
     assert run.stderr == ""
-    assert {path.name for path in (tmp_path / "out").iterdir()} == {"sizes.html", "sizes.svg", "sizes.png"}
+    made = {path.name for path in (tmp_path / "out").iterdir()}
+    assert made == {"sizes.html", "sizes.svg", "sizes.png", "elements.safetensors"}
+    assert load_layer(tmp_path / "out" / "elements.safetensors").database == sample("elements")

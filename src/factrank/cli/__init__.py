@@ -1,7 +1,7 @@
 """The command line: one thin file per command.
 
 What lives here: options, calls, printing. What may enter: a command. It holds no mathematics. Exit codes: 0 done,
-1 done but the answer is no, 2 bad input or usage.
+1 done but the answer is no, 2 bad input or usage, 130 interrupted (by Ctrl-C).
 """
 
 from __future__ import annotations
@@ -15,20 +15,23 @@ from typing import Annotated
 import typer
 
 import factrank
+from factrank.cli.ask import ask
 from factrank.cli.convert import convert
 from factrank.cli.generate import generate
 from factrank.cli.measure import measure
+from factrank.cli.recall import recall
 from factrank.cli.samples import samples
+from factrank.cli.train import train
 from factrank.errors import FactrankError
 
 app = typer.Typer(
     name="factrank",
-    help="Measure how many facts an attention layer can hold.",
+    help="Measure how many facts an attention layer can hold, train layers on them, and ask them.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=False,
 )
-for command in (measure, samples, generate, convert):
+for command in (measure, train, recall, ask, samples, generate, convert):
     app.command()(command)
 
 
@@ -45,7 +48,7 @@ def _root(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Measure how many facts an attention layer can hold."""
+    """Measure how many facts an attention layer can hold, train layers on them, and ask them."""
 
 
 def main() -> None:

@@ -1,0 +1,90 @@
+"""`factrank recall`: what a layer knows of a table of facts, and what keeps it from knowing more."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+
+from factrank.cli.sources import Long, Multi, NoHeader, Source, Wide, load
+from factrank.databases import Database
+from factrank.databases.recoding import recode
+from factrank.errors import InputError
+
+if TYPE_CHECKING:
+    from factrank.models import SavedLayer
+    from factrank.readouts import Attribution, Diagnosis
+
+Layer = Annotated[Path, typer.Argument(metavar="LAYER", help="A layer file, as `factrank train -o` writes it.")]
+Tau = Annotated[float, typer.Option(help="The probability from which an answer is confident.")]
+
+
+def recall(
+    layer: Layer,
+    source: Source,
+    tau: Tau = 0.95,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    long: Long = None,
+    wide: Wide = False,
+    no_header: NoHeader = False,
+    multi: Multi = False,
+) -> None:
+    """Report what a layer recalls of a table of facts: recall, margins, artifacts, attention, and a diagnosis.
+
+    Names are matched with those that the layer was trained on. The exit code is 0 whatever the recall is.
+    """
+    from factrank.models import load_layer  # noqa: PLC0415 - JAX takes a second to load
+    from factrank.readouts import attribute_facts, diagnose  # noqa: PLC0415
+    from factrank.readouts.parts import has_parts  # noqa: PLC0415
+    from factrank.readouts.readout import require_threshold  # noqa: PLC0415
+    from factrank.report.layers import layer_lines, recall_tables  # noqa: PLC0415
+    from factrank.report.plain import json_text  # noqa: PLC0415
+
+    require_threshold(tau)
+    saved = load_layer(layer)
+    facts = _in_codes_of(saved, load(source, long=long, wide=wide, no_header=no_header, multi=multi), source)
+    with Console(stderr=True).status("recalling"):
+        diagnosis = diagnose(saved.layer, facts, tau)
+        attribution = attribute_facts(saved.layer, facts) if has_parts(saved.layer) else None
+    if json:
+        typer.echo(json_text(_plain(layer, saved, facts, diagnosis, attribution)))
+        return
+    console = Console(highlight=False)
+    console.print(layer_lines(f"{layer} on {source}", facts, saved.layer.shape, saved.layer.parameters))
+    shared = _shared(saved, facts)
+    if not shared == len(facts) == len(saved.database):
+        note = f"trained on {len(saved.database):,} facts, {shared:,} of these {len(facts):,} among them"
+        console.print(note, markup=False)
+    console.print()
+    console.print(recall_tables(diagnosis, attribution))
+
+
+def _in_codes_of(saved: SavedLayer, database: Database, source: str) -> Database:
+    try:
+        return recode(database, onto=saved.database)
+    except InputError as error:
+        raise InputError(f"{source}: the layer does not know this table: {error}") from None
+
+
+def _shared(saved: SavedLayer, facts: Database) -> int:
+    """How many of the facts the layer was trained on."""
+    return len(facts) + len(saved.database) - len(facts.union(saved.database, multi=True))
+
+
+def _plain(
+    layer: Path, saved: SavedLayer, facts: Database, diagnosis: Diagnosis, attribution: Attribution | None
+) -> dict[str, Any]:
+    return {
+        "layer": str(layer),
+        "shape": asdict(saved.layer.shape),
+        "parameters": saved.layer.parameters,
+        **diagnosis.recall.to_dict(),
+        "trained_on": {"facts": len(saved.database), "shared": _shared(saved, facts)},
+        "attribution": None if attribution is None else attribution.to_dict(),
+        "diagnosis": diagnosis.to_dict(),
+        "notes": saved.notes,
+        "seeds": None,
+    }

@@ -1,0 +1,89 @@
+"""Tables of layers: rows that are left out are counted, the worst queries come first, narrow terminals lose nothing."""
+
+import numpy as np
+from rich.console import Console
+
+from factrank.databases import Database, sample
+from factrank.models import LayerShape, init_layer
+from factrank.readouts import attribute_facts, diagnose
+from factrank.report.answers import Answer, answer_tables, verdict_in_words
+from factrank.report.layers import MOST_ROWS, recall_tables, trained_table
+from factrank.training import Given, Measures, Trial, TrialResult
+
+SHAPE = LayerShape(2, 1, 1, 1)
+
+
+def text(table, width=120):
+    console = Console(width=width, highlight=False, color_system=None)
+    with console.capture() as capture:
+        console.print(table)
+    return capture.get()
+
+
+def results(database, recalls):
+    for seed, recall in enumerate(recalls):
+        trial = Trial(Given(database.fingerprint), SHAPE, seed=seed, measures=Measures(artifacts=True))
+        metrics = {"recall": recall, "recall_0.95": recall / 2, "margin": recall - 1, "artifacts_0.95": 3.0}
+        if np.isnan(recall):
+            yield TrialResult(trial, "interrupted")
+        else:
+            yield TrialResult(trial, "finished", epochs=1000, metrics=metrics, weights=object())
+
+
+def test_one_row_per_seed_and_a_summary():
+    found = list(results(sample("astrid"), [0.5, 1.0, float("nan")]))
+    lines = text(trained_table("here", sample("astrid"), found, found[1])).splitlines()
+    rows = [line.split() for line in lines[6:9]]
+    assert rows[0] == ["0", "50.0%", "25.0%", "-0.50", "3", "1,000", "finished"]
+    assert rows[2] == ["2", "-", "-", "-", "-", "-", "interrupted"]
+    assert "1 of 3 seeds recall every fact; the best is seed 1" in lines
+
+
+def test_seeds_that_are_left_out_are_counted():
+    found = list(results(sample("astrid"), [1.0] * (MOST_ROWS + 7)))
+    out = text(trained_table("here", sample("astrid"), found, found[0]))
+    assert "... and 7 more seeds" in out
+    assert f"{MOST_ROWS + 7} of {MOST_ROWS + 7} seeds" in out
+
+
+def test_the_worst_queries_are_those_that_are_shown():
+    facts = Database.from_facts([("k", f"q{at:02}", f"v{at % 5}") for at in range(40)])
+    layer = init_layer(SHAPE, *facts.shape, key=0)
+    diagnosis = diagnose(layer, facts)
+    lines = text(recall_tables(diagnosis, attribute_facts(layer, facts))).splitlines()
+    shown = {line.split()[0] for line in lines if line.startswith("q") and line[1:3].isdigit()}
+    assert len(shown) == MOST_ROWS
+    margins = {query.query: query.margin for query in diagnosis.recall.by_query}
+    assert max(margins[name] for name in shown) <= min(margins[name] for name in margins.keys() - shown)
+
+
+def answer(**changes):
+    plain = {
+        "key": "k",
+        "query": "q",
+        "answer": "a",
+        "probability": 0.97,
+        "margin": 2.0,
+        "competitor": "b",
+        "tau": 0.95,
+        "verdict": "fact",
+        "facts": ("a",),
+        "top": (("a", 0.97), ("b", 0.03)),
+        "direct": 0.5,
+        "heads": (1.5,),
+    }
+    return Answer(**(plain | changes))
+
+
+def test_verdicts_in_words():
+    assert verdict_in_words(answer()) == "a fact"
+    assert verdict_in_words(answer(facts=("a", "c"))) == "a fact; so is c"
+    assert verdict_in_words(answer(verdict="error", facts=("c",))) == "an error: the fact is c"
+    assert verdict_in_words(answer(verdict="error", facts=("c", "d"))) == "an error: the facts are c, d"
+    assert verdict_in_words(answer(verdict="artifact", facts=())).startswith("an artifact")
+    assert "not confident" in verdict_in_words(answer(verdict="artifact", facts=(), probability=0.5))
+
+
+def test_a_narrow_terminal_loses_no_name():
+    out = text(answer_tables(answer(answer="a" * 130, top=(("a" * 130, 0.97),))), width=30)
+    assert out.replace("\n", "").count("a" * 130) == 1
