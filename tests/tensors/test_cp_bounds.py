@@ -56,7 +56,7 @@ def test_an_interval_proof_beats_the_constructive_bounds_and_repeats():
 
 
 def test_border_rank_is_never_an_estimate():
-    core, clock = core_of(w_state()), ledger(10.0)
+    core, clock = core_of(w_state()), ledger(200.0)
     bounds, estimate = cp_rank_bounds(core, 2, 3, clock)
     assert bounds == []
     assert estimate is None
