@@ -38,6 +38,9 @@ format: $(TEST_STAMP)
 benchmark: $(TEST_STAMP)
 	$(BIN)/python benchmarks/measure.py
 	$(BIN)/python benchmarks/cp.py
+	$(BIN)/python -m pip install --quiet --editable '.[dev,torch]'
+	$(BIN)/python benchmarks/lanes.py
+	$(BIN)/python benchmarks/lanes.py --split
 
 # Resolve the newest versions that pyproject.toml allows, for all extras but cuda.
 lock: $(TEST_STAMP)

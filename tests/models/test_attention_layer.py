@@ -221,3 +221,10 @@ def test_n_keys_lies_among_the_rows(n_keys):
     parts = parts_of(layer_of(*SHAPES[1], dtype="float32"))
     with pytest.raises(InputError, match="n_keys must lie between 1 and 6 embedding rows"):
         layer_from_arrays(n_keys, **parts)
+
+
+def test_codes_outside_the_vocabularies_are_errors():
+    layer = init_layer(LayerShape(3, 1, 1, 1), 4, 2, 3, key=0)
+    for key, query in ((4, 0), (-1, 0), (0, 2)):
+        with pytest.raises(InputError, match="must be a code from 0 to"):
+            layer(key, query)

@@ -13,7 +13,7 @@ from factrank.databases import uniform
 from factrank.errors import InputError
 from factrank.models import LayerShape
 from factrank.readouts import recall
-from factrank.training import Measures, Optimiser, Training, Trial, generated, train, train_many
+from factrank.training import Given, Measures, Optimiser, Options, Training, Trial, generated, train, train_many
 from factrank.training.facts_task import FactsTask
 from factrank.training.ladder import rung_above, rung_below, widths
 from factrank.training.lanes import arithmetic, program_for
@@ -124,6 +124,16 @@ def test_curves_end_where_a_run_stops():
     assert result.curves["epoch"] == [epoch for epoch in curve_epochs if epoch <= result.epochs]
 
 
+def test_a_curve_only_looks():
+    """With or without curves a run stops at the same epoch with the same weights."""
+    training = Training(epochs=300, stop="recall", learning_rate=0.03, check_every=100)
+    plain = train(FACTS.build(), LAYER, training)
+    watched = train(FACTS.build(), LAYER, training, curve_epochs=tuple(range(0, 101, 7)))
+    assert plain.epochs == watched.epochs == 100
+    assert np.array_equal(plain.weights.w_v, watched.weights.w_v)
+    assert max(watched.curves["epoch"]) == 98
+
+
 def test_epochs_to_each_tau():
     measures = Measures((0.5, 0.9, 0.999999), epochs_to=True)
     (result,) = train_many(trials(1, Training(epochs=800, learning_rate=0.02, check_every=5), measures=measures))
@@ -158,18 +168,6 @@ def test_results_arrive_one_by_one_and_survive_an_interruption():
         _ = results[3].model
 
 
-class Interrupting:
-    """A meter that presses Ctrl-C after so many updates."""
-
-    def __init__(self, after):
-        self.left = after
-
-    def update(self, models_done, n_models, model_epochs, n_model_epochs):
-        self.left -= 1
-        if self.left == 0:
-            raise KeyboardInterrupt
-
-
 def test_lanes_that_had_stopped_survive_an_interruption_of_their_bundle(monkeypatch):
     """Fast lanes stop, slow ones keep the bundle going until it is interrupted inside an epoch."""
     from factrank.training.lanes import Program
@@ -189,9 +187,30 @@ def test_lanes_that_had_stopped_survive_an_interruption_of_their_bundle(monkeypa
     assert all(recall(result.model, FACTS.build()).recall == 1 for result in results[:2])
 
 
-def test_an_interrupting_meter_is_an_interruption():
-    results = train_many(trials(3, Training(epochs=20)), meter=Interrupting(2), interruptible=True, memory=1)
-    assert "interrupted" in {result.status for result in results}
+@pytest.mark.parametrize("where", ["meter", "on_result"])
+def test_an_interruption_in_a_hook_loses_no_lane_that_had_stopped(where):
+    """Fast lanes have stopped in a bundle that slow lanes keep going, when Ctrl-C strikes outside the engine."""
+
+    class Meter:
+        def update(self, models_done, n_models, model_epochs, n_model_epochs):
+            if where == "meter" and model_epochs > 0.8 * n_model_epochs:
+                raise KeyboardInterrupt
+
+    def on_result(result):
+        if where == "on_result" and result.trial.model is OTHER:
+            raise KeyboardInterrupt
+
+    slow = [replace(trial, training=replace(trial.training, learning_rate=1e-6)) for trial in _stopping(2)]
+    other = Trial(FACTS, OTHER, Training(epochs=1))
+    results = train_many([other, *_stopping(2), *slow], meter=Meter(), on_result=on_result, interruptible=True)
+    statuses = [result.status for result in results]
+    if where == "meter":
+        assert statuses == ["finished", "stopped", "stopped", "interrupted", "interrupted"]
+    else:
+        assert statuses == ["finished", *["interrupted"] * 4]
+
+
+OTHER = LayerShape(d_model=3, n_heads=1, d_qk=1, d_vo=1)
 
 
 def test_the_meter_hears_of_everything():
@@ -209,6 +228,19 @@ def test_the_meter_hears_of_everything():
     assert (done[0], done[-1]) == (0, 3)
     assert (epochs[0], epochs[-1]) == (0, 120)
     assert list(epochs) == sorted(epochs)
+
+
+def test_the_meter_counts_what_early_stopping_saves():
+    heard = []
+
+    class Listening:
+        def update(self, *numbers):
+            heard.append(numbers)
+
+    train_many(_stopping(4), meter=Listening())
+    epochs = [numbers[2] for numbers in heard]
+    assert epochs == sorted(epochs)
+    assert heard[-1] == (4, 4, 1200, 1200)
 
 
 # -------------------------------------------------------------------- memory
@@ -252,6 +284,28 @@ def test_where_memory_fails_after_all_the_bundle_is_halved(monkeypatch):
     assert {result.width for result in results} == {2}
 
 
+def test_lanes_handed_out_before_memory_failed_are_not_trained_again(monkeypatch):
+    from factrank.training.lanes import Program
+
+    advance, seen = Program.advance, []
+
+    def scarce(self, lanes, epoch, n_epochs):
+        if len(lanes.done) == 4:  # the narrower rung after the fast lanes were dropped
+            raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: out of memory")
+        return advance(self, lanes, epoch, n_epochs)
+
+    monkeypatch.setattr(Program, "advance", scarce)
+    slow = [replace(trial, training=replace(trial.training, learning_rate=1e-6)) for trial in _stopping(3)]
+    facts, constant = FACTS.build(), replace(FACTS.build(), triples=FACTS.build().triples * [1, 1, 0])
+    fast = [replace(trial, database=Given(constant.fingerprint)) for trial in _stopping(13)]
+    hard = [replace(trial, database=Given(facts.fingerprint)) for trial in slow]
+    results = train_many(
+        [*fast, *hard], databases=[facts, constant], on_result=lambda result: seen.append(result.trial)
+    )
+    assert len(seen) == len(results) == 16
+    assert {result.status for result in results} == {"stopped", "finished"}
+
+
 # -------------------------------------------------------------------- bad input
 
 
@@ -261,17 +315,19 @@ def test_where_memory_fails_after_all_the_bundle_is_halved(monkeypatch):
         (Trial(generated("uniform", n_keys=3), LAYER), "missing n_queries"),
         (Trial(generated("nonsense"), LAYER), "no generator 'nonsense'"),
         (Trial(FACTS, LAYER, Training(Optimiser("adamm"))), "no optimiser 'adamm'"),
-        (Trial(FACTS, LAYER, Training(frozen=("w_x",))), "no part 'w_x' to freeze"),
+        (Trial(FACTS, LAYER, Training(frozen=("w_x",))), "trial 1: there is no part 'w_x' to freeze"),
+        (Trial(FACTS, LAYER, Training(Optimiser("sgd", Options.of({"speed": 1})))), "trial 1: sgd: unknown speed"),
+        (Trial(FACTS, LAYER, Training(engine="fused")), "trial 1: there is no fused engine"),
     ],
 )
-def test_mistakes_in_a_trial_are_named(trial, message):
+def test_mistakes_in_a_trial_are_named_before_anything_is_trained(trial, message):
+    trained = []
     with pytest.raises(InputError, match=message):
-        train_many([trial])
+        train_many([*trials(1, Training(epochs=1)), trial], on_result=trained.append)
+    assert trained == []
 
 
 def test_a_missing_database_is_named():
-    from factrank.training import Given
-
     with pytest.raises(InputError, match="trial 0: its database abc"):
         train_many([Trial(Given("abc"), LAYER)], databases=[uniform(3, 2, 2, seed=0)])
 

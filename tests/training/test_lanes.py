@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
@@ -131,8 +132,47 @@ def test_learning_rate_decay_scale_and_database_are_per_trial():
     assert len({result.metrics["loss"] for result in together}) == len(mixed)
 
 
+def shared_names(names):
+    """A database whose queries are keys too, as many of them as `names` says."""
+    queries = [f"k{at}" if at < names else f"q{at}" for at in range(3)]
+    return Database.from_facts(
+        [(f"k{k}", q, f"v{(k * (at + 2)) % 4}") for k in range(5) for at, q in enumerate(queries)]
+    )
+
+
+def test_transformers_train_in_lanes_also_with_tokens_shared_differently():
+    """Two databases with as many shared tokens, but others: their rows differ from lane to lane."""
+    first = shared_names(2)
+    second = Database.from_facts(
+        [(f"k{k}", q, f"v{(k + at) % 4}") for k in range(5) for at, q in enumerate(["k4", "q1", "k2"])]
+    )
+    shape = TransformerShape(6, 2, 2, 3, n_layers=2, mlp_width=5, positions=True, layer_norm=True, share_tokens=True)
+    training = Training(epochs=60, precision="float64", learning_rate=0.02)
+    mixed = [Trial(Given(db.fingerprint), shape, training, seed) for seed, db in enumerate([first, second, first])]
+    together = train_many(mixed, databases=[first, second])
+    assert {result.width for result in together} == {4}
+    for trial, result in zip(mixed, together, strict=True):
+        (alone,) = train_many([trial], databases=[first, second])
+        assert largest_difference(alone, result) < 1e-9
+        assert result.metrics["loss"] < 1
+    assert not np.array_equal(together[0].weights.query_rows, together[1].weights.query_rows)
+
+
+def test_dropped_lanes_have_the_weights_they_have_alone():
+    training = Training(epochs=120, stop="recall", learning_rate=0.05, precision="float64")
+    many = [
+        Trial(SPARSE, LAYER, training if seed else replace(training, learning_rate=1e-6), seed) for seed in range(16)
+    ]
+    results = train_many(many)
+    assert min(result.width for result in results) < 16
+    for trial, result in zip(many, results, strict=True):
+        (alone,) = train_many([trial])
+        assert alone.epochs == result.epochs
+        assert largest_difference(alone, result) < 1e-9
+
+
 def test_weight_decay_is_decoupled():
-    """With gradients of zero (everything frozen but a part that nothing depends on) only the decay is left."""
+    """A database of one value has no gradient, so that only the decay is left."""
     database = Database.from_facts([("k", "q", "v")])
     training = Training(epochs=7, learning_rate=0.1, weight_decay=0.5, precision="float64")
     result = train(database, LAYER, training)
@@ -201,6 +241,15 @@ def test_batches_pass_over_every_fact():
     start = train(SPARSE.build(), LAYER, Training(epochs=0, precision="float64"))
     step = largest_difference(full, start)
     assert largest_difference(batched, full) < 1e-4 * step
+
+
+def test_a_batch_larger_than_the_facts_is_all_of_them():
+    small = Optimiser("sgd")
+    large, full = (
+        train(SPARSE.build(), LAYER, Training(small, 0.1, epochs=3, batch_size=size, precision="float64"))
+        for size in (99, None)
+    )
+    assert largest_difference(large, full) < 1e-12
 
 
 def test_batches_that_do_not_divide_the_facts():

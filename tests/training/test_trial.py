@@ -147,6 +147,25 @@ def test_mistakes_are_named(change, message):
         Trial.from_dict(Trial(FACTS, LAYER).to_dict() | change)
 
 
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (generated("uniform", n_keys=8), generated("uniform", n_keys=8.0)),
+        (generated("uniform", seed=1), generated("uniform", seed=True)),
+    ],
+)
+def test_options_are_equal_when_their_hashes_are(first, second):
+    assert first != second
+    assert Trial(first, LAYER).hash != Trial(second, LAYER).hash
+    assert Trial(first, LAYER) != Trial(second, LAYER)
+
+
+def test_negative_zero_is_zero():
+    assert (
+        Trial(FACTS, LAYER, Training(learning_rate=-0.0)).hash == Trial(FACTS, LAYER, Training(learning_rate=0.0)).hash
+    )
+
+
 def test_only_data_enters_a_specification():
     with pytest.raises(InputError, match="finite"):
         canonical_json(Trial(generated("uniform", n_keys=float("inf")), LAYER).to_dict())

@@ -11,6 +11,7 @@ no positions, no layer norm, no MLP. Key and query tokens have separate embeddin
 from __future__ import annotations
 
 from dataclasses import asdict
+from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -19,7 +20,7 @@ from jaxtyping import Array, Float, Int
 
 from factrank.errors import InputError
 from factrank.models.attention import FACTS, GRID, ONE, Pairing, attend, attention_scores, spread
-from factrank.models.layer_shape import LayerShape, require_sizes
+from factrank.models.layer_shape import LayerShape, require_codes, require_sizes
 from factrank.models.layer_tensor import Heads, LayerTensor, decompose
 from factrank.models.weights import AnyArray, RandomKey, draw, generator_of, on_device
 
@@ -69,6 +70,7 @@ class AttentionLayer(eqx.Module):
 
     def __call__(self, key: int | Int[Array, ""], query: int | Int[Array, ""]) -> Float[Array, " values"]:
         """The logits of one (key, query)."""
+        require_codes(key=(key, self.n_keys), query=(query, self.n_queries))
         return on_device(self)._read(ONE, key, query)
 
     def logits(self, keys: Int[Array, " n"], queries: Int[Array, " n"]) -> Float[Array, "n values"]:
@@ -147,10 +149,10 @@ def layer_from_arrays(n_keys: int, **parts: object) -> AttentionLayer:
     missing, unknown = set(PARTS) - set(parts), set(parts) - set(PARTS)
     if missing or unknown:
         raise InputError(f"expected the parts {', '.join(PARTS)}; missing {sorted(missing)}, unknown {sorted(unknown)}")
-    arrays = {name: jnp.asarray(part) for name, part in parts.items()}
+    arrays: dict[str, Any] = {name: np.array(part) for name, part in parts.items()}
     for name, array in arrays.items():
         dimensions = 2 if "embedding" in name else 3
-        if array.ndim != dimensions or not jnp.issubdtype(array.dtype, jnp.floating):
+        if array.ndim != dimensions or array.dtype.name not in ("float32", "float64"):
             raise InputError(f"{name} must be {dimensions}-dimensional and real; got {array.dtype}{list(array.shape)}")
     d_model, (n_heads, _, d_qk), d_vo = arrays["embedding"].shape[1], arrays["w_q"].shape, arrays["w_v"].shape[2]
     expected = {
@@ -169,4 +171,4 @@ def layer_from_arrays(n_keys: int, **parts: object) -> AttentionLayer:
         raise InputError(
             f"n_keys must lie between 1 and {arrays['embedding'].shape[0] - 1} embedding rows; got {n_keys}"
         )
-    return AttentionLayer(n_keys=n_keys, **arrays)
+    return on_device(AttentionLayer(n_keys=n_keys, **arrays))

@@ -32,7 +32,7 @@ from factrank.models.attention import (
     spread,
 )
 from factrank.models.attention_layer import AttentionLayer, draw_layer
-from factrank.models.layer_shape import LayerShape, require_sizes
+from factrank.models.layer_shape import LayerShape, require_codes, require_sizes
 from factrank.models.layer_tensor import Heads, LayerTensor, decompose
 from factrank.models.weights import AnyArray, RandomKey, constant, draw, generator_of, on_device
 
@@ -57,6 +57,9 @@ class TransformerShape:
     def __post_init__(self) -> None:
         require_sizes({**asdict(self.layer), "n_layers": self.n_layers})
         require_sizes({"mlp_width": self.mlp_width}, least=0)
+        for name in ("positions", "layer_norm", "share_tokens"):
+            if not isinstance(getattr(self, name), bool):
+                raise InputError(f"{name} must be True or False; got {getattr(self, name)!r}")
         if self.attention not in get_args(AttentionKind):
             raise InputError(f"attention must be one of {', '.join(get_args(AttentionKind))}; got {self.attention!r}")
 
@@ -193,6 +196,7 @@ class RecallTransformer(eqx.Module):
 
     def __call__(self, key: int | Int[Array, ""], query: int | Int[Array, ""]) -> Float[Array, " values"]:
         """The logits of one (key, query)."""
+        require_codes(key=(key, self.n_keys), query=(query, self.n_queries))
         return on_device(self)._read(ONE, key, query)
 
     def logits(self, keys: Int[Array, " n"], queries: Int[Array, " n"]) -> Float[Array, "n values"]:

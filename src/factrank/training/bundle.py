@@ -16,7 +16,7 @@ from factrank.training.lanes import Lanes, Program, arithmetic, mark, take
 from factrank.training.task import Task, tau_recall
 from factrank.training.trial import Trial
 
-Status = Literal["finished", "stopped", "diverged", "interrupted", "failed"]
+Status = Literal["finished", "stopped", "diverged", "interrupted"]
 DROP_AT = 4
 """Lanes are dropped when at most 1/4 of the bundle still trains: each new width costs a compilation."""
 
@@ -80,24 +80,27 @@ class Bundle:
         return [at for at, record in enumerate(self.records) if record.end is None]
 
     def run(self) -> Iterator[list[Finished]]:
-        """Train to the end; finished lanes come out as they are dropped, and an empty list after every chunk.
+        """Train to the end; finished lanes come out as they are dropped, and an empty list after every chunk."""
+        while True:
+            if self.epoch in self._checks:
+                self._check()
+            if self.epoch == self.trial.training.epochs or not self.active:
+                yield self._hand_out(range(len(self.records)))
+                return
+            if len(self.active) * DROP_AT <= self.width:
+                yield self._drop()
+            self._advance()
+            yield []
 
-        Interrupted, it hands out the lanes that had stopped before it lets the interruption through.
-        """
-        try:
-            while True:
-                if self.epoch in self._checks:
-                    self._check()
-                if self.epoch == self.trial.training.epochs or not self.active:
-                    yield self._collect(range(len(self.records)))
-                    return
-                if len(self.active) * DROP_AT <= self.width:
-                    yield self._drop()
-                self._advance()
-                yield []
-        except KeyboardInterrupt:
-            yield self._collect([at for at, record in enumerate(self.records) if record.end is not None])
-            raise
+    def stopped(self) -> list[Finished]:
+        """The lanes that have stopped and were not handed out yet: what an interruption must not lose."""
+        return self._hand_out([at for at, record in enumerate(self.records) if record.end is not None])
+
+    @property
+    def model_epochs(self) -> int:
+        """Epochs behind the lanes that were not handed out yet; one that stopped has them all behind it."""
+        total = self.trial.training.epochs
+        return sum(self.epoch if record.end is None else total for record in self.records)
 
     # ---------------------------------------------------------------- epochs
 
@@ -124,7 +127,7 @@ class Bundle:
         """Note curves and first full recalls; lanes with full recall, or without a finite loss, are done."""
         with arithmetic(self.trial.training.precision, exact=True):
             metrics = {name: np.asarray(value) for name, value in self.program.check(self.lanes).items()}
-        stop = self._stop_metric
+        stop, regular = self._stop_metric, self._checks.regularly(self.epoch)
         for at, record in enumerate(self.records):
             if record.end is not None:
                 continue
@@ -132,6 +135,8 @@ class Bundle:
                 numbers = record.task.exact({name: float(value[at]) for name, value in metrics.items()})
                 for name, number in {"epoch": self.epoch, **numbers}.items():
                     record.curves.setdefault(name, []).append(number)
+            if not regular:  # a curve only looks: with or without it a run is the same
+                continue
             for name in metrics.keys() - {"loss"}:
                 if metrics[name][at] >= 1:
                     record.epochs_to.setdefault(name, self.epoch)
@@ -153,12 +158,18 @@ class Bundle:
 
     def _drop(self) -> list[Finished]:
         """Hand out the lanes that are done and go on with the others on a narrower rung."""
-        ended = [at for at, record in enumerate(self.records) if record.end is not None]
-        active, finished = self.active, self._collect(ended)
+        active, ended = self.active, [at for at, record in enumerate(self.records) if record.end is not None]
+        finished = self._collect(ended)
         width = rung_above(len(active))
         places = [*active, *[active[0]] * (width - len(active))]
         self.lanes = take(self.lanes, places, len(active))
         self.records = [self.records[at] for at in active]
+        return finished
+
+    def _hand_out(self, places: Sequence[int]) -> list[Finished]:
+        """The results of these lanes, which are forgotten."""
+        finished = self._collect(places)
+        self.records = []
         return finished
 
     def _collect(self, places: Sequence[int]) -> list[Finished]:
@@ -199,8 +210,11 @@ class _Checks:
     last: int
 
     def __contains__(self, epoch: int) -> bool:
-        regular = self.every is not None and (epoch % self.every == 0 or epoch == self.last)
-        return regular or epoch in self.at
+        return self.regularly(epoch) or epoch in self.at
+
+    def regularly(self, epoch: int) -> bool:
+        """Whether a run may stop here: every so often, and at the end."""
+        return self.every is not None and (epoch % self.every == 0 or epoch == self.last)
 
     def after(self, epoch: int) -> int:
         """The next such epoch, or the last."""

@@ -22,9 +22,14 @@ def use_compilation_cache() -> None:
     set_already: str | None = jax.config.jax_compilation_cache_dir  # type: ignore[attr-defined]
     if folder == "off" or set_already is not None:
         return
-    cache = Path(folder) if folder else Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "factrank"
+    chosen = folder or os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    cache = (Path(chosen) if folder else Path(chosen).expanduser() / "factrank") / _processor()
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return  # a cache is a convenience
     settings = {
-        "jax_compilation_cache_dir": str(cache / _processor()),
+        "jax_compilation_cache_dir": str(cache),
         "jax_persistent_cache_min_compile_time_secs": LEAST_SECONDS,
     }
     for name, value in settings.items():

@@ -108,9 +108,10 @@ class FactsTask:
 
     def batches(self, data: FactData, key: PRNGKeyArray) -> Int[Array, "steps batch"]:
         """A random order of the facts in rows of `batch_size`, filled up from its beginning; one empty row for all."""
-        size, n_facts = self.trial.training.batch_size, data["rows"]["keys"].shape[0]
-        if size is None:
+        wanted, n_facts = self.trial.training.batch_size, data["rows"]["keys"].shape[0]
+        if wanted is None:
             return jnp.zeros((1, 0), dtype=jnp.int32)
+        size = min(wanted, n_facts)
         n_steps = -(-n_facts // size)
         return jnp.resize(jax.random.permutation(key, n_facts), (n_steps, size))
 

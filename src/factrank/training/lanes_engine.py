@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
+from typing import NamedTuple
 
 import jax
 
+from factrank.errors import InputError
 from factrank.training.bundle import Bundle, Finished
 from factrank.training.compilation_cache import use_compilation_cache
 from factrank.training.ladder import rung_below, widths
@@ -22,23 +24,43 @@ WIDEST_ELSEWHERE = 16384
 
 def run_lanes(
     trials: Sequence[Trial], tasks: Sequence[Task], memory: int | None = None
-) -> Iterator[tuple[list[Finished], int]]:
-    """Train these trials; finished ones come out as they end, with the number of model-epochs run since the last.
+) -> Generator[tuple[list[Finished], int], None, None]:
+    """Train these trials; finished ones come out as they end, with the epochs behind the lanes still in flight.
 
-    `memory` is what the lanes of one bundle may take on each device, in bytes.
+    `memory` is what the lanes of one bundle may take on each device, in bytes. Thrown an interruption, it hands out the
+    lanes that had stopped before it lets it through.
     """
     use_compilation_cache()
     groups: dict[Recipe, list[int]] = {}
     for place, (trial, task) in enumerate(zip(trials, tasks, strict=True)):
         groups.setdefault(recipe_of(trial, task), []).append(place)
-    for places in groups.values():
-        program = program_for(trials[places[0]], tasks[places[0]])
-        with arithmetic(trials[places[0]].training.precision):
+    programs = [_valid_program(places[0], trials, tasks) for places in groups.values()]
+    for program, places in zip(programs, groups.values(), strict=True):
+        with arithmetic(program.recipe.training.precision):
             widest = _widest(program, memory)
         rest = places
         for width in widths(len(places), widest):
-            bundle, rest = rest[:width], rest[width:]
-            yield from _run_bundle(program, bundle, [trials[at] for at in bundle], [tasks[at] for at in bundle], width)
+            now, rest = rest[:width], rest[width:]
+            yield from _run_bundle(program, [Entry(at, trials[at], tasks[at]) for at in now], width)
+
+
+class Entry(NamedTuple):
+    """A trial, its task, and its place in the list."""
+
+    place: int
+    trial: Trial
+    task: Task
+
+
+def _valid_program(place: int, trials: Sequence[Trial], tasks: Sequence[Task]) -> Program:
+    """The program of a recipe, its mistakes found before anything is trained."""
+    program = program_for(trials[place], tasks[place])
+    try:
+        with arithmetic(program.recipe.training.precision):
+            program.lane_bytes  # noqa: B018 - traces a whole epoch
+    except InputError as error:
+        raise InputError(f"trial {place}: {error}") from None
+    return program
 
 
 def _widest(program: Program, memory: int | None) -> int:
@@ -51,31 +73,31 @@ def _widest(program: Program, memory: int | None) -> int:
 
 
 def _run_bundle(
-    program: Program, places: Sequence[int], trials: Sequence[Trial], tasks: Sequence[Task], width: int
-) -> Iterator[tuple[list[Finished], int]]:
-    """One bundle; where the memory does not suffice after all, two of half the width."""
-    if width > 1:
-        try:
-            yield from _epochs_of(program, places, trials, tasks, width)
-        except jax.errors.JaxRuntimeError as error:
-            if "RESOURCE_EXHAUSTED" not in str(error):
-                raise
-        else:
-            return
-        half = width // 2
-        for part in (slice(0, half), slice(half, width)):
-            if places[part]:
-                yield from _run_bundle(program, places[part], trials[part], tasks[part], half)
-        return
-    yield from _epochs_of(program, places, trials, tasks, width)
+    program: Program, entries: list[Entry], width: int
+) -> Generator[tuple[list[Finished], int], None, None]:
+    """One bundle; where the memory does not suffice after all, what is left of it at half the width."""
+    left = {entry.place for entry in entries}
+    try:
+        yield from _epochs_of(program, entries, width, left)
+    except jax.errors.JaxRuntimeError as error:
+        if width == 1 or "RESOURCE_EXHAUSTED" not in str(error):
+            raise
+    rest, half = [entry for entry in entries if entry.place in left], width // 2
+    for start in range(0, len(rest), max(half, 1)):
+        yield from _run_bundle(program, rest[start : start + half], half)
 
 
 def _epochs_of(
-    program: Program, places: Sequence[int], trials: Sequence[Trial], tasks: Sequence[Task], width: int
-) -> Iterator[tuple[list[Finished], int]]:
-    with arithmetic(trials[0].training.precision):
+    program: Program, entries: list[Entry], width: int, left: set[int]
+) -> Generator[tuple[list[Finished], int], None, None]:
+    """The same without a second try; places that were handed out are taken from `left`."""
+    places, trials, tasks = zip(*entries, strict=True)
+    with arithmetic(program.recipe.training.precision):
         bundle = Bundle.start(program, places, trials, tasks, width)
-    before = 0
-    for finished in bundle.run():
-        yield finished, (bundle.epoch - before) * len(bundle.records)
-        before = bundle.epoch
+    try:
+        for finished in bundle.run():
+            left -= {lane.place for lane in finished}
+            yield finished, bundle.model_epochs
+    except KeyboardInterrupt:
+        yield bundle.stopped(), 0
+        raise

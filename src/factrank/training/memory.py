@@ -24,7 +24,7 @@ def memory_budget(device: jax.Device) -> int:
 
 
 def traced_bytes(function: Callable[..., Any], *arguments: object) -> int:
-    """The bytes of all intermediate results of a function: never less than what a compiled version holds at once."""
+    """The bytes of all intermediate results of a function: an upper estimate of what it holds at once when compiled."""
     jaxpr = jax.make_jaxpr(function)(*arguments)
     return sum(_bytes(variable.aval) for variable in _outputs(jaxpr.jaxpr))
 

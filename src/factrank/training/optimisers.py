@@ -48,4 +48,7 @@ def build_optimiser(
     unknown = [name for name, _ in optimiser.options if name not in known]
     if unknown:
         raise InputError(f"{optimiser.name}: unknown {', '.join(unknown)}; it takes {', '.join(known)}")
-    return optax.with_extra_args_support(make(learning_rate, **dict(optimiser.options)))
+    try:
+        return optax.with_extra_args_support(make(learning_rate, **dict(optimiser.options)))
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{optimiser.name} does not take {dict(optimiser.options)}: {error}") from None

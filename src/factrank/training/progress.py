@@ -16,13 +16,6 @@ class Meter(Protocol):
         """Models finished and all models; epochs of single models run so far, and at most to run in all."""
 
 
-class Silent:
-    """A meter that shows nothing."""
-
-    def update(self, models_done: int, n_models: int, model_epochs: int, n_model_epochs: int) -> None:
-        """Nothing."""
-
-
 class TerminalMeter(AbstractContextManager["TerminalMeter"]):
     """A bar on standard error with models done, epochs per second and time left; silent when that is no terminal."""
 

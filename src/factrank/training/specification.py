@@ -38,6 +38,16 @@ class Options(tuple[tuple[str, object], ...]):
         """The options of a dictionary; lists become tuples."""
         return cls(sorted((str(name), _frozen(value)) for name, value in named.items()))
 
+    def __eq__(self, other: object) -> bool:
+        """Equal when their JSON is: 1, 1.0 and True are three values."""
+        return isinstance(other, Options) and canonical_json(to_plain(self)) == canonical_json(to_plain(other))
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash(canonical_json(to_plain(self)))
+
     def __repr__(self) -> str:
         return f"Options({', '.join(f'{name}={value!r}' for name, value in self)})"
 

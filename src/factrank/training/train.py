@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from time import perf_counter
@@ -18,7 +19,7 @@ from factrank.models.weights import on_device
 from factrank.training.bundle import Finished, Status
 from factrank.training.facts_task import FactsTask
 from factrank.training.lanes_engine import run_lanes
-from factrank.training.progress import Meter, Silent
+from factrank.training.progress import Meter
 from factrank.training.task import Task, tau_recall
 from factrank.training.trial import DatabaseSpec, Given, Measures, ModelSpec, Training, Trial
 
@@ -50,7 +51,7 @@ class TrialResult:
 
     @cached_property
     def model(self) -> Any:
-        """The trained model."""
+        """The trained model. In float64, JAX computes with it in 64 bits only inside `with jax.enable_x64(True):`."""
         if self.weights is None:
             raise InputError(f"the trial was {self.status}: it has no model")
         return on_device(self.weights)
@@ -108,24 +109,32 @@ def train_many(
     """
     trials = list(trials)
     tasks = _tasks(trials, databases)
-    meter = meter or Silent()
-    results: dict[int, TrialResult] = {}
-    device = _device_name()
-    total, run = sum(trial.training.epochs for trial in trials), 0
-    meter.update(0, len(trials), 0, total)
-    since = perf_counter()
+    results, device = dict[int, TrialResult](), _device_name()
+    total = sum(trial.training.epochs for trial in trials)
+    source, since = run_lanes(trials, tasks, memory), perf_counter()
+
+    def take(finished: list[Finished]) -> None:
+        nonlocal since
+        seconds, since = (perf_counter() - since) / max(1, len(finished)), perf_counter()
+        for lane in finished:
+            results[lane.place] = _result(trials[lane.place], lane, device, seconds)
+            if on_result is not None:
+                on_result(results[lane.place])
+
+    def show(in_flight: int) -> None:
+        if meter is not None:
+            ended = sum(trials[place].training.epochs for place in results)
+            meter.update(len(results), len(trials), ended + in_flight, total)
+
     try:
-        for finished, model_epochs in run_lanes(trials, tasks, memory):
-            run += model_epochs
-            seconds = (perf_counter() - since) / max(1, len(finished))
-            for lane in finished:
-                results[lane.place] = _result(trials[lane.place], lane, device, seconds)
-                if on_result is not None:
-                    on_result(results[lane.place])
+        show(0)
+        for finished, in_flight in source:
             if finished:
-                since = perf_counter()
-            meter.update(len(results), len(trials), run, total)
-    except KeyboardInterrupt:
+                take(finished)
+            show(in_flight)
+    except KeyboardInterrupt as interruption:
+        with suppress(KeyboardInterrupt):  # wherever it struck, lanes that had stopped are not lost
+            take(source.throw(interruption)[0])
         if not interruptible:
             raise
     return [results.get(place) or TrialResult(trial, "interrupted") for place, trial in enumerate(trials)]

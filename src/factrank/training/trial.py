@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from math import isfinite
-from typing import Literal, cast, get_args
+from typing import Any, Literal, cast, get_args
 
 from factrank.databases import Database, generate
 from factrank.errors import InputError
@@ -31,7 +31,7 @@ def _as_floats(spec: object, *names: str) -> None:
         value = getattr(spec, name)
         if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value) or value < 0:
             raise InputError(f"{name} must be a finite number, 0 or more; got {value!r}")
-        object.__setattr__(spec, name, float(value))
+        object.__setattr__(spec, name, float(value) + 0.0)  # -0.0 becomes 0.0
 
 
 @dataclass(frozen=True)
@@ -73,6 +73,14 @@ class Optimiser:
     name: str = "adam"
     options: Options = NO_OPTIONS
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str):
+            raise InputError(f"an optimiser is given by its name; got {self.name!r}")
+        given: object = self.options
+        if isinstance(given, dict):
+            object.__setattr__(self, "options", Options.of(given))
+        to_plain(self.options)  # raises where a value is no number, text or list
+
 
 @dataclass(frozen=True)
 class Training:
@@ -107,7 +115,12 @@ class Training:
             if getattr(self, name) not in get_args(kind):
                 choices = ", ".join(get_args(kind))
                 raise InputError(f"{name} must be one of {choices}; got {getattr(self, name)!r}")
-        object.__setattr__(self, "frozen", tuple(sorted(set(self.frozen))))
+        if not isinstance(self.optimiser, Optimiser):
+            raise InputError(f"optimiser must be an Optimiser; got {self.optimiser!r}")
+        frozen: object = self.frozen
+        if not isinstance(frozen, tuple | list) or not all(isinstance(part, str) for part in frozen):
+            raise InputError(f"frozen is a list of names of parts; got {frozen!r}")
+        object.__setattr__(self, "frozen", tuple(sorted(set(frozen))))
 
 
 @dataclass(frozen=True)
@@ -124,6 +137,11 @@ class Measures:
     epochs_to: bool = False
 
     def __post_init__(self) -> None:
+        if not isinstance(self.taus, tuple | list) or not all(isinstance(tau, int | float) for tau in self.taus):
+            raise InputError(f"taus is a list of numbers; got {self.taus!r}")
+        for name in ("artifacts", "epochs_to"):
+            if not isinstance(getattr(self, name), bool):
+                raise InputError(f"{name} must be True or False; got {getattr(self, name)!r}")
         object.__setattr__(self, "taus", tuple(map(float, self.taus)))
         if not self.taus or not all(0 < tau < 1 for tau in self.taus) or len(set(self.taus)) < len(self.taus):
             raise InputError(f"taus must be different numbers between 0 and 1, at least one; got {self.taus}")
@@ -150,6 +168,17 @@ class Trial:
     """Epochs at which loss and recalls are recorded; 0 is before training."""
 
     def __post_init__(self) -> None:
+        kinds: dict[str, Any] = {
+            "database": DatabaseSpec,
+            "model": ModelSpec,
+            "training": Training,
+            "measures": Measures,
+        }
+        for name, kind in kinds.items():
+            if not isinstance(getattr(self, name), kind):
+                raise InputError(f"the {name} of a trial is described by other classes; got {getattr(self, name)!r}")
+        if not isinstance(self.curve_epochs, tuple | list):
+            raise InputError(f"curve_epochs is a list of epochs; got {self.curve_epochs!r}")
         require_sizes({"seed": self.seed}, least=0)
         if self.seed > LARGEST_SEED:
             raise InputError(f"seed must be at most {LARGEST_SEED}; got {self.seed}")
