@@ -1,6 +1,7 @@
 """factrank: how many facts can an attention layer hold?
 
-Give it a table of facts: it says how big the table really is, by certified bounds on the rank of its tensor.
+Give it a table of facts: it says how big the table really is, by certified bounds on the rank of its tensor, trains
+attention layers on it, and says what they recall.
 
 >>> import factrank
 >>> facts = factrank.Database.from_facts([("Paris", "country", "France"), ("Lyon", "country", "France")])
