@@ -4,8 +4,8 @@
     python benchmarks/lanes.py --split    # 1,000 large trials in bounded memory
 
 Setting W: 20 keys, 10 queries, 20 values, 200 facts, d_model 10, one head, d_qk = d_vo = 5, full-batch Adam. Plain
-PyTorch is the loop a researcher writes: a module, cross-entropy, Adam, one model at a time. Beside training alone stands
-the whole call, with the making of databases and weights and the collecting of results, compiled before.
+PyTorch is the loop a researcher writes: a module, cross-entropy, Adam, one model at a time. Beside training alone
+stands the whole call, with the making of databases and weights and the collecting of results, compiled before.
 """
 
 from __future__ import annotations
@@ -54,6 +54,7 @@ class Stopwatch:
         self.points: list[tuple[float, int]] = []
 
     def update(self, models_done: int, n_models: int, model_epochs: int, n_model_epochs: int) -> None:  # noqa: ARG002
+        """Note the time."""
         if not models_done and model_epochs:
             self.points.append((time.perf_counter(), model_epochs))
 

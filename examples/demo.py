@@ -9,9 +9,8 @@ from pathlib import Path
 from rich.console import Console
 
 import factrank
-from factrank.cli.ask import answer_of
 from factrank.models import LayerShape, SavedLayer
-from factrank.readouts import attribute_facts, diagnose, threshold_tensor
+from factrank.readouts import answer, attribute_facts, diagnose, threshold_tensor
 from factrank.report.answers import answer_tables
 from factrank.report.charts import save_chart, sizes_chart
 from factrank.report.layers import recall_tables, trained_table
@@ -70,12 +69,12 @@ def ask(console: Console, saved: SavedLayer) -> None:
     """What the layer recalls, one answer, and one that it made up."""
     layer, database = saved.layer, saved.database
     console.print(recall_tables(diagnose(layer, database, TAU), attribute_facts(layer, database)), "")
-    console.print(answer_tables(answer_of(saved, "Gold", "symbol", TAU)), "")
+    console.print(answer_tables(answer(saved, "Gold", "symbol", TAU)), "")
     confident = threshold_tensor(layer, TAU).coordinates.tolist()
     questions = ((database.keys[key], database.queries[query]) for key, query, _ in confident)
     made_up = next((question for question in questions if not database.fiber(*question)), None)
     if made_up is not None:
-        console.print(answer_tables(answer_of(saved, *made_up, TAU)))
+        console.print(answer_tables(answer(saved, *made_up, TAU)))
 
 
 if __name__ == "__main__":

@@ -124,9 +124,22 @@ def test_without_a_competitor_the_margin_is_infinite():
     assert attribute_facts(layer, numbered([(0, 0, 0)], (3, 2, 1))).direct_alone == 1.0
 
 
+def test_a_competitor_of_ones_own():
+    layer = random_layer((6, 3, 3, 2), SHAPE, seed=6)
+    paths = slow_paths(layer, 2, 3)
+    for value, competitor in ((0, 4), (5, 1)):
+        found = attribute(layer, 2, 3, value, competitor)
+        assert (found.value, found.competitor) == (value, competitor)
+        np.testing.assert_allclose([found.direct, *found.heads], paths[:, value] - paths[:, competitor], atol=1e-4)
+        assert found.margin == pytest.approx(found.direct + sum(found.heads), abs=1e-5)
+    with pytest.raises(InputError, match="another value"):
+        attribute(layer, 2, 3, 1, 1)
+
+
 def test_no_facts():
+    """As in recall, of no facts all are right, and none needs more than one path."""
     found = attribute_facts(random_layer((4, 2, 2, 2), SHAPE), numbered([], SHAPE))
-    assert found.to_dict() == {"facts": 0, "additive_share": 0.0, "direct_alone": 0.0, "heads_alone": [0.0, 0.0]}
+    assert found.to_dict() == {"facts": 0, "additive_share": 0.0, "direct_alone": 1.0, "heads_alone": [1.0, 1.0]}
 
 
 def test_linear_attention_adds_up_too():
@@ -139,7 +152,7 @@ def test_linear_attention_adds_up_too():
 
 def test_mistakes_are_named():
     layer = random_layer((6, 2, 3, 2), SHAPE)
-    for wrong, name in (((7, 0), "key"), ((0, -1), "query"), ((0, 0, 6), "value")):
+    for wrong, name in (((7, 0), "key"), ((0, -1), "query"), ((0, 0, 6), "value"), ((0, 0, 0, 6), "value")):
         with pytest.raises(InputError, match=f"the {name} is a code"):
             attribute(layer, *wrong)
     with pytest.raises(InputError, match="no parts"):
@@ -149,3 +162,11 @@ def test_mistakes_are_named():
     deep = init_transformer(TransformerShape(4, 1, 2, 2, n_layers=2), *SHAPE, key=jax.random.key(0))
     with pytest.raises(InputError, match="several layers"):
         attribute_facts(deep, random_facts(SHAPE, 2))
+
+
+@pytest.mark.parametrize("code", [0.5, 1.0, True, "0", None, np.float32(1)])
+def test_codes_are_integers(code):
+    """Checked without runtime annotations, as users run it; JAX would clamp what does not exist."""
+    with pytest.raises(InputError, match="the key is a code from 0 to 6, an integer"):
+        blocks.require_code("key", code, 7)
+    assert blocks.require_code("key", np.int64(6), 7) == 6

@@ -99,3 +99,18 @@ def test_an_empty_readout_has_rank_zero():
 def test_tau_is_a_probability_strictly_between(tau):
     with pytest.raises(InputError, match="tau must lie between 0 and 1"):
         threshold_tensor(Table(jnp.zeros((1, 1, 2))), tau)
+
+
+def test_codes_that_do_not_exist_are_refused():
+    """JAX would take the last key for any beyond it."""
+    layer, good = random_layer((6, 2, 3, 2), SHAPE), np.array([0, 6])
+    assert logits_at(layer, good, np.array([0, 4])).shape == (2, 6)
+    for keys, queries, words in (
+        (np.array([0, 7]), good * 0, "keys are codes from 0 to 6.* got 0 to 7"),
+        (good, np.array([-1, 0]), "queries are codes from 0 to 4.* got -1 to 0"),
+    ):
+        for read in (logits_at, softmax_at):
+            with pytest.raises(InputError, match=words):
+                read(layer, keys, queries)
+    with pytest.raises(InputError, match="numbers of type float64"):
+        blocks.require_pairs(layer, np.array([0.5]), np.array([0]))

@@ -5,8 +5,8 @@ from rich.console import Console
 
 from factrank.databases import Database, sample
 from factrank.models import LayerShape, init_layer
-from factrank.readouts import attribute_facts, diagnose
-from factrank.report.answers import Answer, answer_tables, verdict_in_words
+from factrank.readouts import Answer, attribute_facts, diagnose
+from factrank.report.answers import answer_tables, verdict_in_words
 from factrank.report.layers import MOST_ROWS, recall_tables, trained_table
 from factrank.training import Given, Measures, Trial, TrialResult
 

@@ -5,7 +5,8 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from factrank.report.plain import json_text, name_text, percent, shown_name
+from factrank.readouts.plain import percent
+from factrank.report.plain import json_text, name_text, shown_name
 
 
 @given(st.text())
@@ -25,8 +26,9 @@ def test_ordinary_names_are_shown_as_they_are(name):
 def test_all_facts_and_only_all_facts_are_100_per_cent(n_facts, data):
     right = data.draw(st.integers(0, n_facts))
     assert (percent(right / n_facts) == "100%") == (right == n_facts)
-    if right < n_facts:
-        assert float(percent(right / n_facts)[:-1]) <= 100 * right / n_facts + 1e-9
+    assert (percent(right / n_facts) == "0.0%") == (right == 0)
+    if right < n_facts and right / n_facts >= 0.001:
+        assert 0 <= 100 * right / n_facts - float(percent(right / n_facts)[:-1]) + 1e-9 < 0.1 + 2e-9
 
 
 def test_json_has_null_for_what_it_lacks():

@@ -10,7 +10,7 @@ import io
 import os
 import signal
 import sys
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -23,6 +23,9 @@ from factrank.cli.recall import recall
 from factrank.cli.samples import samples
 from factrank.cli.train import train
 from factrank.errors import FactrankError
+
+OUT_OF_MEMORY = "RESOURCE_EXHAUSTED"
+"""How the errors of JAX begin when a device has no memory left."""
 
 app = typer.Typer(
     name="factrank",
@@ -68,7 +71,20 @@ def run() -> None:
     except FactrankError as error:
         typer.echo(f"factrank: {error}", err=True)
         sys.exit(2)
+    except MemoryError:
+        _say_out_of_memory()
+    except RuntimeError as error:
+        if not str(error).startswith(OUT_OF_MEMORY):
+            raise
+        _say_out_of_memory()
     except OSError as error:
         typer.echo(f"factrank: {error.strerror or error}", err=True)
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is still in the buffer has nowhere to go
         sys.exit(2)
+
+
+def _say_out_of_memory() -> NoReturn:
+    typer.echo(
+        "factrank: this needs more memory than there is; try a smaller table or layer, or fewer seeds", err=True
+    )
+    sys.exit(2)

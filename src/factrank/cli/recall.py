@@ -39,11 +39,9 @@ def recall(
     from factrank.models import load_layer  # noqa: PLC0415 - JAX takes a second to load
     from factrank.readouts import attribute_facts, diagnose  # noqa: PLC0415
     from factrank.readouts.parts import has_parts  # noqa: PLC0415
-    from factrank.readouts.readout import require_threshold  # noqa: PLC0415
     from factrank.report.layers import layer_lines, recall_tables  # noqa: PLC0415
     from factrank.report.plain import json_text  # noqa: PLC0415
 
-    require_threshold(tau)
     saved = load_layer(layer)
     facts = _in_codes_of(saved, load(source, long=long, wide=wide, no_header=no_header, multi=multi), source)
     with Console(stderr=True).status("recalling"):

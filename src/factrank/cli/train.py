@@ -1,8 +1,8 @@
 """`factrank train`: layers that learn a table of facts, several seeds at once.
 
 Exit codes: 0 when the training is done, whatever the recall; 1 when every seed diverged, so that there is no layer to
-keep; 2 for bad input; 130, as usual after Ctrl-C, when it was interrupted: the seeds that had ended by then are
-reported all the same, and the best of them is saved.
+keep; 2 for bad input, and when the layer cannot be saved (the report is printed all the same); 130, as usual after
+Ctrl-C, when it was interrupted: the seeds that had ended by then are reported, and the best of them is saved.
 """
 
 from __future__ import annotations
@@ -21,13 +21,16 @@ from rich.console import Console
 import factrank
 from factrank.cli.sources import Long, Multi, NoHeader, Source, Wide, load
 from factrank.databases import Database
-from factrank.errors import InputError
+from factrank.errors import FactrankError, InputError
 
 if TYPE_CHECKING:
     from factrank.training import Trial, TrialResult
 
-SUFFIX = ".safetensors"
 INTERRUPTED = 130
+BYTES_OF_TRAINING, BYTES_KEPT = 16, 4
+"""Per parameter: weight, gradient and the two moments of Adam of a layer in training; the weight of one that ended."""
+
+MEMORY_IF_UNKNOWN = 2**34
 DEFAULT_D_MODEL, DEFAULT_HEADS, DEFAULT_SEEDS = 16, 2, 4
 
 
@@ -55,11 +58,13 @@ def train(
     weight_decay: Annotated[float, typer.Option(min=0.0, help="Decoupled weight decay.")] = 0.0,
     tau: Annotated[float, typer.Option(help="The probability from which an answer is confident.")] = 0.95,
     stop: Annotated[
-        StopAt,
+        StopAt | None,
         typer.Option(
-            help="End a seed early when every fact has the largest logit (recall), or probability tau (recall_tau)."
+            help="End a seed early when every fact has the largest logit (recall), or probability tau (recall_tau). "
+            "If not given recall_tau, or recall where a (key, query) has more than 1/tau values.",
+            show_default=False,
         ),
-    ] = StopAt.recall_tau,
+    ] = None,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="Save the best layer here, as .safetensors.", metavar="FILE")
     ] = None,
@@ -76,32 +81,33 @@ def train(
     After Ctrl-C, seeds that had ended are reported, the best is saved, and the exit code is 130.
     """
     from factrank.models import LayerShape  # noqa: PLC0415 - JAX takes a second to load
-    from factrank.readouts.readout import require_threshold  # noqa: PLC0415
     from factrank.report.layers import trained_table  # noqa: PLC0415
+    from factrank.report.plain import json_text  # noqa: PLC0415
     from factrank.training import Given, Measures, TerminalMeter, Training, Trial, train_many  # noqa: PLC0415
 
     if output is not None:
         _require_output(output)
-    require_threshold(tau)
+    measures = Measures(taus=(tau,), artifacts=True)
     width = max(1, d_model // heads)
     shape = LayerShape(d_model, heads, d_qk or width, d_vo or width)
-    training = Training(learning_rate=lr, weight_decay=weight_decay, epochs=epochs, stop=stop.value)
     database = load(source, long=long, wide=wide, no_header=no_header, multi=multi)
-    measures = Measures(taus=(tau,), artifacts=True)
+    _require_memory(shape.parameters(*database.shape), seeds)
+    aim = _stop(stop, database, tau)
+    training = Training(learning_rate=lr, weight_decay=weight_decay, epochs=epochs, stop=aim.value)
     trials = [Trial(Given(database.fingerprint), shape, training, seed, measures) for seed in range(seeds)]
     with TerminalMeter() as meter:
         results = train_many(trials, databases=[database], meter=meter, interruptible=True)
     best = _best(results)
-    if output is not None and best is not None:
-        _save(output, best, database)
+    problem = _save(output, best, database) if output is not None and best is not None else None
+    saved = output if best is not None and problem is None else None
     if json:
-        from factrank.report.plain import json_text  # noqa: PLC0415
-
-        typer.echo(json_text(_plain(results, best, database, output)))
+        typer.echo(json_text(_plain(results, best, database, saved)))
     else:
         Console(highlight=False).print(trained_table(source, database, results, best))
-        if output is not None and best is not None:
-            typer.echo(f"saved to {output}")
+        if saved is not None:
+            typer.echo(f"saved to {saved}")
+    if problem is not None:
+        raise problem
     _exit(results, best)
 
 
@@ -116,7 +122,8 @@ def _merit(result: TrialResult) -> tuple[float, ...]:
     return tuple(float("-inf") if isnan(merit) else merit for merit in merits)
 
 
-def _save(path: Path, best: TrialResult, database: Database) -> None:
+def _save(path: Path, best: TrialResult, database: Database) -> Exception | None:
+    """Save the layer; what hinders it is handed back, so that the report of a long training comes first."""
     from factrank.models import save_layer  # noqa: PLC0415 - JAX takes a second to load
 
     notes = {
@@ -126,11 +133,15 @@ def _save(path: Path, best: TrialResult, database: Database) -> None:
         "recall": repr(best.recall),
         f"recall at {best.trial.measures.taus[0]:g}": repr(best.recall_tau),
     }
-    save_layer(path, best.model, database, notes=notes)
+    try:
+        save_layer(path, best.model, database, notes=notes)
+    except (FactrankError, OSError, MemoryError) as problem:
+        return problem
+    return None
 
 
 def _plain(
-    results: Sequence[TrialResult], best: TrialResult | None, database: Database, output: Path | None
+    results: Sequence[TrialResult], best: TrialResult | None, database: Database, saved: Path | None
 ) -> dict[str, Any]:
     """One object: the numbers of the best seed on top, those of all seeds in a list."""
     trial: Trial = results[0].trial
@@ -144,7 +155,7 @@ def _plain(
         "tau": trial.measures.taus[0],
         **(_numbers(best) if best is not None else dict.fromkeys(("recall", "recall_tau", "margin", "artifacts"))),
         "best_seed": best.trial.seed if best is not None else None,
-        "layer": str(output) if output is not None and best is not None else None,
+        "layer": str(saved) if saved is not None else None,
         "interrupted": _was_interrupted(results),
         "seeds": [_seed(result) for result in results],
     }
@@ -189,13 +200,52 @@ def _exit(results: Sequence[TrialResult], best: TrialResult | None) -> None:
         raise typer.Exit(1)
 
 
+def _stop(given: StopAt | None, database: Database, tau: float) -> StopAt:
+    """When a seed ends early; a fiber with more than 1/tau values never has probability tau on each of them."""
+    from factrank.readouts.fibers import fiber_sizes  # noqa: PLC0415 - JAX takes a second to load
+
+    most = int(fiber_sizes(database).max(initial=1))
+    reachable = most * tau <= 1
+    if given is None:
+        return StopAt.recall_tau if reachable else StopAt.recall
+    if given is StopAt.recall_tau and not reachable:
+        note = f"a (key, query) has {most} values, which cannot all have probability {tau:g}: no seed will end early"
+        typer.echo(f"factrank: {note}; --stop recall can be reached", err=True)
+    return given
+
+
+def _require_memory(parameters: int, seeds: int) -> None:
+    """Refuse layers that cannot fit into this machine's memory, before numbers of that size are asked for."""
+    needed = parameters * (BYTES_OF_TRAINING + BYTES_KEPT * seeds)
+    room = _memory()
+    if needed > room:
+        layers = f"{seeds:,} layers of" if seeds > 1 else "a layer of"
+        raise InputError(
+            f"{layers} {parameters:,} parameters would take {needed / 2**30:,.1f} GiB, this machine has "
+            f"{room / 2**30:,.1f}: choose smaller widths, fewer heads or fewer seeds"
+        )
+
+
+def _memory() -> int:
+    """The bytes of memory of this machine."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return MEMORY_IF_UNKNOWN
+
+
 def _require_output(path: Path) -> None:
     """Check before hours of training that the layer can be saved afterwards."""
+    from factrank.models.sealed_file import SUFFIX  # noqa: PLC0415 - JAX takes a second to load
+
     if path.suffix.lower() != SUFFIX:
         raise InputError(f"{path}: a layer is saved in a file whose name ends in {SUFFIX}")
-    if not path.parent.is_dir():
-        raise InputError(f"{path}: there is no folder {path.parent}")
-    if path.is_dir():
+    target = Path(os.path.realpath(path))  # a link is followed, and what it leads to is written
+    if not target.parent.is_dir():
+        raise InputError(f"{path}: there is no folder {target.parent if path.is_symlink() else path.parent}")
+    if target.is_dir():
         raise InputError(f"{path}: is a directory, not a file")
-    if not os.access(path.parent, os.W_OK):
-        raise InputError(f"{path}: cannot be written: no permission to write to the folder {path.parent}")
+    if target.exists() and not target.is_file():
+        raise InputError(f"{path}: is not a regular file")
+    if not os.access(target.parent, os.W_OK):
+        raise InputError(f"{path}: cannot be written: no permission to write to the folder {target.parent}")

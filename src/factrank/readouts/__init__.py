@@ -1,10 +1,13 @@
 """Readouts: from logits to answers, and how many of them are right.
 
-What lives here: argmax, softmax and softmax>=tau, recall over all facts, artifacts, attribution to paths, diagnosis.
+What lives here: argmax, softmax and softmax>=tau, recall over all facts, artifacts, attribution to paths, diagnosis,
+single answers.
 What may enter: another question to ask of a trained layer. It touches JAX and NumPy, and of factrank the databases,
 tensors and models.
 """
 
+from factrank.readouts.answer import Answer as Answer
+from factrank.readouts.answer import answer as answer
 from factrank.readouts.attention_statistics import HeadStatistics as HeadStatistics
 from factrank.readouts.attribution import Attribution as Attribution
 from factrank.readouts.attribution import PairAttribution as PairAttribution

@@ -18,6 +18,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -26,10 +27,11 @@ from jaxtyping import Array, Bool, Float, Int
 from factrank.databases import Database
 from factrank.errors import InputError
 from factrank.models import LayerTensor
-from factrank.readouts.blocks import Model, in_blocks, require_match
+from factrank.readouts.blocks import Model, full_precision, in_blocks, require_code, require_match
 from factrank.readouts.fibers import fibers_of
 from factrank.readouts.margins import margins
 from factrank.readouts.parts import parts_of
+from factrank.readouts.recall import share
 
 
 @dataclass(frozen=True)
@@ -66,18 +68,18 @@ class Attribution:
 
     @property
     def additive_share(self) -> float:
-        """Share of facts that no single path gets right but the sum does; 0 of no facts."""
-        return _share(self.right & ~self.right_alone.any(axis=1))
+        """Share of facts that no single path gets right but the sum does; 0 of no facts, as each path has them all."""
+        return share(self.right & ~self.right_alone.any(axis=1), of_none=0.0)
 
     @property
     def direct_alone(self) -> float:
         """Share of facts that the direct path alone gets right."""
-        return _share(self.right_alone[:, 0])
+        return share(self.right_alone[:, 0])
 
     @property
     def heads_alone(self) -> tuple[float, ...]:
         """Share of facts that each head alone gets right."""
-        return tuple(_share(column) for column in self.right_alone[:, 1:].T)
+        return tuple(share(column) for column in self.right_alone[:, 1:].T)
 
     def to_dict(self) -> dict[str, Any]:
         """The shares as plain data."""
@@ -97,18 +99,29 @@ def attribute_facts(layer: Model, database: Database) -> Attribution:
     return Attribution(blocks.margins, blocks.paths[:, 0], blocks.paths[:, 1:], blocks.margins > 0, blocks.right)
 
 
-def attribute(layer: Model, key: int, query: int, value: int | None = None) -> PairAttribution:
-    """The contributions of all paths at one pair of codes, for a value or for the layer's answer."""
-    sizes = {"key": (key, layer.n_keys), "query": (query, layer.n_queries), "value": (value or 0, layer.n_values)}
-    for name, (code, size) in sizes.items():
-        if not 0 <= code < size:
-            raise InputError(f"the {name} is a code from 0 to {size - 1}; got {code}")
+def attribute(
+    layer: Model, key: int, query: int, value: int | None = None, competitor: int | None = None
+) -> PairAttribution:
+    """The contributions of all paths at one pair of codes, for a value (by default the layer's answer).
+
+    They are those to its lead over the competitor, by default the value with the largest other logit.
+    """
+    key, query = require_code("key", key, layer.n_keys), require_code("query", query, layer.n_queries)
+    given = [None if code is None else require_code("value", code, layer.n_values) for code in (value, competitor)]
     parts = parts_of(layer)
-    fiber = np.array([[-1 if value is None else value]], dtype=np.int32)
-    found = _contributions(parts, np.array([[key, query]], dtype=np.int32), fiber)
-    margin, competitor = float(found.margins[0]), int(found.competitors[0])
-    direct, *heads = found.paths[0].tolist()
-    return PairAttribution(int(found.values[0]), competitor if np.isfinite(margin) else None, margin, direct, (*heads,))
+    at = np.array([key], dtype=np.int32), np.array([query], dtype=np.int32)
+    with full_precision(parts):
+        paths = np.asarray(_paths(parts, *map(jnp.asarray, at)))[0]
+    total = paths.sum(axis=0)
+    value = int(total.argmax()) if given[0] is None else given[0]
+    if given[1] == value:
+        raise InputError(f"the competitor is another value than the one that is asked for; got {value} for both")
+    if len(total) == 1:
+        return PairAttribution(value, None, np.inf, np.nan, (np.nan,) * (len(paths) - 1))
+    rest = np.where(np.arange(len(total)) == value, -np.inf, total)
+    competitor = int(rest.argmax()) if given[1] is None else given[1]
+    direct, *heads = (paths[:, value] - paths[:, competitor]).tolist()
+    return PairAttribution(value, competitor, float(total[value] - total[competitor]), direct, (*heads,))
 
 
 # -------------------------------------------------------------------- blocks of facts
@@ -119,8 +132,6 @@ class _Contributions:
     margins: Float[np.ndarray, " n"]
     paths: Float[np.ndarray, "n paths"]
     right: Bool[np.ndarray, "n paths"]
-    values: Int[np.ndarray, " n"]
-    competitors: Int[np.ndarray, " n"]
 
 
 def _contributions(parts: LayerTensor, pairs: Int[np.ndarray, "n 2"], fibers: Int[np.ndarray, "n m"]) -> _Contributions:
@@ -132,9 +143,14 @@ def _contributions(parts: LayerTensor, pairs: Int[np.ndarray, "n 2"], fibers: In
         lambda rows: (pairs[rows, 0], pairs[rows, 1], fibers[rows]),
         n_paths * n_values * (1 + fibers.shape[1]),
     )
-    empty = (np.empty(0), np.empty((0, n_paths)), np.empty((0, n_paths), bool), np.empty(0, int), np.empty(0, int))
+    empty = (np.empty(0), np.empty((0, n_paths)), np.empty((0, n_paths), bool))
     columns = zip(empty, *(block for _, block in results), strict=True)
     return _Contributions(*(np.concatenate(column, dtype=column[0].dtype) for column in columns))
+
+
+@eqx.filter_jit
+def _paths(parts: LayerTensor, keys: Int[Array, " n"], queries: Int[Array, " n"]) -> Float[Array, "n paths values"]:
+    return paths_at(parts, keys, queries)
 
 
 def paths_at(parts: LayerTensor, keys: Int[Array, " n"], queries: Int[Array, " n"]) -> Float[Array, "n paths values"]:
@@ -148,10 +164,9 @@ def paths_at(parts: LayerTensor, keys: Int[Array, " n"], queries: Int[Array, " n
 def _attributed(
     parts: LayerTensor, keys: Int[Array, " n"], queries: Int[Array, " n"], fibers: Int[Array, "n m"], _option: int
 ) -> tuple[Array, ...]:
-    """Margin, contributions, whether each path is right alone, value and competitor; a fiber of -1 means the answer."""
+    """Margin, contributions, and whether each path is right alone."""
     paths = paths_at(parts, keys, queries)
     total = paths.sum(axis=1)
-    fibers = jnp.where(fibers < 0, total.argmax(axis=1)[:, None], fibers)
     weakest = jnp.take_along_axis(total, fibers, axis=1).argmin(axis=1)
     values = jnp.take_along_axis(fibers, weakest[:, None], axis=1)
     belongs = (fibers[:, :, None] == jnp.arange(total.shape[1])).any(axis=1)
@@ -161,8 +176,4 @@ def _attributed(
     )
     contributions = jnp.where(belongs.all(axis=1)[:, None], jnp.nan, lead[..., 0])
     alone = jax.vmap(lambda logits: margins(logits, fibers) > 0, in_axes=1, out_axes=1)(paths)
-    return margins(total, fibers), contributions, alone, values[:, 0], competitors[:, 0]
-
-
-def _share(facts: Bool[np.ndarray, " facts"]) -> float:
-    return float(facts.mean()) if len(facts) else 0.0
+    return margins(total, fibers), contributions, alone

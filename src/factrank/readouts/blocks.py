@@ -14,7 +14,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, PyTree
+from jaxtyping import Array, Float, Int, PyTree, Shaped
 
 from factrank.databases import Database
 from factrank.errors import InputError
@@ -108,6 +108,22 @@ def pairs(model: Model) -> Columns:
         return keys.astype(np.int32), queries.astype(np.int32)
 
     return columns
+
+
+def require_code(name: str, code: object, size: int) -> int:
+    """A code as an integer, or an `InputError`; JAX would take one that does not exist for the last, silently."""
+    if isinstance(code, bool) or not isinstance(code, int | np.integer) or not 0 <= code < size:
+        raise InputError(f"the {name} is a code from 0 to {size - 1}, an integer; got {code!r}")
+    return int(code)
+
+
+def require_pairs(model: Model, keys: Shaped[np.ndarray, " n"], queries: Shaped[np.ndarray, " n"]) -> None:
+    """An `InputError` unless these are codes of keys and queries."""
+    for name, codes, size in (("keys", keys, model.n_keys), ("queries", queries, model.n_queries)):
+        integers = codes.dtype.kind in "iu"
+        if len(codes) and not (integers and codes.min() >= 0 and codes.max() < size):
+            got = f"{codes.min()} to {codes.max()}" if integers else f"numbers of type {codes.dtype}"
+            raise InputError(f"the {name} are codes from 0 to {size - 1}, integers; got {got}")
 
 
 def require_match(model: Model, database: Database) -> None:

@@ -1,15 +1,23 @@
 r"""Diagnosis: why a layer does not recall a database, by the failure signatures of Wong 2025 (arXiv 2502.05076).
 
-1. `storage`: d_vo too small for the database. 2. `distortion`: argmax right, softmax>=tau not. 3. `routing`: starved
-attention. A fact that argmax gets wrong is put down to routing when some attention weights in [0, 1], one per head,
-would make it right with circuits and direct path as they are, and to storage when none would (`routing`).
+A fact that argmax gets wrong *can be routed* when some attention weights in [0, 1], one per head, would make it right
+with circuits and direct path as they are (`routing`). So can other values, by chance; with the shares r of the wrong
+facts and c of other values in their place, the part $(r - c) / (1 - c)$ is put down to attention, the rest to what the
+circuits hold:
 
-Beside storage stand the sizes that bear on it: the largest rank that the shape allows the layer's tensor, against a
-certified lower bound of the database's effective rank, and against the rule of thumb
+1. `routing`: starved attention; the circuits hold the facts, the scores do not select them.
+2. `storage`: the circuits do not hold them, and the shape is too small: d_vo or the heads are too few.
+3. `unstored`: these weights do not hold them, though the shape has room.
+4. `distortion`: argmax is right, softmax>=tau is not.
+
+The shape is too small for certain when the largest rank of its tensors is below a certified lower bound of the
+database's effective rank. By a rule of thumb it is too small when the part of the tensor that the heads write, whose
+rank is at most $\min(K, Q)\, c$ with c the dimensions that they write to (`layer_bounds`), has less than twice the rank
 
 $$R \approx \min\Bigl( \min(K, Q) + 1,\; \frac{n \log_2 V}{2.6\,(K + Q + V - 3)} \Bigr)$$
 
-(trained logits of rank R hold about 2.6 bits per free number), which is typical for random tables and proves nothing.
+that free logits typically need for a random table (they hold about 2.6 bits per number): of the layers that we trained
+on random tables, none below twice this rank recalled all facts. It proves nothing.
 """
 
 from __future__ import annotations
@@ -27,6 +35,7 @@ from factrank.models.layer_bounds import layer_rank_bounds
 from factrank.readouts.blocks import Model
 from factrank.readouts.fibers import fiber_sizes, fibers_of
 from factrank.readouts.parts import Layer, has_shares, parts_of
+from factrank.readouts.plain import percent
 from factrank.readouts.recall import DEFAULT_TAU, FactMargins, Recall, margins_of, recall
 from factrank.readouts.routing import routable
 from factrank.tensors import ZeroOneTensor
@@ -36,6 +45,12 @@ from factrank.tensors.zero_one import Core
 
 EXPLAINS = 0.25
 """A cause is named when it explains this share of the wrong facts; mending a lesser one would change little."""
+
+ROOM = 2.0
+"""Heads whose part has less than so many times the typical rank were never seen to hold a random table."""
+
+MOSTLY_RIGHT = 0.5
+"""Distortion means that argmax is right: it is named when it is on this share of the facts, chance taken off."""
 
 DISTORTED = 0.05
 """Distortion is named from this share of the facts on; below it single facts are weak, not the readout as such."""
@@ -81,11 +96,16 @@ def diagnose(layer: Model, database: Database, tau: float = DEFAULT_TAU) -> Diag
     found, facts = recall(layer, database, tau), margins_of(layer, database)
     findings = [*_wrong_facts(layer, database, facts), *_distortion(database, facts, found)]
     state = (
-        f"{found.n_facts:,} facts: argmax gets {found.recall:.2%} right, softmax>={tau:g} {found.recall_tau:.2%}; "
-        f"least margin {found.margin:.3g}."
+        f"{found.n_facts:,} facts: argmax gets {percent(found.recall)} right, softmax>={tau:g} "
+        f"{percent(found.recall_tau)}; least margin {found.margin:.3g}."
     )
-    verdict = "; ".join(finding.name for finding in findings)
-    return Diagnosis(tuple(findings), f"{state} {f'Found: {verdict}.' if verdict else 'Nothing is wrong.'}", found)
+    return Diagnosis(tuple(findings), f"{state} {_verdict(findings, found)}", found)
+
+
+def _verdict(findings: list[Finding], found: Recall) -> str:
+    if findings:
+        return f"Found: {'; '.join(finding.name for finding in findings)}."
+    return "Nothing is wrong." if found.recall_tau == 1 else "Argmax is right on every fact."
 
 
 # -------------------------------------------------------------------- distortion
@@ -94,12 +114,13 @@ def diagnose(layer: Model, database: Database, tau: float = DEFAULT_TAU) -> Diag
 def _distortion(database: Database, facts: FactMargins, found: Recall) -> list[Finding]:
     """Facts that argmax gets right and softmax>=tau does not, though their fiber has few enough values for it."""
     weak = (facts.margins > 0) & (facts.probabilities < found.tau) & (fiber_sizes(database) * found.tau <= 1)
-    if not weak.any() or weak.mean() < DISTORTED:
+    by_chance = 1 / max(database.n_values, 2)
+    if not weak.any() or weak.mean() < DISTORTED or _above(found.recall, by_chance) < MOSTLY_RIGHT:
         return []
     sufficient = log(max(database.n_values - 1, 1) * found.tau / (1 - found.tau))
     least, median = float(facts.margins[weak].min()), float(np.median(facts.margins[weak]))
     text = (
-        f"{weak.mean():.1%} of the facts are right under argmax but below probability {found.tau:g}: "
+        f"{percent(float(weak.mean()))} of the facts are right under argmax but below probability {found.tau:g}: "
         f"the median margin of these is {median:.3g}."
     )
     if database.functional:
@@ -117,6 +138,11 @@ def _distortion(database: Database, facts: FactMargins, found: Recall) -> list[F
     return [Finding("distortion", text, numbers)]
 
 
+def _above(share: float, chance: float) -> float:
+    """How much of what chance leaves over a share covers."""
+    return max(share - chance, 0.0) / (1 - chance) if chance < 1 else 0.0
+
+
 # -------------------------------------------------------------------- wrong facts: storage or routing
 
 
@@ -126,72 +152,91 @@ def _wrong_facts(layer: Model, database: Database, facts: FactMargins) -> list[F
     wrong = np.flatnonzero(~(facts.margins > 0) & ~broken)
     findings = []
     if broken.any():
-        text = f"{broken.mean():.1%} of the facts have logits that are not numbers, as after a diverged training."
-        findings.append(Finding("not a number", text, {"share": float(broken.mean())}))
+        missing = float(broken.mean())
+        text = f"{percent(missing)} of the facts have logits that are not numbers, as after a diverged training."
+        findings.append(Finding("not a number", text, {"share": missing}))
     if not len(wrong):
         return findings
     share = len(wrong) / database.n_facts
     if not has_shares(layer):
         text = (
-            f"{share:.1%} of the facts are wrong; this model has no circuits with attention weights beside them, "
+            f"{percent(share)} of the facts are wrong; this model has no circuits with attention weights beside them, "
             "so that storage and routing cannot be told apart."
         )
         return [*findings, Finding("undecided", text, {"share": share})]
-    parts = parts_of(layer)
-    examined = _evenly(wrong, MOST_INTERVALS if len(parts.circuits) == 1 else MOST_PROGRAMS)
-    could, chance = _routable_shares(parts, database, examined)
-    evidence = {"share": share, "examined": float(len(examined)), "routable": could, "chance": chance}
-    bounds, least = layer_rank_bounds(layer.shape, *database.shape), effective_rank_at_least(database)
-    if 1 - could >= EXPLAINS or least > bounds.upper.value:
-        sizes = {
-            "d_vo": float(layer.shape.d_vo),
-            "n_heads": float(layer.shape.n_heads),
-            "circuit_rank": float(bounds.circuit_rank),
-            "layer_rank_at_most": float(bounds.upper.value),
-            "effective_rank_at_least": float(least),
-            "effective_rank_typical": typical_trained_rank(database),
-        }
-        findings.append(_storage(layer, {**evidence, **sizes}))
-    if could >= EXPLAINS:
+    evidence = {"share": share, **_routed(parts_of(layer), database, wrong)}
+    sizes = _sizes(layer, database)
+    too_small = sizes["effective_rank_at_least"] > sizes["layer_rank_at_most"]
+    if 1 - evidence["by_routing"] >= EXPLAINS or too_small:
+        small = too_small or sizes["heads_rank_at_most"] < ROOM * sizes["effective_rank_typical"]
+        findings.append((_storage if small else _unstored)({**evidence, **sizes}))
+    if evidence["by_routing"] >= EXPLAINS:
         findings.append(_routing(layer, evidence))
     return findings
 
 
-def _storage(layer: Layer, evidence: dict[str, float]) -> Finding:
-    most, least = evidence["layer_rank_at_most"], evidence["effective_rank_at_least"]
+def _storage(numbers: dict[str, float]) -> Finding:
+    most, least = numbers["layer_rank_at_most"], numbers["effective_rank_at_least"]
     text = (
-        f"{evidence['share']:.1%} of the facts are wrong. No attention weights would make "
-        f"{1 - evidence['routable']:.1%} of the {int(evidence['examined']):,} examined right: the circuits do not hold "
-        f"them, with d_vo = {layer.shape.d_vo} (heads: {layer.shape.n_heads}), which write to "
-        f"{evidence['circuit_rank']:.0f} dimensions. A layer of this shape has rank {most:.0f} at most; a random "
-        f"database of this size typically needs {evidence['effective_rank_typical']:.3g}."
+        f"{_not_held(numbers)} With d_vo = {numbers['d_vo']:.0f} and {numbers['n_heads']:.0f} "
+        f"head{'s' if numbers['n_heads'] > 1 else ''} the shape is too small: the heads write to "
+        f"{numbers['circuit_rank']:.0f} dimensions, so that their part has rank {numbers['heads_rank_at_most']:.0f} at "
+        f"most; a random table of this size typically needs {numbers['effective_rank_typical']:.3g}, and layers "
+        f"{ROOM:.0f} times that or more."
     )
     if least > most:
-        text += f" This database has effective rank {least:.0f} at least: no weights of this shape can hold it."
-    return Finding(
-        "storage", text, {**evidence, "d_vo": float(layer.shape.d_vo), "n_heads": float(layer.shape.n_heads)}
+        text = (
+            f"{_not_held(numbers)} This database has effective rank {least:.0f} at least, a layer of this shape rank "
+            f"{most:.0f} at most: no weights of this shape can hold it."
+        )
+    return Finding("storage", text, numbers)
+
+
+def _unstored(numbers: dict[str, float]) -> Finding:
+    text = (
+        f"{_not_held(numbers)} The shape leaves room, by a rule of thumb: the part of the heads may have rank "
+        f"{numbers['heads_rank_at_most']:.0f}, a random table of this size typically needs "
+        f"{numbers['effective_rank_typical']:.3g}. It is these weights that do not hold the facts: train longer, from "
+        "other seeds or with more heads."
+    )
+    return Finding("unstored", text, numbers)
+
+
+def _not_held(numbers: dict[str, float]) -> str:
+    return (
+        f"{percent(numbers['share'])} of the facts are wrong. Of the {numbers['examined']:,.0f} examined, other "
+        f"attention weights would make {percent(numbers['routable'])} right, and of other values in their place "
+        f"{percent(numbers['chance'])}: the circuits do not hold them."
     )
 
 
 def _routing(layer: Layer, evidence: dict[str, float]) -> Finding:
     text = (
-        f"{evidence['share']:.1%} of the facts are wrong. Other attention weights would make "
-        f"{evidence['routable']:.1%} of the {int(evidence['examined']):,} examined right (against "
-        f"{evidence['chance']:.1%} for a value taken at random): the circuits can express them, the scores with "
-        f"d_qk = {layer.shape.d_qk} do not select them."
+        f"{percent(evidence['share'])} of the facts are wrong. Other attention weights would make "
+        f"{percent(evidence['routable'])} of the {evidence['examined']:,.0f} examined right (against "
+        f"{percent(evidence['chance'])} for other values in their place): the circuits can express them, the scores "
+        f"with d_qk = {layer.shape.d_qk} do not select them."
     )
     return Finding("routing", text, {**evidence, "d_qk": float(layer.shape.d_qk)})
 
 
-def _routable_shares(
-    parts: LayerTensor, database: Database, examined: Int[np.ndarray, " examined"]
-) -> tuple[float, float]:
-    """The share of the examined facts that some attention makes right, and the same for another value instead."""
-    pairs, values = database.triples[examined, :2], database.triples[examined, 2]
-    could = routable(parts, pairs, fibers_of(database)[examined])
-    shift = 1 + np.arange(len(examined)) % max(database.n_values - 1, 1)  # every other value in turn
-    chance = routable(parts, pairs, ((values + shift) % database.n_values)[:, None])
-    return float(could.mean()), float(chance.mean())
+def _routed(parts: LayerTensor, database: Database, wrong: Int[np.ndarray, " wrong"]) -> dict[str, float]:
+    """The share of the wrong facts that some attention makes right, and the same for other values in their place."""
+    most = MOST_INTERVALS if len(parts.circuits) == 1 else MOST_PROGRAMS
+    examined = _evenly(wrong, most)
+    could = float(routable(parts, database.triples[examined, :2], fibers_of(database)[examined]).mean())
+    rounds = max(min(most // len(examined), database.n_values - 1), 1)  # few facts are compared with several values
+    again = np.tile(examined, rounds)
+    round_, place = np.divmod(np.arange(len(again)), len(examined))
+    shift = 1 + (round_ + place) % max(database.n_values - 1, 1)  # every other value in turn
+    others = (database.triples[again, 2] + shift) % database.n_values
+    chance = float(routable(parts, database.triples[again, :2], others[:, None]).mean())
+    return {
+        "examined": float(len(examined)),
+        "routable": could,
+        "chance": chance,
+        "by_routing": _above(could, chance),
+    }
 
 
 def _evenly(facts: Int[np.ndarray, " wrong"], most: int) -> Int[np.ndarray, " examined"]:
@@ -200,6 +245,21 @@ def _evenly(facts: Int[np.ndarray, " wrong"], most: int) -> Int[np.ndarray, " ex
 
 
 # -------------------------------------------------------------------- sizes
+
+
+def _sizes(layer: Layer, database: Database) -> dict[str, float]:
+    """What the shape allows on the names that have facts, and what the database needs."""
+    used = database.compact().shape
+    bounds = layer_rank_bounds(layer.shape, *used)
+    return {
+        "d_vo": float(layer.shape.d_vo),
+        "n_heads": float(layer.shape.n_heads),
+        "circuit_rank": float(bounds.circuit_rank),
+        "heads_rank_at_most": float(min(min(used[:2]) * bounds.circuit_rank, bounds.upper.value)),
+        "layer_rank_at_most": float(bounds.upper.value),
+        "effective_rank_at_least": float(effective_rank_at_least(database)),
+        "effective_rank_typical": typical_trained_rank(database),
+    }
 
 
 def effective_rank_at_least(database: Database) -> int:

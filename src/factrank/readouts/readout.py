@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from factrank.errors import InputError
-from factrank.readouts.blocks import Model, cells_per_pair, in_blocks, pairs
+from factrank.readouts.blocks import Model, cells_per_pair, in_blocks, pairs, require_pairs
 from factrank.readouts.margins import margins
 from factrank.tensors import RankBounds, ZeroOneTensor
 from factrank.tensors.ledger import Ledger
@@ -135,6 +135,7 @@ def _rows(
     keys: Int[np.ndarray, " n"],
     queries: Int[np.ndarray, " n"],
 ) -> Float[np.ndarray, "n values"]:
+    require_pairs(layer, keys, queries)
     blocks = in_blocks(compute, layer, len(keys), lambda rows: (keys[rows], queries[rows]), cells_per_pair(layer))
     return np.concatenate([np.empty((0, layer.n_values)), *(block.astype(np.float64) for _, (block,) in blocks)])
 

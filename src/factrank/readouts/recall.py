@@ -14,7 +14,7 @@ An empty database is recalled: every share of no facts is 1, and the least and m
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from math import inf, isfinite
+from math import inf
 from typing import Any, NamedTuple
 
 import jax
@@ -27,6 +27,7 @@ from factrank.readouts.attention_statistics import HeadStatistics, attention_sta
 from factrank.readouts.blocks import Model, cells_per_pair, in_blocks, pairs, require_match
 from factrank.readouts.fibers import fibers_of
 from factrank.readouts.margins import margins, probabilities
+from factrank.readouts.plain import finite_data
 from factrank.readouts.readout import require_threshold
 
 DEFAULT_TAU = 0.95
@@ -83,7 +84,7 @@ class Recall:
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON; numbers that are infinite or not a number become null."""
         fields = asdict(self)
-        plain: dict[str, Any] = _plain({"facts": fields.pop("n_facts"), **fields})
+        plain: dict[str, Any] = finite_data({"facts": fields.pop("n_facts"), **fields})
         return plain
 
 
@@ -127,9 +128,9 @@ def margins_of(layer: Model, database: Database) -> FactMargins:
     return found
 
 
-def share(right: Bool[np.ndarray, " facts"]) -> float:
-    """The share of facts that are right; 1 of no facts."""
-    return float(right.mean()) if len(right) else 1.0
+def share(right: Bool[np.ndarray, " facts"], of_none: float = 1.0) -> float:
+    """The share of facts that are right; of no facts every one is, unless another share is said to be theirs."""
+    return float(right.mean()) if len(right) else of_none
 
 
 def _summary(facts: FactMargins, tau: float) -> tuple[float, float, float, float]:
@@ -168,12 +169,3 @@ def _largest(
 ) -> tuple[Float[Array, " n"]]:
     logits = layer.logits(keys, queries)
     return (jnp.exp(logits.max(axis=1) - jax.nn.logsumexp(logits, axis=1)),)
-
-
-def _plain(data: Any) -> Any:
-    """The data with null for numbers that JSON does not have."""
-    if isinstance(data, dict):
-        return {name: _plain(part) for name, part in data.items()}
-    if isinstance(data, list | tuple):
-        return [_plain(part) for part in data]
-    return None if isinstance(data, float) and not isfinite(data) else data

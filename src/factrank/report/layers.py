@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from factrank.databases import Database
 from factrank.models import LayerShape, TransformerShape
 from factrank.readouts import Attribution, Diagnosis, QueryRecall, Recall
-from factrank.report.plain import name_text, number, percent, shown_name
+from factrank.readouts.plain import percent
+from factrank.report.plain import name_text, number
+from factrank.report.tables import PlainTable, plain_table
 from factrank.training import TrialResult
 
 MOST_ROWS = 20
@@ -27,14 +27,14 @@ def trained_table(
     """What came of each seed, which is best, and how much the layer had to hold."""
     trial = results[0].trial
     tau = trial.measures.taus[0]
-    table = _table(
-        ("seed", "right"),
-        ("recall", "right"),
-        (f"p>={tau:g}", "right"),
-        ("least margin", "right"),
-        ("artifacts", "right"),
-        ("epochs", "right"),
-        ("status", "left"),
+    table = plain_table(
+        ("seed", "number"),
+        ("recall", "number"),
+        (f"p>={tau:g}", "number"),
+        ("least margin", "number"),
+        ("artifacts", "number"),
+        ("epochs", "number"),
+        ("status", "name"),
     )
     for result in results[:MOST_ROWS]:
         style = "green" if result is best else ""
@@ -61,15 +61,31 @@ def recall_tables(diagnosis: Diagnosis, attribution: Attribution | None) -> Rend
 
 def layer_lines(source: str, database: Database, shape: AnyShape, parameters: int) -> Text:
     """The facts and the layer: two sizes to compare."""
-    heads = f"{shape.n_heads} head{'s' if shape.n_heads > 1 else ''}"
     text = name_text(source, longest=None, style="bold")
     text.append(
         f"\n{database.n_facts:,} facts: {database.n_keys:,} keys x {database.n_queries:,} queries "
         f"-> {database.n_values:,} values\n"
-        f"layer: d_model {shape.d_model}, {heads}, d_qk {shape.d_qk}, d_vo {shape.d_vo}; {parameters:,} parameters",
+        f"{shape_in_words(shape)}; {parameters:,} parameters",
         style="not bold",
     )
     return text
+
+
+def shape_in_words(shape: AnyShape) -> str:
+    """The sizes of a layer, or of a transformer with the options that are on.
+
+    >>> shape_in_words(TransformerShape(8, 2, 4, 4, n_layers=3, mlp_width=32, attention="linear"))
+    'transformer: d_model 8, 2 heads, d_qk 4, d_vo 4, 3 layers, MLP 32, linear attention'
+    """
+    heads = f"{shape.n_heads} head{'s' if shape.n_heads > 1 else ''}"
+    words = [f"d_model {shape.d_model}", heads, f"d_qk {shape.d_qk}", f"d_vo {shape.d_vo}"]
+    if isinstance(shape, LayerShape):
+        return f"layer: {', '.join(words)}"
+    words.append(f"{shape.n_layers} layer{'s' if shape.n_layers > 1 else ''}")
+    words.append(f"MLP {shape.mlp_width}" if shape.mlp_width else "no MLP")
+    words.append(f"{shape.attention} attention")
+    options = {"positions": shape.positions, "layer norm": shape.layer_norm, "shared tokens": shape.share_tokens}
+    return f"transformer: {', '.join(words + [name for name, is_on in options.items() if is_on])}"
 
 
 # ---------------------------------------------------------------- seeds
@@ -99,8 +115,8 @@ def _summary(results: Sequence[TrialResult], best: TrialResult | None) -> str:
 # ---------------------------------------------------------------- recall
 
 
-def _overall(found: Recall, attribution: Attribution | None) -> Table:
-    table = _table(("", "left"), ("", "right"), ("", "left"), header=False)
+def _overall(found: Recall, attribution: Attribution | None) -> PlainTable:
+    table = plain_table(("", "word"), ("", "number"), ("", "text"))
     sure = f"probability >= {found.tau:g}"
     table.add_row("recall", percent(found.recall), "of the facts have the largest logit")
     table.add_row(f"recall at {found.tau:g}", percent(found.recall_tau), f"of the facts have {sure}")
@@ -115,13 +131,13 @@ def _overall(found: Recall, attribution: Attribution | None) -> Table:
 
 
 def _by_query(found: Recall) -> RenderableType:
-    table = _table(
-        ("query", "left"),
-        ("facts", "right"),
-        ("recall", "right"),
-        (f"p>={found.tau:g}", "right"),
-        ("least margin", "right"),
-        ("median", "right"),
+    table = plain_table(
+        ("query", "name"),
+        ("facts", "number"),
+        ("recall", "number"),
+        (f"p>={found.tau:g}", "number"),
+        ("least margin", "number"),
+        ("median", "number"),
     )
     queries = [query for query in found.by_query if query.facts]
     if len(queries) <= MOST_ROWS:
@@ -144,12 +160,12 @@ def _by_path(found: Recall, attribution: Attribution | None) -> RenderableType:
     n_heads = (
         len(found.attention) if found.attention is not None else len(attribution.heads_alone if attribution else ())
     )
-    table = _table(
-        ("path", "left"),
-        ("right alone", "right"),
-        ("weight on key", "right"),
-        ("entropy in bits", "right"),
-        ("saturated", "right"),
+    table = plain_table(
+        ("path", "word"),
+        ("right alone", "number"),
+        ("weight on key", "number"),
+        ("entropy in bits", "number"),
+        ("saturated", "number"),
     )
     table.add_row("direct", percent(attribution.direct_alone) if attribution else "-", "", "", "")
     for head in range(min(n_heads, MOST_ROWS)):
@@ -162,10 +178,3 @@ def _by_path(found: Recall, attribution: Attribution | None) -> RenderableType:
     if n_heads <= MOST_ROWS:
         return table
     return Group(table, Text(f"... and {n_heads - MOST_ROWS:,} more heads, which --json shows"))
-
-
-def _table(*columns: tuple[str, Literal["left", "right"]], header: bool = True) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_header=header)
-    for name, justify in columns:
-        table.add_column(shown_name(name), justify=justify, header_style="bold", overflow="fold")
-    return table

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import json
 import unicodedata
-from math import floor, isfinite, isnan
+from math import isnan
 from typing import Any
 
 from rich.text import Text
+
+from factrank.readouts.plain import finite_data
 
 LONGEST_NAME = 40
 HIDDEN_CATEGORIES = {"Cc", "Cs", "Zl", "Zp"}
@@ -28,7 +30,7 @@ def json_text(data: Any) -> str:
       "margin": null
     }
     """
-    return json.dumps(_finite(data), indent=2, allow_nan=False)
+    return json.dumps(finite_data(data), indent=2, allow_nan=False)
 
 
 def shown_name(name: str, longest: int | None = LONGEST_NAME) -> str:
@@ -47,17 +49,6 @@ def name_text(name: str, longest: int | None = LONGEST_NAME, style: str = "") ->
     return Text(shown_name(name, longest), style=style)
 
 
-def percent(share: float) -> str:
-    """A share in per cent; rounded down, so that 100% means all.
-
-    >>> percent(1.0), percent(0.99996), percent(float("nan"))
-    ('100%', '99.9%', '-')
-    """
-    if not isfinite(share):
-        return "-"
-    return "100%" if share == 1 else f"{floor(share * 1000) / 10:.1f}%"
-
-
 def probability(value: float) -> str:
     """A probability with three decimals; 0 and 1 stand for themselves only.
 
@@ -73,20 +64,24 @@ def probability(value: float) -> str:
 def number(value: float) -> str:
     """A logit or margin with two decimals, few enough not to depend on the machine; a dash where there is no number.
 
-    >>> number(3.14159), number(0.00123), number(123456.0), number(float("inf")), number(float("nan"))
-    ('3.14', '0.00123', '1.23e+05', 'inf', '-')
+    >>> number(3.14159), number(0.00123), number(-0.0), number(123456.0), number(float("inf")), number(float("nan"))
+    ('3.14', '0.00123', '0', '1.23e+05', 'inf', '-')
     """
     if isnan(value):
         return "-"
-    return f"{value:.2f}" if value == 0 or 0.01 <= abs(value) < 10_000 else f"{value:.3g}"
+    if value == 0:
+        return "0"
+    return f"{value:.2f}" if 0.01 <= abs(value) < 10_000 else f"{value:.3g}"
 
 
-def _finite(data: Any) -> Any:
-    if isinstance(data, dict):
-        return {name: _finite(part) for name, part in data.items()}
-    if isinstance(data, list | tuple):
-        return [_finite(part) for part in data]
-    return None if isinstance(data, float) and not isfinite(data) else data
+def contribution(value: float) -> str:
+    """What a path adds, with its sign and two decimals; 0 where it adds nothing that they show.
+
+    >>> contribution(1.234), contribution(-0.5), contribution(-0.001)
+    ('+1.23', '-0.50', '0')
+    """
+    text = f"{value:+.2f}"
+    return "0" if text in ("+0.00", "-0.00") else text
 
 
 def _is_hidden(letter: str) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from factrank.tensors.bounds import Bound, Estimate
 from factrank.tensors.cp_search import MOST_UNKNOWNS, CPBound, completion_cp_bound, cp_bound, generic_rank
@@ -45,6 +44,8 @@ def _run(
     ledger: Ledger,
     search: Callable[[float, np.random.Generator], CPBound | None],
 ) -> tuple[list[Bound], Estimate | None]:
+    from threadpoolctl import threadpool_limits  # noqa: PLC0415 - trials run where it is not installed
+
     seconds = SHARE * ledger.left()
     unknowns = min(generic_rank(core.tensor.shape), upper) * sum(core.tensor.shape)
     expected = 0.05 + PER_CUBE * STEPS * float(unknowns) ** 3

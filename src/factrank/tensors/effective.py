@@ -17,7 +17,6 @@ from dataclasses import replace
 from functools import partial
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from factrank.tensors.bounds import Bound, RankBounds
 from factrank.tensors.counting import EXCLUDED_BITS, typical_effective_rank
@@ -109,6 +108,8 @@ def _code_bounds(core: Core, ledger: Ledger, lower: int) -> list[Bound]:
 
 def _searched_bounds(core: Core, ledger: Ledger, lower: int, best: int) -> list[Bound]:
     """Label search, then training: both end in time and claim only what their exact margins prove."""
+    from threadpoolctl import threadpool_limits  # noqa: PLC0415 - trials run where it is not installed
+
     tensor, found = core.tensor, list[Bound]()
     for search in (_label_search, _training):
         name, expected, hindrance, run = search(tensor)
