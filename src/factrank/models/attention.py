@@ -74,23 +74,27 @@ def attend(
     scores: Scores,
     at_key: Float[Array, "*key heads width"],
     at_query: Float[Array, "*query heads width"],
+    stream: Float[Array, "*query width"],
     pairing: Pairing,
     kind: AttentionKind = "softmax",
 ) -> Float[Array, "*pair width"]:
-    """The sum over heads of (weight on k) at_key + (weight on q) at_query.
+    """The stream of the query plus the sum over heads of (weight on k) at_key + (weight on q) at_query.
 
-    Weights that add up to one need one product per head, weight (at_key - at_query) + at_query. Few heads are summed as
-    products, which fuse with what follows; many heads are a matrix product.
+    Weights that add up to one need one product per head, weight (at_key - at_query) + at_query, and what depends on the
+    query alone is added before pairs are formed. Few heads are summed as products, which fuse with what follows; many
+    are a matrix product.
     """
     key, query, pair = pairing
     on_key, on_query = attention_weights(scores, pairing, kind)
     n_heads = on_key.shape[-1]
     if kind == "linear" or n_heads > FEW_HEADS:
         from_key = jnp.einsum(f"{pair}h,{key}hw->{pair}w", on_key, at_key)
-        return from_key + jnp.einsum(f"{pair}h,{query}hw->{pair}w", on_query, at_query)
-    difference = spread(at_key, key, pair) - spread(at_query, query, pair)
-    from_key = on_key * difference[..., 0, :] if n_heads == 1 else (on_key[..., None] * difference).sum(axis=-2)
-    return from_key + spread(at_query.sum(axis=-2), query, pair)
+        from_query = jnp.einsum(f"{pair}h,{query}hw->{pair}w", on_query, at_query)
+        return spread(stream, query, pair) + from_key + from_query
+    alike = spread(stream + at_query.sum(axis=-2), query, pair)
+    if n_heads == 1:
+        return alike + on_key * (spread(at_key[..., 0, :], key, pair) - spread(at_query[..., 0, :], query, pair))
+    return alike + (on_key[..., None] * (spread(at_key, key, pair) - spread(at_query, query, pair))).sum(axis=-2)
 
 
 def spread(table: Float[Array, "..."], letters: str, pair: str) -> Float[Array, "..."]:

@@ -19,7 +19,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from factrank.errors import InputError
-from factrank.models.attention import FACTS, GRID, ONE, Pairing, attend, attention_scores, spread
+from factrank.models.attention import FACTS, GRID, ONE, Pairing, attend, attention_scores
 from factrank.models.layer_shape import LayerShape, require_codes, require_sizes
 from factrank.models.layer_tensor import Heads, LayerTensor, decompose
 from factrank.models.weights import AnyArray, RandomKey, draw, generator_of, on_device
@@ -111,8 +111,7 @@ class AttentionLayer(eqx.Module):
             jnp.einsum("td,hde->the", query_tokens, self.w_k)[queries],
             pairing,
         )
-        attended = attend(scores, out_at_key[keys], out_at_query[queries], pairing)
-        stream = spread(direct[queries], pairing.query, pairing.pair) + attended
+        stream = attend(scores, out_at_key[keys], out_at_query[queries], direct[queries], pairing)
         return stream if unembed_first else stream @ self.unembedding
 
 

@@ -29,7 +29,6 @@ from factrank.models.attention import (
     Pairing,
     attend,
     attention_scores,
-    spread,
 )
 from factrank.models.attention_layer import AttentionLayer, draw_layer
 from factrank.models.layer_shape import LayerShape, require_codes, require_sizes
@@ -138,8 +137,7 @@ class Block(eqx.Module):
         scores = attention_scores(
             jnp.einsum("...d,hde->...he", query_in, self.w_q), keys_at_key, keys_at_query, pairing
         )
-        attended = attend(scores, out_at_key, out_at_query, pairing, self.attention)
-        at_pair = spread(at_query, pairing.query, pairing.pair) + attended
+        at_pair = attend(scores, out_at_key, out_at_query, at_query, pairing, self.attention)
         at_key = at_key + self._on_itself(key_in, keys_at_key, out_at_key)
         if self.mlp is not None:
             at_key, at_pair = (x + self.mlp(self.mlp_norm(x) if self.mlp_norm else x) for x in (at_key, at_pair))
