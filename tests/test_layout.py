@@ -65,3 +65,27 @@ def test_measuring_needs_flint_only_for_exact_ranks():
     code = "import sys, factrank.tensors, factrank.databases; print('flint' in sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert loaded.stdout.strip() == "False"
+
+
+OPTIONAL_FOR_TRIALS = [
+    "altair",
+    "flint",
+    "gradio",
+    "pandas",
+    "polars",
+    "pydantic",
+    "ray",
+    "rich",
+    "threadpoolctl",
+    "torch",
+    "typer",
+    "vl_convert",
+]
+
+
+def test_what_a_trial_executes_needs_few_libraries():
+    """Trials run on bare GPU machines, where numpy, scipy, jax, equinox, optax, pyarrow and safetensors suffice."""
+    rooms = "factrank.training, factrank.readouts, factrank.models, factrank.databases"
+    code = f"import sys; sys.modules.update(dict.fromkeys({OPTIONAL_FOR_TRIALS})); import {rooms}"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (run.returncode, run.stderr) == (0, "")

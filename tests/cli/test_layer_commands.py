@@ -150,7 +150,7 @@ def test_an_untrained_layer_errs_and_is_diagnosed(call, tmp_path):
     save_layer(tmp_path / "raw.safetensors", init_layer(LayerShape(4, 1, 2, 2), *facts.shape, key=1), facts)
     code, out, _ = call("recall", "raw.safetensors", "sample:astrid")
     assert code == 0
-    assert "storage:" in out or "routing:" in out
+    assert "unstored:" in out
     answers = [json.loads(call("ask", "raw.safetensors", key, query, "--json")[1]) for key, query, _ in facts]
     wrong = next(answer for answer in answers if answer["verdict"] == "error")
     out = call("ask", "raw.safetensors", wrong["key"], wrong["query"])[1]
@@ -161,8 +161,18 @@ def test_a_tie_with_a_fact_is_an_error(call, tmp_path):
     facts = Database.from_facts([("a", "q", "x"), ("b", "q", "y")])
     zero = jax.tree.map(np.zeros_like, init_layer(LayerShape(2, 1, 1, 1), *facts.shape, key=0))
     save_layer(tmp_path / "zero.safetensors", zero, facts)
-    assert "an error: a tie with y; the fact is x" in call("ask", "zero.safetensors", "a", "q")[1]
+    out = call("ask", "zero.safetensors", "a", "q")[1]
+    assert "an error: a tie with y; the fact is x" in out
+    assert "0.00" not in out  # of a contribution of nothing
     assert json.loads(call("recall", "zero.safetensors", save(facts, tmp_path), "--json")[1])["recall"] == 0
+
+
+def test_a_tie_of_three_is_an_error_unless_all_are_facts(call, tmp_path):
+    facts = Database.from_facts([("a", "q", "x"), ("a", "q", "y"), ("b", "q", "z")], multi=True)
+    zero = jax.tree.map(np.zeros_like, init_layer(LayerShape(2, 1, 1, 1), *facts.shape, key=0))
+    save_layer(tmp_path / "zero.safetensors", zero, facts)
+    assert "an error: a tie with z; the facts are x, y" in call("ask", "zero.safetensors", "a", "q")[1]
+    assert json.loads(call("ask", "zero.safetensors", "a", "q", "--json")[1])["verdict"] == "error"
 
 
 def save(facts, folder):
@@ -256,7 +266,10 @@ def test_many_queries_are_cut_in_the_terminal_only(call, tmp_path):
         (["train", "sample:astrid", "--seeds", "0"], ["--seeds"]),
         (["train", "sample:astrid", "--epochs", "-5"], ["--epochs"]),
         (["train", "sample:astrid", "--lr", "nan"], ["--lr"]),
-        (["train", "sample:astrid", "--tau", "1.5"], ["tau", "0.95"]),
+        (["train", "sample:astrid", "--tau", "1.5"], ["tau", "between 0 and 1"]),
+        (["train", "sample:astrid", "--d-model", "1000000000", "--heads", "1", "--epochs", "1"], ["GiB", "memory"]),
+        (["train", "sample:astrid", "--d-qk", "3000000000"], ["GiB", "fewer heads"]),
+        (["train", "sample:astrid", "--seeds", "1000000000000"], ["GiB", "fewer seeds"]),
         (["train", "sample:astrid", "--stop", "soon"], ["never", "recall_tau"]),
         (["train", "sample:astrid", "-o", "layer.pt"], ["layer.pt", ".safetensors"]),
         (["train", "sample:astrid", "-o", "no/such/layer.safetensors"], ["no/such"]),
@@ -269,7 +282,7 @@ def test_many_queries_are_cut_in_the_terminal_only(call, tmp_path):
         (["ask", "LAYER", "Astird", "born_in"], ["'Astird'", "'Astrid'"]),
         (["ask", "LAYER", "Astrid", "BORN_IN"], ["'BORN_IN'", "'born_in'"]),
         (["ask", "LAYER", "xyzzy", "born_in"], ["'xyzzy'", "such as"]),
-        (["ask", "LAYER", "born_in", "Astrid"], ["KEY QUERY"]),
+        (["ask", "LAYER", "born_in", "Astrid"], ["a query of this layer", "key, query"]),
         (["ask", "LAYER", "Astrid"], ["QUERY"]),
     ],
 )
@@ -298,6 +311,82 @@ def test_an_output_that_cannot_be_written_is_said_before_training(call, monkeypa
     (tmp_path / "folder.safetensors").mkdir()
     for target in ("nowhere/layer.safetensors", "layer.txt", "folder.safetensors"):
         assert call("train", "sample:astrid", "-o", target)[0] == 2
+
+
+def test_links_are_followed_before_training(call, monkeypatch, tmp_path):
+    def never(*_args, **_kwargs):
+        raise AssertionError("trained although the layer cannot be saved")
+
+    monkeypatch.setattr("factrank.training.train_many", never)
+    (tmp_path / "dangling.safetensors").symlink_to(tmp_path / "gone" / "layer.safetensors")
+    (tmp_path / "device.safetensors").symlink_to("/dev/null")
+    for link, words in (("dangling.safetensors", "gone"), ("device.safetensors", "regular file")):
+        code, out, err = call("train", "sample:astrid", "-o", link)
+        assert (code, out) == (2, "")
+        assert words in err
+
+
+def test_a_failed_save_loses_no_report(call, monkeypatch, tmp_path):
+    """The folder goes away while the layer is trained."""
+    from factrank.training import train_many
+
+    def train_and_lose_the_folder(*arguments, **options):
+        results = train_many(*arguments, **options)
+        (tmp_path / "folder").rmdir()
+        return results
+
+    monkeypatch.setattr("factrank.training.train_many", train_and_lose_the_folder)
+    arguments = ["sample:astrid", *SMALL, "--seeds", "2", "--epochs", "300", "-o", "folder/layer.safetensors"]
+    for json_option in (["--json"], []):
+        (tmp_path / "folder").mkdir()
+        code, out, err = call("train", *arguments, *json_option)
+        assert code == 2
+        assert "folder/layer.safetensors: cannot be written" in err
+        if json_option:
+            assert json.loads(out)["recall"] == 1
+            assert json.loads(out)["layer"] is None
+        else:
+            assert "2 of 2 seeds recall every fact" in out
+            assert "saved" not in out
+
+
+@pytest.mark.parametrize(
+    "error", [MemoryError(), RuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 9 bytes.")]
+)
+def test_too_little_memory_is_one_line(call, monkeypatch, error):
+    def exhausted(*_args, **_kwargs):
+        raise error
+
+    monkeypatch.setattr("factrank.training.train_many", exhausted)
+    code, out, err = call("train", "sample:astrid", *SMALL)
+    assert (code, out) == (2, "")
+    assert len(err.splitlines()) == 1
+    assert "more memory" in err
+
+
+def test_other_defects_are_not_hidden(call, monkeypatch):
+    def broken(*_args, **_kwargs):
+        raise RuntimeError("a defect")
+
+    monkeypatch.setattr("factrank.training.train_many", broken)
+    with pytest.raises(RuntimeError, match="a defect"):
+        call("train", "sample:astrid", *SMALL)
+
+
+def test_several_values_end_early_too(call, tmp_path):
+    """Two values cannot both have probability 0.95: seeds then end when each is above all others."""
+    (tmp_path / "multi.csv").write_text("key,query,value\na,q,x\na,q,y\nb,q,z\n", encoding="utf-8")
+    arguments = ["train", "multi.csv", "--multi", *SMALL, "--seeds", "2", "--epochs", "400", "--json"]
+    code, out, err = call(*arguments)
+    assert (code, err) == (0, "")
+    assert [seed["status"] for seed in json.loads(out)["seeds"]] == ["stopped", "stopped"]
+    assert json.loads(out)["recall_tau"] < json.loads(out)["recall"] == 1
+    code, out, err = call(*arguments, "--stop", "recall_tau")
+    assert code == 0
+    assert [seed["status"] for seed in json.loads(out)["seeds"]] == ["finished", "finished"]
+    assert len(err.splitlines()) == 1
+    assert "2 values" in err
+    assert "--stop recall" in err
 
 
 @pytest.fixture

@@ -103,17 +103,16 @@ def test_routing_at_chance_is_not_named(monkeypatch, table):
     assert not (fibers[0] == fibers[1][: len(fibers[0])]).any()  # the comparison is with other values
 
 
-@pytest.mark.parametrize(("could", "chance", "expected"), [(0.9, 0.5, ["unstored", "routing"]), (1.0, 0.5, ["routing"])])
-def test_what_chance_leaves_over_is_shared_between_the_causes(monkeypatch, table, could, chance, expected):
+@pytest.mark.parametrize(("could", "expected"), [(0.55, "unstored"), (0.75, "unstored; routing"), (0.95, "routing")])
+def test_what_chance_leaves_over_is_shared_between_the_causes(monkeypatch, table, could, expected):
+    """Half by chance: of the other half 0.1, 0.5 and 0.9 are put down to routing."""
     from factrank.readouts import diagnosis
 
-    shares = iter([could, chance])
+    shares = iter([could, 0.5])
     monkeypatch.setattr(
         diagnosis, "routable", lambda parts, pairs, _: np.arange(len(pairs)) < next(shares) * len(pairs)
     )
-    if could == 0.9:
-        monkeypatch.setattr(diagnosis, "EXPLAINS", 0.15)
-    assert names(diagnose(random_layer((40, 8, 5, 5), table.shape), table)) == expected
+    assert "; ".join(names(diagnose(random_layer((40, 8, 5, 5), table.shape), table))) == expected
 
 
 def test_few_wrong_facts_are_compared_with_all_other_values(monkeypatch):

@@ -4,10 +4,10 @@ import numpy as np
 from rich.console import Console
 
 from factrank.databases import Database, sample
-from factrank.models import LayerShape, init_layer
+from factrank.models import LayerShape, TransformerShape, init_layer, init_transformer
 from factrank.readouts import Answer, attribute_facts, diagnose
 from factrank.report.answers import answer_tables, verdict_in_words
-from factrank.report.layers import MOST_ROWS, recall_tables, trained_table
+from factrank.report.layers import MOST_ROWS, layer_lines, recall_tables, shape_in_words, trained_table
 from factrank.training import Given, Measures, Trial, TrialResult
 
 SHAPE = LayerShape(2, 1, 1, 1)
@@ -87,3 +87,50 @@ def test_verdicts_in_words():
 def test_a_narrow_terminal_loses_no_name():
     out = text(answer_tables(answer(answer="a" * 130, top=(("a" * 130, 0.97),))), width=30)
     assert out.replace("\n", "").count("a" * 130) == 1
+
+
+def words_of(text):
+    return set(text.split())
+
+
+def test_a_narrow_terminal_breaks_no_word():
+    """At 60 columns titles go over several lines and long names end in an ellipsis; numbers and words are whole."""
+    found = list(results(sample("astrid"), [0.5, 1.0, float("nan")]))
+    table = trained_table("here", sample("astrid"), found, found[1])
+    assert words_of(text(table, 120)) - words_of(text(table, 60)) <= {"interrupted"}
+    assert all(len(line) <= 60 for line in text(table, 60).splitlines())
+    facts = Database.from_facts([("k", name, "v") for name in ("internet_domain", "x")] + [("j", "x", "w")])
+    layer = init_layer(SHAPE, *facts.shape, key=0)
+    table = recall_tables(diagnose(layer, facts), attribute_facts(layer, facts))
+    assert words_of(text(table, 120)) == words_of(text(table, 60))
+    facts = Database.from_facts([("k", "q" * 39, "v"), ("j", "x", "w")])
+    out = text(recall_tables(diagnose(layer, facts), None), 60)
+    assert "q…" in out
+    assert "q" * 39 not in out
+
+
+def test_wide_letters_count_twice():
+    out = text(answer_tables(answer(top=(("东京" * 9, 0.97), ("b", 0.03)))), width=40)
+    assert "东京" * 4 in out
+    assert "0.970" in out
+
+
+def test_contributions_of_nothing_have_no_sign():
+    out = text(answer_tables(answer(direct=-0.0, heads=(-0.001, 2.0), margin=-0.0)))
+    assert "-0.00" not in out
+    assert "+0.00" not in out
+    assert "margin 0 over b" in out
+
+
+def test_a_transformer_shows_its_options():
+    shape = TransformerShape(4, 2, 2, 3, n_layers=2, mlp_width=7, positions=True, layer_norm=True, share_tokens=True)
+    assert shape_in_words(shape) == (
+        "transformer: d_model 4, 2 heads, d_qk 2, d_vo 3, 2 layers, MLP 7, softmax attention, positions, layer norm, "
+        "shared tokens"
+    )
+    plain = TransformerShape(4, 1, 2, 3, attention="affine")
+    facts = sample("astrid")
+    model = init_transformer(plain, *facts.shape, key=0)
+    line = str(layer_lines("here", facts, plain, model.parameters)).splitlines()[-1]
+    assert line == "transformer: d_model 4, 1 head, d_qk 2, d_vo 3, 1 layer, no MLP, affine attention; 88 parameters"
+    assert shape_in_words(LayerShape(4, 1, 2, 3)) == "layer: d_model 4, 1 head, d_qk 2, d_vo 3"

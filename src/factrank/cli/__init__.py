@@ -84,7 +84,5 @@ def run() -> None:
 
 
 def _say_out_of_memory() -> NoReturn:
-    typer.echo(
-        "factrank: this needs more memory than there is; try a smaller table or layer, or fewer seeds", err=True
-    )
+    typer.echo("factrank: this needs more memory than there is; try a smaller table or layer, or fewer seeds", err=True)
     sys.exit(2)

@@ -221,8 +221,8 @@ def _require_memory(parameters: int, seeds: int) -> None:
     if needed > room:
         layers = f"{seeds:,} layers of" if seeds > 1 else "a layer of"
         raise InputError(
-            f"{layers} {parameters:,} parameters would take {needed / 2**30:,.1f} GiB, this machine has "
-            f"{room / 2**30:,.1f}: choose smaller widths, fewer heads or fewer seeds"
+            f"{layers} {parameters:,} parameters would take {needed / 2**30:,.1f} GiB of memory, this "
+            f"machine has {room / 2**30:,.1f}: choose smaller widths, fewer heads or fewer seeds"
         )
 
 

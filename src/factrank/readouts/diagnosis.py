@@ -179,10 +179,10 @@ def _storage(numbers: dict[str, float]) -> Finding:
     most, least = numbers["layer_rank_at_most"], numbers["effective_rank_at_least"]
     text = (
         f"{_not_held(numbers)} With d_vo = {numbers['d_vo']:.0f} and {numbers['n_heads']:.0f} "
-        f"head{'s' if numbers['n_heads'] > 1 else ''} the shape is too small: the heads write to "
-        f"{numbers['circuit_rank']:.0f} dimensions, so that their part has rank {numbers['heads_rank_at_most']:.0f} at "
-        f"most; a random table of this size typically needs {numbers['effective_rank_typical']:.3g}, and layers "
-        f"{ROOM:.0f} times that or more."
+        f"head{'s' if numbers['n_heads'] > 1 else ''} the shape is too small: the heads write to a space "
+        f"of dimension {numbers['circuit_rank']:.0f}, so that their part has rank "
+        f"{numbers['heads_rank_at_most']:.0f} at most; a random table of this size typically needs "
+        f"{numbers['effective_rank_typical']:.3g}, and layers {ROOM:.0f} times that or more."
     )
     if least > most:
         text = (
