@@ -16,7 +16,7 @@ from factrank.report.charts import save_chart, sizes_chart
 from factrank.report.layers import recall_tables, trained_table
 from factrank.report.terminal import measurement_table
 from factrank.report.terms import terms_in_words
-from factrank.training import Given, Measures, TerminalMeter, Training, Trial, train_many
+from factrank.training import Given, Measures, TerminalMeter, Training, Trial, best_of, train_many
 
 SHAPE = LayerShape(d_model=16, n_heads=2, d_qk=8, d_vo=8)
 TAU = 0.95
@@ -58,7 +58,9 @@ def train(console: Console, path: Path) -> SavedLayer:
     trials = [Trial(Given(database.fingerprint), SHAPE, training, seed, measures) for seed in range(4)]
     with TerminalMeter() as meter:
         results = train_many(trials, databases=[database], meter=meter)
-    best = max(results, key=lambda result: (result.recall, result.recall_tau, result.metrics["margin"]))
+    best = best_of(results)
+    if best is None:
+        sys.exit("no seed ended with a sound layer")
     console.print(trained_table("sample:elements", database, results, best))
     factrank.save_layer(path, best.model, database)
     console.print(f"The layer: [bold]{path}[/bold]\n")

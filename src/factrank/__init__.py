@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from factrank.models import TransformerShape as TransformerShape
     from factrank.models import load_layer as load_layer
     from factrank.models import save_layer as save_layer
+    from factrank.readouts import answer as answer
     from factrank.readouts import attribute as attribute
     from factrank.readouts import diagnose as diagnose
     from factrank.readouts import recall as recall
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from factrank.tensors import measure as measure
     from factrank.training import Training as Training
     from factrank.training import Trial as Trial
+    from factrank.training import best_of as best_of
     from factrank.training import train as train
     from factrank.training import train_many as train_many
 
@@ -53,6 +55,7 @@ _HOME = {
     "Training": "factrank.training",
     "TransformerShape": "factrank.models",
     "Trial": "factrank.training",
+    "answer": "factrank.readouts",
     "attribute": "factrank.readouts",
     "diagnose": "factrank.readouts",
     "from_table": "factrank.databases",
@@ -64,6 +67,7 @@ _HOME = {
     "sample": "factrank.databases",
     "save_layer": "factrank.models",
     "to_table": "factrank.databases",
+    "best_of": "factrank.training",
     "train": "factrank.training",
     "train_many": "factrank.training",
     "write": "factrank.databases",

@@ -11,7 +11,6 @@ import os
 from collections.abc import Sequence
 from dataclasses import asdict
 from enum import Enum
-from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -83,7 +82,7 @@ def train(
     from factrank.models import LayerShape  # noqa: PLC0415 - JAX takes a second to load
     from factrank.report.layers import trained_table  # noqa: PLC0415
     from factrank.report.plain import json_text  # noqa: PLC0415
-    from factrank.training import Given, Measures, TerminalMeter, Training, Trial, train_many  # noqa: PLC0415
+    from factrank.training import Given, Measures, TerminalMeter, Training, Trial, best_of, train_many  # noqa: PLC0415
 
     if output is not None:
         _require_output(output)
@@ -97,7 +96,7 @@ def train(
     trials = [Trial(Given(database.fingerprint), shape, training, seed, measures) for seed in range(seeds)]
     with TerminalMeter() as meter:
         results = train_many(trials, databases=[database], meter=meter, interruptible=True)
-    best = _best(results)
+    best = best_of(results)
     problem = _save(output, best, database) if output is not None and best is not None else None
     saved = output if best is not None and problem is None else None
     if json:
@@ -109,17 +108,6 @@ def train(
     if problem is not None:
         raise problem
     _exit(results, best)
-
-
-def _best(results: Sequence[TrialResult]) -> TrialResult | None:
-    """The result with the highest recall, then tau-recall, then least margin; None where no seed has a sound model."""
-    sound = [result for result in results if result.weights is not None and result.status != "diverged"]
-    return max(sound, key=_merit, default=None)
-
-
-def _merit(result: TrialResult) -> tuple[float, ...]:
-    merits = result.recall, result.recall_tau, result.metrics["margin"]
-    return tuple(float("-inf") if isnan(merit) else merit for merit in merits)
 
 
 def _save(path: Path, best: TrialResult, database: Database) -> Exception | None:

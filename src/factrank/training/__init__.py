@@ -9,6 +9,7 @@ from factrank.training.progress import Meter as Meter
 from factrank.training.progress import TerminalMeter as TerminalMeter
 from factrank.training.specification import Options as Options
 from factrank.training.train import TrialResult as TrialResult
+from factrank.training.train import best_of as best_of
 from factrank.training.train import train as train
 from factrank.training.train import train_many as train_many
 from factrank.training.trial import Generated as Generated

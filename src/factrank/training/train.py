@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
+from math import inf, isnan
 from time import perf_counter
 from typing import Any
 
@@ -138,6 +139,17 @@ def train_many(
         if not interruptible:
             raise
     return [results.get(place) or TrialResult(trial, "interrupted") for place, trial in enumerate(trials)]
+
+
+def best_of(results: Iterable[TrialResult]) -> TrialResult | None:
+    """The result with the highest recall, then tau-recall, then least margin; None where no trial has a sound model."""
+
+    def merit(result: TrialResult) -> tuple[float, ...]:
+        merits = result.recall, result.recall_tau, result.metrics["margin"]
+        return tuple(-inf if isnan(number) else number for number in merits)
+
+    sound = [result for result in results if result.weights is not None and result.status != "diverged"]
+    return max(sound, key=merit, default=None)
 
 
 def _result(trial: Trial, lane: Finished, device: str, seconds: float) -> TrialResult:
