@@ -86,10 +86,10 @@ def test_alone_and_among_others_in_float64(database):
 
 def test_alone_and_among_others_in_float32_in_distribution():
     """Two-sample Kolmogorov-Smirnov over 64 seeds: same seeds at two widths, at the level of 1 in 1,000."""
-    many = trials(64, Training(epochs=300))
+    many = trials(64, Training(epochs=200), model=LayerShape(d_model=3, n_heads=1, d_qk=1, d_vo=1))
     together = [result.recall for result in train_many(many)]
     alone = [train_many([trial])[0].recall for trial in many]
-    assert len(set(together)) > 5
+    assert np.std(together) > 0.02
     assert ks_2samp(together, alone).pvalue > 1e-3
     assert abs(np.mean(together) - np.mean(alone)) < 0.02
 
