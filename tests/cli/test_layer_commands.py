@@ -22,26 +22,6 @@ SMALL = ["--d-model", "4", "--heads", "1", "--d-qk", "2", "--d-vo", "2"]
 FIELDS = {"shape", "parameters", "facts", "recall", "recall_tau", "margin", "artifacts", "seeds"}
 
 
-@pytest.fixture
-def call(monkeypatch, capsys, tmp_path):
-    """Run a command in an empty folder; gives exit code, standard output and standard error."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "120")
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["factrank", *map(str, arguments)])
-        code = 0
-        try:
-            run_command_line()
-        except SystemExit as exit_:
-            code = exit_.code or 0
-        out, err = capsys.readouterr()
-        assert "Traceback" not in out + err
-        return code, out, err
-
-    return run
-
-
 @pytest.fixture(scope="module")
 def astrid_layer(tmp_path_factory):
     """A layer trained on sample:astrid by the command itself, and what the command printed as JSON."""

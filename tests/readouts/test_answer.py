@@ -10,7 +10,8 @@ from planted_layers import random_layer
 
 from factrank.databases import Database, Vocabulary
 from factrank.errors import InputError
-from factrank.models import LayerShape, SavedLayer, init_layer
+from factrank.models import LayerShape, SavedLayer, init_layer, layer_from_arrays
+from factrank.models.attention_layer import PARTS
 from factrank.readouts import Answer, answer
 from factrank.readouts import attribute as attribute_pair
 from factrank.readouts.answer import MOST_COMPARED, close_names
@@ -20,8 +21,9 @@ def saved_with_logits(logits, facts):
     """A layer that answers every question with the same logits: its embeddings are 1, its heads are silent."""
     database = Database.from_facts(facts, multi=True)
     zero = jax.tree.map(jnp.zeros_like, init_layer(LayerShape(1, 1, 1, 1), *database.shape, key=0))
-    parts = (jnp.ones_like(zero.embedding), jnp.asarray([logits], jnp.float32))
-    layer = type(zero)(*parts[:1], zero.w_q, zero.w_k, zero.w_v, zero.w_o, parts[1], zero.n_keys)
+    parts = {part: getattr(zero, part) for part in PARTS}
+    parts |= {"embedding": jnp.ones_like(zero.embedding), "unembedding": jnp.asarray([logits], jnp.float32)}
+    layer = layer_from_arrays(zero.n_keys, **parts)
     return SavedLayer(layer, database)
 
 

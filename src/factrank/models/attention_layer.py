@@ -16,18 +16,19 @@ from typing import Any
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float
 
 from factrank.errors import InputError
-from factrank.models.attention import FACTS, GRID, ONE, Pairing, attend, attention_scores
-from factrank.models.layer_shape import LayerShape, require_codes, require_sizes
+from factrank.models.attention import GRID, Pairing, attend, attention_scores
+from factrank.models.layer_shape import LayerShape, require_sizes
 from factrank.models.layer_tensor import Heads, LayerTensor, decompose
+from factrank.models.pair_reader import Codes, PairReader
 from factrank.models.weights import AnyArray, RandomKey, draw, generator_of, on_device
 
 PARTS = ("embedding", "w_q", "w_k", "w_v", "w_o", "unembedding")
 
 
-class AttentionLayer(eqx.Module):
+class AttentionLayer(PairReader):
     """The weights of one layer; `layer(k, q)` are the logits of one pair, `tensor()` those of all.
 
     `n_keys` splits the embedding rows into key tokens and query tokens.
@@ -39,7 +40,6 @@ class AttentionLayer(eqx.Module):
     w_v: Float[AnyArray, "heads d_model d_vo"]
     w_o: Float[AnyArray, "heads d_vo d_model"]
     unembedding: Float[AnyArray, "d_model values"]
-    n_keys: int = eqx.field(static=True)
 
     @property
     def shape(self) -> LayerShape:
@@ -68,28 +68,13 @@ class AttentionLayer(eqx.Module):
 
     # ---------------------------------------------------------------- logits
 
-    def __call__(self, key: int | Int[Array, ""], query: int | Int[Array, ""]) -> Float[Array, " values"]:
-        """The logits of one (key, query)."""
-        require_codes(key=(key, self.n_keys), query=(query, self.n_queries))
-        return on_device(self)._read(ONE, key, query)
-
-    def logits(self, keys: Int[Array, " n"], queries: Int[Array, " n"]) -> Float[Array, "n values"]:
-        """The logits of a list of (key, query) pairs."""
-        return on_device(self)._read(FACTS, keys, queries)
-
-    def tensor(self) -> Float[Array, "keys queries values"]:
-        """The layer's tensor L: the logits of every (key, query)."""
-        return on_device(self)._read(GRID, slice(None), slice(None))
-
     def parts(self) -> LayerTensor:
         """The three parts of the tensor: direct, attention, circuits."""
         layer = on_device(self)
         tokens = layer.embedding[: self.n_keys], layer.embedding[self.n_keys :]
         return decompose(*tokens, Heads(layer.w_q, layer.w_k, layer.w_v, layer.w_o), layer.unembedding)
 
-    def _read(
-        self, pairing: Pairing, keys: int | slice | Int[Array, "..."], queries: int | slice | Int[Array, "..."]
-    ) -> Float[Array, "*pair values"]:
+    def _read(self, pairing: Pairing, keys: Codes, queries: Codes) -> Float[Array, "*pair values"]:
         """The one forward pass: tables per token, then pairs.
 
         For every pair it is cheaper to unembed token tables first (H V products per pair) than the residual

@@ -22,17 +22,15 @@ from jaxtyping import Array, Float, Int
 
 from factrank.errors import InputError
 from factrank.models.attention import (
-    FACTS,
-    GRID,
-    ONE,
     AttentionKind,
     Pairing,
     attend,
     attention_scores,
 )
 from factrank.models.attention_layer import AttentionLayer, draw_layer
-from factrank.models.layer_shape import LayerShape, require_codes, require_sizes
+from factrank.models.layer_shape import LayerShape, require_sizes
 from factrank.models.layer_tensor import Heads, LayerTensor, decompose
+from factrank.models.pair_reader import Codes, PairReader
 from factrank.models.weights import AnyArray, RandomKey, constant, draw, generator_of, on_device
 
 NORM_EPSILON = 1e-5
@@ -156,7 +154,7 @@ class Block(eqx.Module):
         return jnp.einsum("...h,...hd->...d", (queries * keys).sum(axis=-1), out)
 
 
-class RecallTransformer(eqx.Module):
+class RecallTransformer(PairReader):
     """Blocks between an embedding and an unembedding; the same calls as `AttentionLayer`.
 
     Embedding rows: the keys, then the queries that are no keys. `query_rows` says which row each query reads.
@@ -168,7 +166,6 @@ class RecallTransformer(eqx.Module):
     blocks: tuple[Block, ...]
     final_norm: Norm | None
     unembedding: Float[AnyArray, "d_model values"]
-    n_keys: int = eqx.field(static=True)
     shape: TransformerShape = eqx.field(static=True)
 
     @property
@@ -192,19 +189,6 @@ class RecallTransformer(eqx.Module):
         scaled: RecallTransformer = eqx.tree_at(lambda model: [block.w_q for block in model.blocks], self, w_q)
         return scaled
 
-    def __call__(self, key: int | Int[Array, ""], query: int | Int[Array, ""]) -> Float[Array, " values"]:
-        """The logits of one (key, query)."""
-        require_codes(key=(key, self.n_keys), query=(query, self.n_queries))
-        return on_device(self)._read(ONE, key, query)
-
-    def logits(self, keys: Int[Array, " n"], queries: Int[Array, " n"]) -> Float[Array, "n values"]:
-        """The logits of a list of (key, query) pairs."""
-        return on_device(self)._read(FACTS, keys, queries)
-
-    def tensor(self) -> Float[Array, "keys queries values"]:
-        """The logits of every (key, query)."""
-        return on_device(self)._read(GRID, slice(None), slice(None))
-
     def parts(self) -> LayerTensor:
         """Direct path, attention and circuits; an `InputError` where the tensor is not such a sum."""
         reasons = {
@@ -223,9 +207,7 @@ class RecallTransformer(eqx.Module):
         first, last = (0.0, 0.0) if self.positions is None else (self.positions[0], self.positions[1])
         return self.embedding[: self.n_keys] + first, self.embedding[self.query_rows] + last
 
-    def _read(
-        self, pairing: Pairing, keys: int | slice | Int[Array, "..."], queries: int | slice | Int[Array, "..."]
-    ) -> Float[Array, "*pair values"]:
+    def _read(self, pairing: Pairing, keys: Codes, queries: Codes) -> Float[Array, "*pair values"]:
         key_tokens, query_tokens = self._tokens()
         at_key, at_query = key_tokens[keys], query_tokens[queries]
         for block in self.blocks:
