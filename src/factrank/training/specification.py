@@ -10,7 +10,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
-from functools import cache
+from functools import cache, cached_property
 from math import isfinite
 from types import NoneType, UnionType
 from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
@@ -31,8 +31,6 @@ class Options(tuple[tuple[str, object], ...]):
     Options(n_keys=20, seed=3)
     """
 
-    __slots__ = ()
-
     @classmethod
     def of(cls, named: Mapping[str, object]) -> Options:
         """The options of a dictionary; lists become tuples."""
@@ -40,13 +38,17 @@ class Options(tuple[tuple[str, object], ...]):
 
     def __eq__(self, other: object) -> bool:
         """Equal when their JSON is: 1, 1.0 and True are three values."""
-        return isinstance(other, Options) and canonical_json(to_plain(self)) == canonical_json(to_plain(other))
+        return self is other or (isinstance(other, Options) and self._json == other._json)
 
     def __ne__(self, other: object) -> bool:
         return not self == other
 
     def __hash__(self) -> int:
-        return hash(canonical_json(to_plain(self)))
+        return hash(self._json)
+
+    @cached_property
+    def _json(self) -> str:
+        return canonical_json(to_plain(self))
 
     def __repr__(self) -> str:
         return f"Options({', '.join(f'{name}={value!r}' for name, value in self)})"
