@@ -114,18 +114,24 @@ def init_layer(
 def draw_layer(
     shape: LayerShape, n_keys: int, n_queries: int, n_values: int, *, rng: np.random.Generator, dtype: str = "float32"
 ) -> AttentionLayer:
-    """The same with weights that stay on the host: what engines call, thousands of times."""
+    """The same with weights that stay on the host."""
     require_sizes({"n_keys": n_keys, "n_queries": n_queries, "n_values": n_values})
+    parts = part_sizes(shape, n_keys, n_queries, n_values)
+    drawn = {name: draw(rng, size, fan_in, dtype) for name, (size, fan_in) in parts.items()}
+    return AttentionLayer(n_keys=n_keys, **drawn)
+
+
+def part_sizes(shape: LayerShape, n_keys: int, n_queries: int, n_values: int) -> dict[str, tuple[tuple[int, ...], int]]:
+    """The size of each part and its fan-in, in the order of the fields, which is that of drawing."""
     d_model, n_heads, d_qk, d_vo = asdict(shape).values()
-    return AttentionLayer(
-        embedding=draw(rng, (n_keys + n_queries, d_model), 1, dtype),
-        w_q=draw(rng, (n_heads, d_model, d_qk), d_model, dtype),
-        w_k=draw(rng, (n_heads, d_model, d_qk), d_model, dtype),
-        w_v=draw(rng, (n_heads, d_model, d_vo), d_model, dtype),
-        w_o=draw(rng, (n_heads, d_vo, d_model), n_heads * d_vo, dtype),
-        unembedding=draw(rng, (d_model, n_values), d_model, dtype),
-        n_keys=n_keys,
-    )
+    return {
+        "embedding": ((n_keys + n_queries, d_model), 1),
+        "w_q": ((n_heads, d_model, d_qk), d_model),
+        "w_k": ((n_heads, d_model, d_qk), d_model),
+        "w_v": ((n_heads, d_model, d_vo), d_model),
+        "w_o": ((n_heads, d_vo, d_model), n_heads * d_vo),
+        "unembedding": ((d_model, n_values), d_model),
+    }
 
 
 def layer_from_arrays(n_keys: int, **parts: object) -> AttentionLayer:
