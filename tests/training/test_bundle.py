@@ -13,13 +13,15 @@ from factrank.databases import uniform
 from factrank.errors import InputError
 from factrank.models import LayerShape
 from factrank.readouts import recall
-from factrank.training import Given, Measures, Optimiser, Options, Training, Trial, generated, train, train_many
+from factrank.training import Given, Measures, Optimiser, Options, Trial, generated, train, train_many
+from factrank.training import Training as AnyTraining
 from factrank.training.facts_task import FactsTask
 from factrank.training.ladder import rung_above, rung_below, widths
 from factrank.training.lanes import arithmetic, program_for
 from factrank.training.lanes_engine import run_lanes
 from factrank.training.memory import traced_bytes
 
+Training = partial(AnyTraining, engine="lanes")
 FACTS = generated("uniform", n_keys=8, n_queries=4, n_values=6, n_facts=12, seed=1)
 LAYER = LayerShape(d_model=6, n_heads=1, d_qk=2, d_vo=3)
 
@@ -317,7 +319,7 @@ def test_lanes_handed_out_before_memory_failed_are_not_trained_again(monkeypatch
         (Trial(FACTS, LAYER, Training(Optimiser("adamm"))), "no optimiser 'adamm'"),
         (Trial(FACTS, LAYER, Training(frozen=("w_x",))), "trial 1: there is no part 'w_x' to freeze"),
         (Trial(FACTS, LAYER, Training(Optimiser("sgd", Options.of({"speed": 1})))), "trial 1: sgd: unknown speed"),
-        (Trial(FACTS, LAYER, Training(engine="fused")), "trial 1: there is no fused engine"),
+        (Trial(FACTS, LAYER, Training(engine="fused", batch_size=3)), "trial 1: the fused engine does not apply"),
     ],
 )
 def test_mistakes_in_a_trial_are_named_before_anything_is_trained(trial, message):

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from time import perf_counter
-from typing import Any, Literal
 
 import jax
 import numpy as np
 from jaxtyping import Float
 
+from factrank.training.checks import Checks, Record
+from factrank.training.checks import Finished as Finished  # noqa: PLC0414 - the engine takes it from here
 from factrank.training.ladder import rung_above
 from factrank.training.lanes import Lanes, Program, arithmetic, mark, take
-from factrank.training.task import Task, tau_recall
+from factrank.training.task import Task
 from factrank.training.trial import Trial
 
-Status = Literal["finished", "stopped", "diverged", "interrupted"]
 DROP_AT = 4
 """Lanes are dropped when at most 1/4 of the bundle still trains: each new width costs a compilation."""
 
@@ -25,37 +25,12 @@ CHUNK_SECONDS = 0.5
 
 
 @dataclass
-class Finished:
-    """What is known of one lane at its end; `place` is that of the trial in the list."""
-
-    place: int
-    status: Status
-    epochs: int
-    model: Any
-    metrics: dict[str, float]
-    curves: dict[str, list[float | int]]
-    epochs_to: dict[str, int | None]
-    width: int
-
-
-@dataclass
-class Record:
-    """What is noted of one lane while it trains."""
-
-    place: int
-    task: Task
-    end: int | None = None
-    diverged: bool = False
-    curves: dict[str, list[float | int]] = field(default_factory=dict)
-    epochs_to: dict[str, int | None] = field(default_factory=dict)
-
-
-@dataclass
 class Bundle:
     """Lanes, and the record of each real one; lanes beyond the records are dummies."""
 
     program: Program
     trial: Trial
+    checks: Checks
     records: list[Record]
     lanes: Lanes
     epoch: int = 0
@@ -66,8 +41,9 @@ class Bundle:
         cls, program: Program, places: Sequence[int], trials: Sequence[Trial], tasks: Sequence[Task], width: int
     ) -> Bundle:
         """The bundle before the first epoch."""
-        records = [Record(place, task) for place, task in zip(places, tasks, strict=True)]
-        return cls(program, trials[0], records, program.start(trials, tasks, width))
+        checks = Checks.of(trials[0])  # a recipe fixes them
+        records = [Record(*entry, checks) for entry in zip(places, trials, tasks, strict=True)]
+        return cls(program, trials[0], checks, records, program.start(trials, tasks, width))
 
     @property
     def width(self) -> int:
@@ -82,7 +58,7 @@ class Bundle:
     def run(self) -> Iterator[list[Finished]]:
         """Train to the end; finished lanes come out as they are dropped, and an empty list after every chunk."""
         while True:
-            if self.epoch in self._checks:
+            if self.epoch in self.checks:
                 self._check()
             if self.epoch == self.trial.training.epochs or not self.active:
                 yield self._hand_out(range(len(self.records)))
@@ -104,15 +80,9 @@ class Bundle:
 
     # ---------------------------------------------------------------- epochs
 
-    @property
-    def _checks(self) -> _Checks:
-        training = self.trial.training
-        regular = training.stop != "never" or self.trial.measures.epochs_to
-        return _Checks(training.check_every if regular else None, self.trial.curve_epochs, training.epochs)
-
     def _advance(self) -> None:
         """Run a chunk of epochs that ends at a check at the latest."""
-        n_epochs = min(self._chunk, self._checks.after(self.epoch) - self.epoch)
+        n_epochs = min(self._chunk, self.checks.after(self.epoch) - self.epoch)
         started = perf_counter()
         with arithmetic(self.trial.training.precision):
             self.lanes = self.program.advance(self.lanes, self.epoch, n_epochs)
@@ -127,32 +97,12 @@ class Bundle:
         """Note curves and first full recalls; lanes with full recall, or without a finite loss, are done."""
         with arithmetic(self.trial.training.precision, exact=True):
             metrics = {name: np.asarray(value) for name, value in self.program.check(self.lanes).items()}
-        stop, regular = self._stop_metric, self._checks.regularly(self.epoch)
-        for at, record in enumerate(self.records):
-            if record.end is not None:
-                continue
-            if self.epoch in self.trial.curve_epochs:
-                numbers = record.task.exact({name: float(value[at]) for name, value in metrics.items()})
-                for name, number in {"epoch": self.epoch, **numbers}.items():
-                    record.curves.setdefault(name, []).append(number)
-            if not regular:  # a curve only looks: with or without it a run is the same
-                continue
-            for name in metrics.keys() - {"loss"}:
-                if metrics[name][at] >= 1:
-                    record.epochs_to.setdefault(name, self.epoch)
-            if stop is not None:
-                record.diverged = not np.isfinite(metrics["loss"][at])
-                if metrics[stop][at] >= 1 or record.diverged:
-                    record.end = self.epoch
-        if stop is not None:
+        for at in self.active:
+            self.records[at].note(self.epoch, _numbers_of(metrics, at))
+        if self.checks.stop is not None:
             done = np.ones(self.width, dtype=bool)
             done[self.active] = False
             self.lanes = mark(self.lanes, done)
-
-    @property
-    def _stop_metric(self) -> str | None:
-        tau = self.trial.measures.taus[0]
-        return {"never": None, "recall": "recall", "recall_tau": tau_recall(tau)}[self.trial.training.stop]
 
     # ---------------------------------------------------------------- lanes that have ended
 
@@ -179,44 +129,11 @@ class Bundle:
         with arithmetic(self.trial.training.precision, exact=True):
             metrics = {name: np.asarray(value) for name, value in self.program.measure(self.lanes).items()}
             models = self.program.models(self.lanes, places)
-        return [self._finished(at, model, metrics) for at, model in zip(places, models, strict=True)]
-
-    def _finished(self, at: int, model: Any, metrics: dict[str, Float[np.ndarray, " lanes"]]) -> Finished:
-        record = self.records[at]
-        numbers = record.task.exact({name: float(value[at]) for name, value in metrics.items()})
-        status: Status = "finished" if record.end is None else "stopped"
-        if record.diverged or not np.isfinite(numbers["loss"]):
-            status = "diverged"
-        model, more = record.task.finish(model)
-        wanted = [name for name in numbers if name.startswith("recall")] if self.trial.measures.epochs_to else []
-        return Finished(
-            place=record.place,
-            status=status,
-            epochs=self.epoch if record.end is None else record.end,
-            model=model,
-            metrics=numbers | more,
-            curves=record.curves,
-            epochs_to={name: record.epochs_to.get(name) for name in wanted},
-            width=self.width,
-        )
+        return [
+            self.records[at].finished(self.epoch, model, _numbers_of(metrics, at), self.width)
+            for at, model in zip(places, models, strict=True)
+        ]
 
 
-@dataclass(frozen=True)
-class _Checks:
-    """The epochs at which lanes are checked: every so often, at those of the curves, and at the end."""
-
-    every: int | None
-    at: tuple[int, ...]
-    last: int
-
-    def __contains__(self, epoch: int) -> bool:
-        return self.regularly(epoch) or epoch in self.at
-
-    def regularly(self, epoch: int) -> bool:
-        """Whether a run may stop here: every so often, and at the end."""
-        return self.every is not None and (epoch % self.every == 0 or epoch == self.last)
-
-    def after(self, epoch: int) -> int:
-        """The next such epoch, or the last."""
-        regular = [(epoch // self.every + 1) * self.every] if self.every else []
-        return min([self.last, *regular, *(point for point in self.at if point > epoch)])
+def _numbers_of(metrics: dict[str, Float[np.ndarray, " lanes"]], at: int) -> dict[str, float]:
+    return {name: float(value[at]) for name, value in metrics.items()}

@@ -1,0 +1,125 @@
+"""Checks of a model while it trains: when they are made, and what follows from them. All engines share this.
+
+A check is *regular* every `check_every` epochs and at the end, where runs may stop or first full recalls are asked for.
+Curves only look: with or without them a run is the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import isfinite
+from typing import Any, Literal
+
+import numpy as np
+from jaxtyping import Int64
+
+from factrank.training.task import Task, tau_recall
+from factrank.training.trial import Trial
+
+Status = Literal["finished", "stopped", "diverged", "interrupted"]
+
+
+@dataclass(frozen=True)
+class Checks:
+    """The epochs at which a model is checked, and the number that stops it when it is 1."""
+
+    every: int | None
+    at: tuple[int, ...]
+    last: int
+    stop: str | None
+
+    @classmethod
+    def of(cls, trial: Trial) -> Checks:
+        """Those that a trial asks for."""
+        training, tau = trial.training, trial.measures.taus[0]
+        stop = {"never": None, "recall": "recall", "recall_tau": tau_recall(tau)}[training.stop]
+        regular = stop is not None or trial.measures.epochs_to
+        return cls(training.check_every if regular else None, trial.curve_epochs, training.epochs, stop)
+
+    def __contains__(self, epoch: int) -> bool:
+        return self.regularly(epoch) or epoch in self.at
+
+    def regularly(self, epoch: int) -> bool:
+        """Whether a run may stop here: every so often, and at the end."""
+        return self.every is not None and (epoch % self.every == 0 or epoch == self.last)
+
+    def after(self, epoch: int) -> int:
+        """The next such epoch, or the last."""
+        regular = [(epoch // self.every + 1) * self.every] if self.every else []
+        return min([self.last, *regular, *(point for point in self.at if point > epoch)])
+
+    def between(self, start: int, stop: int) -> Int64[np.ndarray, " checks"]:
+        """The epochs of all checks from `start` until before `stop`, which is at most the last epoch.
+
+        >>> Checks(every=10, at=(4, 20), last=100, stop=None).between(0, 25).tolist()
+        [0, 4, 10, 20]
+        """
+        curves = [epoch for epoch in self.at if start <= epoch < stop]
+        regular = np.arange(-(-start // self.every) * self.every, stop, self.every) if self.every else np.arange(0)
+        return np.union1d(regular, curves).astype(np.int64) if curves else regular.astype(np.int64)
+
+
+@dataclass
+class Finished:
+    """What is known of one model at its end; `place` is that of the trial in the list."""
+
+    place: int
+    status: Status
+    epochs: int
+    model: Any
+    metrics: dict[str, float]
+    curves: dict[str, list[float | int]]
+    epochs_to: dict[str, int | None]
+    width: int
+
+
+@dataclass
+class Record:
+    """What is noted of one model while it trains."""
+
+    place: int
+    trial: Trial
+    task: Task
+    checks: Checks
+    end: int | None = None
+    diverged: bool = False
+    curves: dict[str, list[float | int]] = field(default_factory=dict)
+    epochs_to: dict[str, int | None] = field(default_factory=dict)
+
+    def note(self, epoch: int, numbers: Mapping[str, float]) -> None:
+        """Note curves and first full recalls; with full recall, or without a finite loss, a run that may stop is done.
+
+        `numbers` are those of `Task.check`.
+        """
+        if epoch in self.checks.at:
+            for name, number in {"epoch": epoch, **self.task.exact(dict(numbers))}.items():
+                self.curves.setdefault(name, []).append(number)
+        if not self.checks.regularly(epoch):
+            return
+        for name, number in numbers.items():
+            if name != "loss" and number >= 1:
+                self.epochs_to.setdefault(name, epoch)
+        if self.checks.stop is not None:
+            self.diverged = not isfinite(numbers["loss"])
+            if numbers[self.checks.stop] >= 1 or self.diverged:
+                self.end = epoch
+
+    def finished(self, epoch: int, model: Any, numbers: Mapping[str, float], width: int) -> Finished:
+        """The result of a run that trained until this epoch, or stopped before; `numbers` are those of its end."""
+        exact = self.task.exact(dict(numbers))
+        status: Status = "finished" if self.end is None else "stopped"
+        if self.diverged or not isfinite(exact["loss"]):
+            status = "diverged"
+        finished, more = self.task.finish(model)
+        wanted = [name for name in exact if name.startswith("recall")] if self.trial.measures.epochs_to else []
+        return Finished(
+            place=self.place,
+            status=status,
+            epochs=epoch if self.end is None else self.end,
+            model=finished,
+            metrics=exact | more,
+            curves=self.curves,
+            epochs_to={name: self.epochs_to.get(name) for name in wanted},
+            width=width,
+        )
