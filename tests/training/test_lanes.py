@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from dataclasses import replace
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -12,9 +13,11 @@ from scipy.stats import ks_2samp
 
 from factrank.databases import Database, uniform
 from factrank.models import LayerShape, TransformerShape, init_layer
-from factrank.training import Given, Measures, Optimiser, Options, Training, Trial, generated, train, train_many
+from factrank.training import Given, Measures, Optimiser, Options, Trial, generated, train, train_many
+from factrank.training import Training as AnyTraining
 from factrank.training.optimisers import OPTIMISERS, build_optimiser
 
+Training = partial(AnyTraining, engine="lanes")
 FACTS = generated("uniform", n_keys=8, n_queries=4, n_values=6, seed=1)
 SPARSE = generated("uniform", n_keys=8, n_queries=6, n_values=6, n_facts=15, seed=1)
 LAYER = LayerShape(d_model=5, n_heads=2, d_qk=2, d_vo=2)
@@ -312,7 +315,7 @@ from factrank.training import Training, Trial, generated, train_many
 from factrank.models import LayerShape
 assert len(jax.local_devices()) == int(sys.argv[1])
 facts = generated("uniform", n_keys=8, n_queries=4, n_values=6, seed=1)
-training = Training(epochs=60, precision="float64", stop="recall", learning_rate=0.05)
+training = Training(epochs=60, precision="float64", stop="recall", learning_rate=0.05, engine="lanes")
 trials = [Trial(facts, LayerShape(5, 2, 2, 2), training, seed=seed) for seed in range(30)]
 for result in train_many(trials):
     print(f"{result.metrics['loss']:.9f} {result.recall} {result.epochs}")

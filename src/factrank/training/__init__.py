@@ -1,8 +1,9 @@
 """Training: the specification of a run, and engines that train thousands of small models at once.
 
-What lives here: `Trial`, the tasks that turn it into something to train, the lanes engine, checks and stopping,
-progress. What may enter: another task, another engine. It touches JAX, equinox and optax, and of factrank the
-databases, models and readouts; nothing that a bare GPU machine lacks.
+What lives here: `Trial`, the tasks that turn it into something to train, two engines (fused: attention layers by one
+hand-written loop; lanes: anything JAX can trace), checks and stopping, checkpoints, progress. What may enter: another
+task, another engine or backend of one. It touches JAX, equinox, optax and, when the fused engine trains, numba, and of
+factrank the databases, models and readouts; nothing that a bare GPU machine lacks.
 """
 
 from factrank.training.progress import Meter as Meter

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import platform
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from math import inf, isnan
 from time import perf_counter
-from typing import Any
+from typing import Any, Literal, NamedTuple, cast
 
 import jax
 
@@ -17,8 +18,11 @@ from factrank.databases import Database
 from factrank.errors import InputError
 from factrank.models import LayerShape, TransformerShape
 from factrank.models.weights import on_device
-from factrank.training.bundle import Finished, Status
+from factrank.training.checkpoints import Checkpoints
+from factrank.training.checks import Finished, Status
 from factrank.training.facts_task import FactsTask
+from factrank.training.fused_engine import platform_of, run_fused
+from factrank.training.lanes import arithmetic, program_for, recipe_of
 from factrank.training.lanes_engine import run_lanes
 from factrank.training.progress import Meter
 from factrank.training.task import Task, tau_recall
@@ -28,13 +32,22 @@ TASKS: dict[type, Callable[[Trial, Database], Task]] = {LayerShape: FactsTask, T
 """What a model is trained on, by the class of its specification."""
 
 
+class Where(NamedTuple):
+    """The engine that trains a trial, and on which platform."""
+
+    engine: Literal["fused", "lanes"]
+    platform: str
+
+
 @dataclass(frozen=True, eq=False)
 class TrialResult:
     """What came of one trial.
 
     `metrics` holds `loss`, `recall`, `recall_<tau>`, `margin`, `median_margin` and, where asked for,
     `artifacts_<tau>`, over all facts. `curves` has one entry per epoch of the trial's `curve_epochs` up to its end;
-    `epochs_to` the first check with full recall, or None. `seconds` is the trial's share of the time of its bundle.
+    `epochs_to` the first check with full recall, or None. `engine` is the one that trained it, `device` the kind of
+    device, `width` how many trained side by side in its bundle. `seconds` is its share of the time since the results
+    before it.
     """
 
     trial: Trial
@@ -100,45 +113,117 @@ def train_many(
     meter: Meter | None = None,
     memory: int | None = None,
     interruptible: bool = False,
+    checkpoints: str | os.PathLike[str] | None = None,
 ) -> list[TrialResult]:
     """Train many trials at once; results in the order of the trials.
 
-    Trials of equal shape go side by side through one compiled program. `databases` are those that trials name by
+    Each trial says which engine trains it; by default that is the fused one where it applies and pays, else trials of
+    equal shape go side by side through one compiled program (lanes). `databases` are those that trials name by
     fingerprint. `on_result` is called with each result as soon as it is there, so that an interruption loses only
     what is in flight; with `interruptible`, Ctrl-C ends the run and the unfinished trials have the status
-    "interrupted". `memory` is what one bundle may take, in bytes.
+    "interrupted". `memory` is what one bundle of lanes may take, in bytes. `checkpoints` is a folder for the states of
+    trials in flight, from which the same call goes on after an interruption to the same bits; lanes have none.
     """
     trials = list(trials)
     tasks = _tasks(trials, databases)
-    results, device = dict[int, TrialResult](), _device_name()
-    total = sum(trial.training.epochs for trial in trials)
-    source, since = run_lanes(trials, tasks, memory), perf_counter()
+    kept = Checkpoints(checkpoints) if checkpoints is not None else None
+    source, since = _run(trials, tasks, memory, kept), perf_counter()
+    results, waiting = dict[int, TrialResult](), list[TrialResult]()
+    total, ended = sum(trial.training.epochs for trial in trials), 0
 
-    def take(finished: list[Finished]) -> None:
-        nonlocal since
+    def take(where: Where, finished: list[Finished]) -> None:
+        nonlocal since, ended
         seconds, since = (perf_counter() - since) / max(1, len(finished)), perf_counter()
-        for lane in finished:
-            results[lane.place] = _result(trials[lane.place], lane, device, seconds)
+        for model in finished:
+            result = _result(trials[model.place], model, where, seconds)
+            ended += result.trial.training.epochs
+            results[model.place] = result
+            waiting.append(result)
+        while waiting:  # before the hook is called, so that an interruption inside it loses none of the others
+            result = waiting.pop(0)
             if on_result is not None:
-                on_result(results[lane.place])
+                on_result(result)
+            if kept is not None:
+                kept.remove(result.trial)
 
     def show(in_flight: int) -> None:
         if meter is not None:
-            ended = sum(trials[place].training.epochs for place in results)
             meter.update(len(results), len(trials), ended + in_flight, total)
 
-    try:
-        show(0)
-        for finished, in_flight in source:
-            if finished:
-                take(finished)
-            show(in_flight)
-    except KeyboardInterrupt as interruption:
-        with suppress(KeyboardInterrupt):  # wherever it struck, lanes that had stopped are not lost
-            take(source.throw(interruption)[0])
-        if not interruptible:
-            raise
+    with closing(source):
+        try:
+            show(0)
+            for where, finished, in_flight in source:
+                if finished:
+                    take(where, finished)
+                show(in_flight)
+        except KeyboardInterrupt as interruption:
+            with suppress(KeyboardInterrupt):  # wherever it struck, what had ended is not lost
+                take(*source.throw(interruption)[:2])
+            if not interruptible:
+                raise
     return [results.get(place) or TrialResult(trial, "interrupted") for place, trial in enumerate(trials)]
+
+
+News = tuple[Where, list[Finished], int]
+
+
+def _run(
+    trials: Sequence[Trial], tasks: Sequence[Task], memory: int | None, checkpoints: Checkpoints | None
+) -> Generator[News, None, None]:
+    """One engine after the other: which it was and where, what has ended, and the epochs behind what has not."""
+    groups: dict[Where, list[int]] = {}
+    device = jax.local_devices()[0].platform
+    for place, (trial, task) in enumerate(zip(trials, tasks, strict=True)):
+        groups.setdefault(_where(place, trial, task, device), []).append(place)
+    lanes = groups.pop(Where("lanes", device), [])
+    if groups:
+        _require_sound(lanes, trials, tasks)  # before anything is trained
+    for where, places in groups.items():
+        facts = [cast("FactsTask", tasks[place]) for place in places]
+        source = run_fused([trials[place] for place in places], facts, checkpoints, where.platform)
+        yield from _placed(where, places, source)
+    if lanes:
+        source = run_lanes([trials[place] for place in lanes], [tasks[place] for place in lanes], memory)
+        yield from _placed(Where("lanes", device), lanes, source)
+
+
+def _where(place: int, trial: Trial, task: Task, device: str) -> Where:
+    try:
+        platform = platform_of(trial, task.database.shape, device) if isinstance(task, FactsTask) else None
+    except InputError as error:
+        raise InputError(f"trial {place}: {error}") from None
+    return Where("lanes", device) if platform is None else Where("fused", platform)
+
+
+def _placed(
+    where: Where, places: Sequence[int], source: Generator[tuple[list[Finished], int], None, None]
+) -> Generator[News, None, None]:
+    """What an engine hands out, with the places in the whole list."""
+
+    def placed(news: tuple[list[Finished], int]) -> News:
+        for model in news[0]:
+            model.place = places[model.place]
+        return where, *news
+
+    with closing(source):
+        try:
+            for news in source:
+                yield placed(news)
+        except KeyboardInterrupt as interruption:
+            yield placed(source.throw(interruption))
+            raise
+
+
+def _require_sound(places: Sequence[int], trials: Sequence[Trial], tasks: Sequence[Task]) -> None:
+    """Find mistakes in the trials of lanes, one of each recipe."""
+    first = {recipe_of(trials[place], tasks[place]): place for place in reversed(places)}
+    for place in first.values():
+        try:
+            with arithmetic(trials[place].training.precision):
+                program_for(trials[place], tasks[place]).lane_bytes  # noqa: B018 - traces a whole epoch
+        except InputError as error:
+            raise InputError(f"trial {place}: {error}") from None
 
 
 def best_of(results: Iterable[TrialResult]) -> TrialResult | None:
@@ -152,19 +237,19 @@ def best_of(results: Iterable[TrialResult]) -> TrialResult | None:
     return max(sound, key=merit, default=None)
 
 
-def _result(trial: Trial, lane: Finished, device: str, seconds: float) -> TrialResult:
+def _result(trial: Trial, model: Finished, where: Where, seconds: float) -> TrialResult:
     return TrialResult(
         trial=trial,
-        status=lane.status,
-        epochs=lane.epochs,
-        metrics=lane.metrics,
-        curves=lane.curves,
-        epochs_to=lane.epochs_to,
-        engine="lanes",
-        device=device,
-        width=lane.width,
+        status=model.status,
+        epochs=model.epochs,
+        metrics=model.metrics,
+        curves=model.curves,
+        epochs_to=model.epochs_to,
+        engine=where.engine,
+        device=_device_name(where.platform),
+        width=model.width,
         seconds=seconds,
-        weights=lane.model,
+        weights=model.model,
     )
 
 
@@ -174,8 +259,6 @@ def _tasks(trials: Sequence[Trial], databases: Iterable[Database]) -> list[Task]
     built: dict[DatabaseSpec, Database] = {}
     tasks = []
     for place, trial in enumerate(trials):
-        if trial.training.engine == "fused":
-            raise InputError(f"trial {place}: there is no fused engine yet; use lanes or auto")
         spec = trial.database
         if spec not in built:
             built[spec] = _find(spec.fingerprint, given, place) if isinstance(spec, Given) else spec.build()
@@ -189,6 +272,6 @@ def _find(fingerprint: str, given: Mapping[str, Database], place: int) -> Databa
     return given[fingerprint]
 
 
-def _device_name() -> str:
-    device = jax.local_devices()[0]
-    return platform.machine() if device.platform == "cpu" else str(device.device_kind)
+@cache
+def _device_name(platform_name: str) -> str:
+    return platform.machine() if platform_name == "cpu" else str(jax.local_devices()[0].device_kind)

@@ -1,0 +1,116 @@
+"""Checkpoints: the states of runs in flight on disk, from which they go on to the same bits.
+
+One sealed safetensors file per trial, named after its hash: `weights`, `first`, `second` (flat), `records`, and in the
+metadata the trial, the epoch, and the marks of the backend: the kind of device and of kernel, on which the last bits
+depend. A checkpoint with other marks is an error, as is a damaged file; neither is deleted.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from time import perf_counter
+
+import numpy as np
+
+from factrank.errors import InputError
+from factrank.models.sealed_file import SUFFIX, Sealed, read_sealed, write_sealed
+from factrank.training.checks import Checks
+from factrank.training.facts_task import FactsTask
+from factrank.training.fused_run import RIGHT, Run, State
+from factrank.training.trial import Trial
+
+FORMAT, VERSION = "factrank.checkpoint", 1
+SECONDS = 60.0
+"""How often the states in flight are written."""
+
+Marks = Mapping[str, str]
+ARRAYS = ("weights", "first", "second", "records")
+
+
+class Checkpoints:
+    """A folder with the states of unfinished trials."""
+
+    def __init__(self, folder: str | os.PathLike[str], seconds: float = SECONDS) -> None:
+        self.folder, self.seconds = Path(folder), seconds
+        self._since, self._written = perf_counter(), dict[str, int]()
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(f"{folder}: cannot be a folder of checkpoints: {error.strerror or error}") from None
+        if not os.access(self.folder, os.W_OK | os.X_OK):
+            raise InputError(f"{folder}: no permission to write checkpoints there")
+
+    def load(self, trials: Sequence[Trial], tasks: Sequence[FactsTask], marks: Marks) -> dict[int, State]:
+        """The states found of these trials, by their places."""
+        found = {name.removesuffix(SUFFIX) for name in os.listdir(self.folder) if name.endswith(SUFFIX)}
+        if not found:
+            return {}
+        entries = enumerate(zip(trials, tasks, strict=True))
+        return {place: self._read(trial, task, marks) for place, (trial, task) in entries if trial.hash in found}
+
+    def due(self) -> bool:
+        """Whether it is time to write."""
+        return perf_counter() - self._since >= self.seconds
+
+    def save(self, runs: Iterable[Run], marks: Marks) -> None:
+        """Write the newest state of each run, in one step each, where it has moved since it was last written.
+
+        What cannot be written is a warning: the training goes on.
+        """
+        self._since = perf_counter()
+        for run in runs:
+            state, name = run.state, run.trial.hash
+            if state.epoch == self._written.get(name, 0) and not state.stopped:
+                continue
+            metadata = {"trial": name, **marks, "epoch": str(state.epoch), "stopped": str(state.stopped)}
+            tensors = {array: getattr(state, array) for array in ARRAYS}
+            try:
+                write_sealed(self._path(run.trial), Sealed(tensors, metadata), FORMAT, VERSION)
+            except InputError as error:
+                warnings.warn(f"a checkpoint was not written: {error}", stacklevel=2)
+                return
+            self._written[name] = state.epoch
+
+    def remove(self, trial: Trial) -> None:
+        """Forget the checkpoint of a trial that has ended."""
+        if self._written.pop(trial.hash, None) is not None:
+            self._path(trial).unlink(missing_ok=True)
+
+    def _path(self, trial: Trial) -> Path:
+        return self.folder / f"{trial.hash}{SUFFIX}"
+
+    def _read(self, trial: Trial, task: FactsTask, marks: Marks) -> State:
+        """The state in the file of a trial."""
+        path = self._path(trial)
+        sealed = read_sealed(path, FORMAT, VERSION)
+        expected = {"trial": trial.hash, **marks}
+        for name, wanted in expected.items():
+            found = sealed.metadata.get(name, "")
+            if found != wanted:
+                raise InputError(
+                    f"{path}: a checkpoint of the {name} {found[:80]!r}, where {wanted!r} is needed to go on to the "
+                    "same bits; go on there, or choose another folder"
+                )
+        state = _state(path, trial, task, sealed)
+        self._written[trial.hash] = state.epoch
+        return state
+
+
+def _state(path: Path, trial: Trial, task: FactsTask, sealed: Sealed) -> State:
+    """The state of a file that has the right marks; kernels write where its sizes say, so they are checked."""
+    epoch, stopped, tensors = sealed.metadata.get("epoch", ""), sealed.metadata.get("stopped", ""), sealed.tensors
+    if re.fullmatch("[0-9]{1,18}", epoch) and stopped in ("True", "False") and int(epoch) <= trial.training.epochs:
+        real = "float64" if trial.training.precision == "float64" else "float32"
+        noted = Checks.of(trial).between(0, int(epoch) + (stopped == "True"))
+        n_weights, n_columns = trial.model.parameters(*task.database.shape), RIGHT + 1 + len(trial.measures.taus)
+        expected: dict[str, tuple[tuple[int, ...], str]] = dict.fromkeys(ARRAYS[:3], ((n_weights,), real))
+        expected["records"] = (len(noted), n_columns), "float64"
+        kinds = {name: (tensor.shape, tensor.dtype.name) for name, tensor in tensors.items()}
+        if kinds == expected and np.array_equal(tensors["records"][:, 0], noted):
+            arrays = {name: tensors[name].copy() for name in ARRAYS}
+            return State(epoch=int(epoch), stopped=stopped == "True", **arrays)
+    raise InputError(f"{path}: not the checkpoint of a trial of {trial.training.epochs} epochs")

@@ -1,0 +1,411 @@
+"""The GPU backend of the fused engine: one model per thread block, by CuPy's run-time compilation of fused_gpu.cu.
+
+Runs go to the device in waves: runs of one class (`fused_plan`), as they come from the queue, longest first. Each wave
+has a stream of its own and trains in chunks of epochs; while some waves compute, the host prepares the next and hands
+out those that have ended. Neither waves nor chunks have a part in a result.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cache, lru_cache
+from importlib.resources import files
+from itertools import islice
+from time import perf_counter, sleep
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float32, Int32
+
+from factrank.errors import FactrankError
+from factrank.models.attention_layer import PARTS
+from factrank.training.fused_plan import STATIC_BYTES, Class, Plan, Tiles, plan_for
+from factrank.training.fused_run import LOSS, RIGHT, Evaluation, Run, State, products
+
+SOURCE = "fused_gpu.cu"
+
+CHUNK_SECONDS = 0.4
+"""About how long a launch computes before its runs are looked at."""
+
+SECONDS_PER_PRODUCT, SECONDS_PER_PRODUCT_ALONE = 2e-12, 1e-9
+"""A first guess at the time of a product, with the device full and within one model; later chunks are measured."""
+
+WAVE_RUNS, BUSY_RUNS, RUNS_AHEAD = 1024, 4096, 16384
+"""Runs that are taken from the queue at once; those that compute, and those on the device, at most."""
+
+BLOCKS_PER_PROCESSOR = 16
+"""More blocks than that never fit on a multiprocessor; those that find the queue empty end at once."""
+
+HEARTBEAT_SECONDS, POLL_SECONDS = 0.2, 0.001
+
+COMPILERS = 4
+"""Classes that are compiled at the same time."""
+
+FACT_LISTS = ("fibers", "values", "tiles", "key_groups", "query_groups", "by_query")
+SIZES = ("n_keys", "n_queries", "n_values", "d_model", "n_heads", "d_qk", "d_vo")
+FIELDS = {
+    "<i8": ("weights", *FACT_LISTS, "checks", "records", "outcomes", "corrections"),
+    "<i4": (
+        *(*SIZES, "n_facts", "tile", "n_tiles", "regular", "epoch", "chunk_end", "n_checks", "n_taus"),
+        *("stop_column", "trained", "taus", "last_epoch"),
+    ),
+    "<f4": ("scale", "learning_rate", "shrink", "b1", "b2", "rest_1", "rest_2", "epsilon"),
+}
+MODEL = np.dtype([(name, kind) for kind, names in FIELDS.items() for name in names], align=True)
+"""`Model` of the kernel."""
+
+NO_EPOCHS = np.arange(0)
+
+STOPPED = 2
+"""How the kernel says that a check has ended a run; 1: it has come to its last epoch."""
+
+
+# -------------------------------------------------------------------- the device
+
+
+@cache
+def missing() -> str | None:
+    """Why there is no GPU for this backend; None where there is one."""
+    try:
+        import cupy  # noqa: PLC0415 - an extra
+    except ImportError:
+        return "on a GPU it needs CuPy (pip install 'factrank[cuda]')"
+    try:
+        found = cupy.cuda.runtime.getDeviceCount()
+    except cupy.cuda.runtime.CUDARuntimeError as error:
+        return f"CuPy finds no GPU ({error})"
+    return None if found else "CuPy finds no GPU"
+
+
+def _source() -> str:
+    return (files("factrank.training") / SOURCE).read_text()
+
+
+@cache
+def _kernel(lanes: int, chunks: int, rows: int, registers: int, in_shared: bool) -> Future[Any]:
+    """The kernel of a class, compiled in the background; CuPy keeps it on disk."""
+
+    def compiled() -> Any:
+        import cupy  # noqa: PLC0415 - an extra
+
+        settings = {"LANES": lanes, "CHUNKS": chunks, "TILE": rows, "IN_SHARED": int(in_shared)}
+        options = [f"-D{name}={value}" for name, value in settings.items()]
+        options += ["--std=c++17", "--use_fast_math", f"--maxrregcount={registers}"]
+        kernel = cupy.RawModule(code=_source(), options=tuple(options)).get_function("train")
+        if in_shared:
+            kernel.max_dynamic_shared_size_bytes = shared_room()  # the most; each launch says what it needs
+        return kernel
+
+    return _compiler().submit(compiled)
+
+
+@cache
+def _compiler() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(COMPILERS, thread_name_prefix="fused-compiler")
+
+
+def _kernel_of(kind: Class) -> Future[Any]:
+    return _kernel(kind.lanes, kind.chunks, kind.rows, 128 if kind.threads == 512 else 96, kind.in_shared)
+
+
+# -------------------------------------------------------------------- waves
+
+
+class Wave:
+    """Runs of one class on the device, from their upload to their end; `training` are the places of those not ended."""
+
+    def __init__(self, kind: Class, runs: Sequence[Run], plans: Sequence[Plan], tiles: Sequence[Tiles]) -> None:
+        import cupy  # noqa: PLC0415 - an extra
+
+        self.kind, self.runs, self.training, self.busy = kind, list(runs), list(range(len(runs))), False
+        self._cupy, self._arena = cupy, max(plan.arena for plan in plans)
+        self._stream, self._begun, self._event = (
+            cupy.cuda.Stream(non_blocking=True),
+            cupy.cuda.Event(),
+            cupy.cuda.Event(),
+        )
+        self._reached = [run.state.epoch for run in runs]
+        self._records = [[run.state.records] for run in runs]
+        self._chunk, self._kernel = _first_chunk(runs), _kernel_of(kind)
+        with self._stream:
+            self._upload(plans, tiles)
+
+    @property
+    def model_epochs(self) -> int:
+        """Epochs behind the runs that still train, as of the last chunk that was collected."""
+        return sum(self._reached[place] for place in self.training)
+
+    def ready(self) -> bool:
+        """Whether the kernel is compiled."""
+        return self._kernel.done()
+
+    def done(self) -> bool:
+        """Whether the chunk in flight has ended."""
+        return bool(self._event.done)
+
+    def launch(self) -> None:
+        """Begin the next chunk of epochs of every run that still trains."""
+        models = self._models[self.training]
+        starts = np.array([self._reached[place] for place in self.training])
+        stops = np.minimum(starts + self._chunk, models["last_epoch"])
+        spans = zip(self.training, starts.tolist(), stops.tolist(), strict=True)
+        looks = [_looks(self.runs[place], start, stop) for place, start, stop in spans]
+        n_checks, columns = np.array(list(map(len, looks))), RIGHT + 1 + models["n_taus"]
+        self._rows = _begins((n_checks + 1) * columns)
+        models["epoch"], models["chunk_end"], models["n_checks"] = starts, stops, n_checks
+        models["checks"], models["records"] = _begins(n_checks)[:-1], self._rows[:-1]
+        with self._stream:
+            self._start_kernel(models, np.concatenate([*looks, [0]]).astype(np.int32))
+        self._since, self.busy = perf_counter(), True
+
+    def collect(self) -> list[Run]:
+        """Wait for the chunk in flight, and hand out the runs that it has brought to their end, evaluated."""
+        self._event.synchronize()
+        self.busy, seconds = False, perf_counter() - self._since
+        with self._stream:
+            progress, noted = self._progress.get(), self._noted.get()
+        if progress[:, 3].any():
+            raise FactrankError("an arena is smaller than its model: fused_plan.py and fused_gpu.cu disagree")
+        ended: dict[int, tuple[bool, float]] = {}
+        for at, (place, (epoch, n_noted, end, _)) in enumerate(zip(self.training, progress.tolist(), strict=True)):
+            rows = noted[self._rows[at] : self._rows[at + 1]].reshape(-1, RIGHT + 1 + len(self.runs[place].taus))
+            self._reached[place] = epoch
+            if n_noted:
+                self._records[place].append(rows[:n_noted])
+            if end:
+                ended[place] = end == STOPPED, float(rows[n_noted, LOSS])
+        self.training = [place for place in self.training if place not in ended]
+        # By at most 4x up or down: other waves compute at the same time.
+        wanted = int(self._chunk * CHUNK_SECONDS / max(seconds, 1e-6))
+        self._chunk = max(1, self._chunk // 4, min(4 * self._chunk, wanted))
+        return self._hand_out(ended) if ended else []
+
+    def kernel_seconds(self) -> float:
+        """Wait for the chunk in flight, and say how long it computed: for benchmarks."""
+        self._event.synchronize()
+        return float(self._cupy.cuda.get_elapsed_time(self._begun, self._event)) / 1e3
+
+    def settle(self) -> None:
+        """Give the runs that still train the states they have reached; no chunk may be in flight."""
+        states = self._states.get()
+        for place in self.training:
+            self.runs[place].state = self._state(place, states, stopped=False)
+
+    # ---------------------------------------------------------------- from the host to the device and back
+
+    def _upload(self, plans: Sequence[Plan], tiles: Sequence[Tiles]) -> None:
+        """States, facts and numbers of all runs."""
+        runs = self.runs
+        states = [(run.state.weights, run.state.first, run.state.second) for run in runs]
+        self._states = self._cupy.asarray(np.stack([np.concatenate(kind) for kind in zip(*states, strict=True)]))
+        self._weights = _begins([len(run.state.weights) for run in runs])
+        self._fibers = _begins([len(run.fibers.keys) for run in runs])
+        self._outcomes = self._cupy.empty((self._fibers[-1], 2), dtype=np.float32)
+        self._integers, lists = self._joined({id(each): each.integers for each in tiles})
+        longest = max(run.trial.training.epochs for run in runs)
+        self._corrections, pairs = self._joined(
+            {run.numbers[3:5]: _corrections(*run.numbers[3:5], longest) for run in runs}
+        )
+        self._taus, taus = self._joined({tuple(run.taus): run.taus.astype(np.float32) for run in runs})
+        n_runs, trainings = len(runs), [run.trial.training for run in runs]
+        trained = [sum(1 << bit for bit, part in enumerate(PARTS) if part not in each.frozen) for each in trainings]
+        scale, rate, decay, b1, b2, epsilon = zip(*(run.numbers for run in runs), strict=True)
+        columns = {
+            "weights": self._weights[:-1],
+            "outcomes": self._fibers[:-1],
+            "corrections": [pairs[run.numbers[3:5]] for run in runs],
+            "taus": [taus[tuple(run.taus)] for run in runs],
+            **{name: [lists[id(each)] + each.starts[name] for each in tiles] for name in FACT_LISTS},
+            **dict(zip(SIZES, zip(*(run.sizes for run in runs), strict=True), strict=True)),
+            "n_facts": [len(run.fibers.values) for run in runs],
+            "tile": [plan.tile for plan in plans],
+            "n_tiles": [each.n_tiles for each in tiles],
+            "regular": [each.regular for each in tiles],
+            "n_taus": [len(run.taus) for run in runs],
+            "stop_column": [run.stop_column for run in runs],
+            "trained": trained,
+            "last_epoch": [each.epochs for each in trainings],
+            "scale": scale,
+            "learning_rate": rate,
+            "shrink": np.multiply(rate, decay),
+            "b1": b1,
+            "b2": b2,
+            "rest_1": 1 - np.array(b1),
+            "rest_2": 1 - np.array(b2),
+            "epsilon": epsilon,
+        }
+        self._models = np.zeros(n_runs, dtype=MODEL)
+        for name, column in columns.items():
+            self._models[name] = column
+
+    def _joined(self, parts: dict[Any, Any]) -> tuple[Any, dict[Any, int]]:
+        """Arrays one behind the other on the device, and where each begins."""
+        begins = dict(zip(parts, _begins(list(map(len, parts.values()))).tolist(), strict=False))
+        return self._cupy.asarray(np.concatenate(list(parts.values()))), begins
+
+    def _start_kernel(self, models: Any, checks: Int32[np.ndarray, " checks"]) -> None:
+        cupy, kind, kernel = self._cupy, self.kind, self._kernel.result()
+        shared = 4 * self._arena if kind.in_shared else 0
+        n_blocks = min(len(models), _processors() * (BLOCKS_PER_PROCESSOR if kind.in_shared else 1))
+        spare = cupy.empty(1 if kind.in_shared else n_blocks * self._arena, dtype=np.float32)
+        self._progress = cupy.zeros((len(models), 4), dtype=np.int32)
+        self._noted = cupy.empty(int(self._rows[-1]), dtype=np.float64)
+        queue = cupy.asarray(models.view(np.uint8)), np.int32(len(models)), cupy.zeros(1, dtype=np.int32)
+        inputs = spare, np.int32(self._arena), self._integers, self._corrections, self._taus, cupy.asarray(checks)
+        outputs = self._states, np.int64(self._weights[-1]), self._noted, self._outcomes, self._progress
+        self._begun.record()
+        kernel((n_blocks,), (kind.threads,), (*queue, *inputs, *outputs), shared_mem=shared)
+        self._keep = queue, inputs  # until the launch has ended
+        self._event.record()
+
+    def _hand_out(self, ended: dict[int, tuple[bool, float]]) -> list[Run]:
+        with self._stream:
+            states, outcomes = self._states.get(), self._outcomes.get()
+        for place, (stopped, loss) in ended.items():
+            run = self.runs[place]
+            run.state = self._state(place, states, stopped=stopped)
+            margins, probabilities = outcomes[self._fibers[place] : self._fibers[place + 1]].T
+            if len(run.fibers.values) > len(run.fibers.keys):  # every fact of a fiber has the numbers of the fiber
+                margins, probabilities = (
+                    np.repeat(row, np.diff(run.fibers.starts)) for row in (margins, probabilities)
+                )
+            run.evaluation = Evaluation(loss, margins.copy(), probabilities.astype(float))
+        return [self.runs[place] for place in ended]
+
+    def _state(self, place: int, states: Float32[np.ndarray, "3 n"], *, stopped: bool) -> State:
+        weights, first, second = states[:, self._weights[place] : self._weights[place + 1]].copy()
+        return State(self._reached[place], weights, first, second, np.concatenate(self._records[place]), stopped)
+
+
+def _begins(lengths: Any) -> Any:
+    """Where each of several lists begins when they lie one behind the other, and where the last ends."""
+    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+
+
+def _looks(run: Run, start: int, stop: int) -> Any:
+    """The epochs of the checks of a chunk; the complement of one at which the run must not stop."""
+    if run.checks.every is None and not run.checks.at:
+        return NO_EPOCHS
+    epochs = run.checks.between(start, stop)
+    if run.stop_column == 0 or not run.checks.at:
+        return epochs
+    return np.array([epoch if run.checks.regularly(epoch) else ~epoch for epoch in epochs.tolist()], dtype=np.int64)
+
+
+def _first_chunk(runs: Sequence[Run]) -> int:
+    every = [products(run.sizes, len(run.fibers.values)) for run in runs]
+    per_epoch = max(sum(every) * SECONDS_PER_PRODUCT, max(every) * SECONDS_PER_PRODUCT_ALONE)
+    return max(1, int(CHUNK_SECONDS / per_epoch))
+
+
+@lru_cache(maxsize=64)
+def _corrections(b1: float, b2: float, n_epochs: int) -> Float32[np.ndarray, "epochs 2"]:
+    """The factors 1 / (1 - b^t) that free the moments of Adam of their bias, at step t = epoch + 1."""
+    steps = np.arange(1, n_epochs + 2)
+    return np.stack([1 / (1 - b1**steps), 1 / (1 - b2**steps)], axis=1).astype(np.float32)
+
+
+@cache
+def shared_room() -> int:
+    """Bytes of shared memory that one block may take, beside what it declares itself."""
+    import cupy  # noqa: PLC0415 - an extra
+
+    return int(cupy.cuda.Device().attributes["MaxSharedMemoryPerBlockOptin"]) - STATIC_BYTES
+
+
+@cache
+def _processors() -> int:
+    import cupy  # noqa: PLC0415 - an extra
+
+    return int(cupy.cuda.Device().attributes["MultiProcessorCount"])
+
+
+# -------------------------------------------------------------------- the backend
+
+
+class Blocks:
+    """Trains runs on the GPU, as they come from an iterator."""
+
+    def __init__(self, runs: Iterator[Run], n_runs: int) -> None:  # noqa: ARG002 - threads ask for it
+        self._runs, self._waves, self._ended = runs, list[Wave](), list[Run]()
+        self._tiles = dict[tuple[int, int], Tiles]()
+        self._closed = False
+
+    def __iter__(self) -> Iterator[list[Run]]:
+        """Runs that have ended and been evaluated, an empty list a few times a second while none has."""
+        heard, exhausted = perf_counter(), False
+        while not self._closed and not (exhausted and not self._waves and not self._ended):
+            if not exhausted and sum(len(wave.training) for wave in self._waves) + WAVE_RUNS <= RUNS_AHEAD:
+                exhausted = not self._take_wave()
+            self._go_on()
+            if self._ended or perf_counter() - heard > HEARTBEAT_SECONDS:
+                ended, heard = list(self._ended), perf_counter()
+                yield ended
+                self._ended = self._ended[len(ended) :]  # kept until now, so that an interruption loses none
+            else:
+                sleep(POLL_SECONDS)
+
+    def model_epochs(self) -> int:
+        """Epochs behind the runs in flight."""
+        return sum(wave.model_epochs for wave in self._waves)
+
+    def in_flight(self) -> list[Run]:
+        """The runs that were begun and not handed out, each with its newest state; waits for the chunks in flight."""
+        self._collect([wave for wave in self._waves if wave.busy])
+        for wave in self._waves:
+            wave.settle()
+        return [*self._ended, *(wave.runs[place] for wave in self._waves for place in wave.training)]
+
+    def close(self) -> None:
+        """Begin no other chunk, and wait for those in flight."""
+        self._closed = True
+        self._collect([wave for wave in self._waves if wave.busy])
+
+    @staticmethod
+    def missing() -> str | None:
+        """Why there is no GPU to use; None where there is one."""
+        return missing()
+
+    @staticmethod
+    def marks() -> dict[str, str]:
+        """What the last bits of a run depend on: the device, the kernel, and its compiler."""
+        import cupy  # noqa: PLC0415 - an extra
+
+        name = cupy.cuda.runtime.getDeviceProperties(0)["name"].decode()
+        digest = hashlib.sha256(_source().encode()).hexdigest()
+        compiler = ".".join(map(str, cupy.cuda.nvrtc.getVersion()))
+        return {"device": name, "kernel": f"{digest[:12]} by nvrtc {compiler}"}
+
+    def _take_wave(self) -> bool:
+        """Begin the next runs of the queue, a wave for each class among them; False when there are none."""
+        groups: dict[Class, list[tuple[Run, Plan, Tiles]]] = {}
+        for run in islice(self._runs, WAVE_RUNS):
+            plan = plan_for(run.sizes, len(run.fibers.keys), len(run.taus), shared_room())
+            groups.setdefault(plan.kind, []).append((run, plan, self._tiles_of(run, plan.tile)))
+        for kind, entries in groups.items():
+            runs, plans, tiles = zip(*entries, strict=True)
+            self._waves.append(Wave(kind, runs, plans, tiles))
+        return bool(groups)
+
+    def _tiles_of(self, run: Run, tile: int) -> Tiles:
+        """Those of the run's database, made once for all runs that share it; the task keeps the database alive."""
+        key = id(run.fibers), tile
+        if key not in self._tiles:
+            self._tiles[key] = Tiles.of(run.fibers, tile, run.sizes[0] * run.sizes[1], run.sizes[1])
+        return self._tiles[key]
+
+    def _go_on(self) -> None:
+        """Collect the chunks that have ended and begin the next ones."""
+        self._collect([wave for wave in self._waves if wave.busy and wave.done()])
+        self._waves = [wave for wave in self._waves if wave.training]
+        n_busy = sum(len(wave.training) for wave in self._waves if wave.busy)
+        for wave in self._waves:
+            if not wave.busy and n_busy < BUSY_RUNS and wave.ready():
+                wave.launch()
+                n_busy += len(wave.training)
+
+    def _collect(self, waves: Sequence[Wave]) -> None:
+        for wave in waves:
+            self._ended += wave.collect()

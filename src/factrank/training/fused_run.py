@@ -1,0 +1,285 @@
+"""One run of the fused engine: what a trial becomes before its first epoch, while it trains, and at its end.
+
+A `State` is frozen and says all that changes: a run that is taken up again from one of its states ends with the same
+bits. Backends (threads of a CPU, blocks of a GPU) move runs from state to state; everything else is here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from itertools import accumulate, pairwise
+from math import isnan, prod, sqrt
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import Float, Int64
+
+from factrank.databases import Database
+from factrank.models import AttentionLayer, LayerShape
+from factrank.models.attention_layer import PARTS, draw_layer, part_sizes
+from factrank.training.checks import Checks, Finished, Record
+from factrank.training.facts_task import FactsTask
+from factrank.training.task import tau_recall
+from factrank.training.trial import ModelSpec, Trial
+
+Sizes = tuple[int, int, int, int, int, int, int]
+"""n_keys, n_queries, n_values, d_model, n_heads, d_qk, d_vo."""
+
+LOSS, RIGHT = 1, 2
+"""Columns of a record: its epoch, the loss, the number of facts right by argmax, then at each tau."""
+
+ADAM = {"b1": 0.9, "b2": 0.999, "eps": 1e-8}
+"""The options of Adam and their defaults in optax."""
+
+
+@dataclass(frozen=True, eq=False)
+class Fibers:
+    """The facts of a database by fiber: (keys[f], queries[f]) has values[starts[f] : starts[f + 1]]."""
+
+    starts: Int64[np.ndarray, " ends"]
+    keys: Int64[np.ndarray, " fibers"]
+    queries: Int64[np.ndarray, " fibers"]
+    values: Int64[np.ndarray, " facts"]
+
+    @classmethod
+    def of(cls, database: Database) -> Fibers:
+        """The fibers in the order of the triples, which are sorted by (key, query, value).
+
+        >>> facts = [("Ann", "speaks", "Thai"), ("Ann", "speaks", "Urdu"), ("Bob", "speaks", "Urdu")]
+        >>> Fibers.of(Database.from_facts(facts, multi=True)).starts.tolist()
+        [0, 2, 3]
+        """
+        keys, queries, values = np.ascontiguousarray(database.triples.T, dtype=np.int64)  # kernels want whole rows
+        begins = np.ones(len(keys), dtype=bool)
+        begins[1:] = (keys[1:] != keys[:-1]) | (queries[1:] != queries[:-1])
+        starts = np.append(np.flatnonzero(begins), len(keys))
+        return cls(starts, keys[begins], queries[begins], values)
+
+    @property
+    def arrays(self) -> tuple[Int64[np.ndarray, " n"], ...]:
+        """The four arrays as kernels take them."""
+        return self.starts, self.keys, self.queries, self.values
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """A model before the step of `epoch`: weights and moments of Adam, flat in the order of PARTS, and its checks.
+
+    `stopped`: a check has ended the run here.
+    """
+
+    epoch: int
+    weights: Float[np.ndarray, " parameters"]
+    first: Float[np.ndarray, " parameters"]
+    second: Float[np.ndarray, " parameters"]
+    records: Float[np.ndarray, "checks columns"]
+    stopped: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """The model at the end of its run: the loss, and of every fact the margin and the probability of its fiber."""
+
+    loss: float
+    margins: Float[np.ndarray, " facts"]
+    probabilities: Float[np.ndarray, " facts"]
+
+
+@dataclass(frozen=True, eq=False)
+class Piece:
+    """Epochs of a run that a kernel goes through in one call; `stop_column` is 0 where a check only looks."""
+
+    span: tuple[int, int]
+    checks: Int64[np.ndarray, " checks"]
+    stop_column: int
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """How a layer lies in its flat weights: shapes and ranges of its parts, and the deviation of each first weight."""
+
+    structure: Any
+    shapes: tuple[tuple[int, ...], ...]
+    ranges: tuple[tuple[int, int], ...]
+    deviations: Float[np.ndarray, " parameters"]
+
+    def layer(self, weights: Float[np.ndarray, " parameters"]) -> AttentionLayer:
+        """The layer with these weights, which it shares."""
+        parts = [weights[a:b].reshape(shape) for (a, b), shape in zip(self.ranges, self.shapes, strict=True)]
+        layer: AttentionLayer = jax.tree.unflatten(self.structure, parts)
+        return layer
+
+    def ranges_without(self, frozen: tuple[str, ...]) -> Int64[np.ndarray, "ranges 2"]:
+        """The ranges of the parts that are trained."""
+        ranges = [ends for name, ends in zip(PARTS, self.ranges, strict=True) if name not in frozen]
+        return np.array(ranges, dtype=np.int64).reshape(-1, 2)
+
+
+@lru_cache(maxsize=4096)
+def layout_of(model: ModelSpec, shape: tuple[int, int, int]) -> Layout:
+    """The layout of layers of this shape: parts one behind the other, in the order in which they are drawn."""
+    if not isinstance(model, LayerShape):
+        raise TypeError("the fused engine trains attention layers")
+    parts = part_sizes(model, *shape)
+    lengths = [prod(size) for size, _ in parts.values()]
+    deviations = np.repeat([fan_in**-0.5 for _, fan_in in parts.values()], lengths)
+    shapes = tuple(size for size, _ in parts.values())
+    return Layout(_structure(shape[0]), shapes, tuple(pairwise(accumulate(lengths, initial=0))), deviations)
+
+
+@cache
+def _structure(n_keys: int) -> Any:
+    """How JAX puts a layer together from its parts."""
+    return jax.tree.structure(draw_layer(LayerShape(1, 1, 1, 1), n_keys, 1, 1, rng=np.random.default_rng(0)))
+
+
+@dataclass(eq=False)
+class Run:
+    """A trial in training. A backend replaces `state` by later ones and, when the run has ended, sets `evaluation`.
+
+    `numbers` are score_scale / sqrt(d_qk), learning rate, weight decay, b1, b2 and eps; `trained` the ranges of the
+    flat weights that are trained.
+    """
+
+    place: int
+    trial: Trial
+    task: FactsTask
+    fibers: Fibers
+    checks: Checks
+    sizes: Sizes
+    numbers: tuple[float, float, float, float, float, float]
+    taus: Float[np.ndarray, " taus"]
+    trained: Int64[np.ndarray, "ranges 2"]
+    layout: Layout
+    state: State
+    evaluation: Evaluation | None = None
+
+    @property
+    def ended(self) -> bool:
+        """Whether there is nothing left to train."""
+        return self.state.stopped or self.state.epoch == self.trial.training.epochs
+
+    @property
+    def stop_column(self) -> int:
+        """The column of a record that stops the run when it counts every fact; 0 for none."""
+        return {"never": 0, "recall": RIGHT, "recall_tau": RIGHT + 1}[self.trial.training.stop]
+
+    def pieces(self, n_epochs: int) -> Iterator[Piece]:
+        """The next so many epochs, cut where a curve looks at an epoch at which the run must not stop."""
+        start, stop = self.state.epoch, min(self.state.epoch + n_epochs, self.trial.training.epochs)
+        if self.checks.stop is None:
+            yield Piece((start, stop), self.checks.between(start, stop), 0)
+            return
+        for look in self.checks.at:
+            if start <= look < stop and not self.checks.regularly(look):
+                if start < look:
+                    yield Piece((start, look), self.checks.between(start, look), self.stop_column)
+                yield Piece((look, look + 1), np.array([look]), 0)
+                start = look + 1
+        if start < stop:
+            yield Piece((start, stop), self.checks.between(start, stop), self.stop_column)
+
+    def finish(self) -> Finished:
+        """The result of a run that has ended and been evaluated."""
+        state, record = self.state, Record(self.place, self.trial, self.task, self.checks)
+        numbers = self._measured()
+        for row in self._telling_records():
+            record.note(int(row[0]), self._shares(float(row[LOSS]), row[RIGHT:]))
+        if not state.stopped and state.epoch in self.checks:
+            record.note(state.epoch, {name: numbers[name] for name in ("loss", *self._names)})
+        if state.stopped and self.checks.stop is not None and not record.diverged:
+            # The check that stopped the run has the word where rounding makes the evaluation differ from it.
+            numbers[self.checks.stop] = 1.0
+        return record.finished(state.epoch, self.layout.layer(state.weights), numbers, width=1)
+
+    # ---------------------------------------------------------------- numbers
+
+    @property
+    def _names(self) -> list[str]:
+        return ["recall", *map(tau_recall, self.trial.measures.taus)]
+
+    def _shares(self, loss: float, right: Any) -> dict[str, float]:
+        """The numbers of a check, from the counts of facts that are right."""
+        n_facts = len(self.fibers.values)
+        shares = {name: float(count) / n_facts for name, count in zip(self._names, right, strict=True)}
+        return {"loss": loss, **shares}
+
+    def _measured(self) -> dict[str, float]:
+        """Loss, recalls, least and median margin of all facts."""
+        if self.evaluation is None:
+            raise ValueError("the run was not evaluated")
+        margins, probabilities = self.evaluation.margins, self.evaluation.probabilities
+        right = [np.count_nonzero(margins > 0), *(np.count_nonzero(probabilities >= tau) for tau in self.taus)]
+        least = float(margins.min())
+        known = margins[~np.isnan(margins)] if isnan(least) else margins
+        return {**self._shares(self.evaluation.loss, right), "margin": least, "median_margin": _median(known)}
+
+    def _telling_records(self) -> Float[np.ndarray, "checks columns"]:
+        """The records that say something new: those of curves, first full recalls, and the last."""
+        records = self.state.records
+        if len(records) == 0:
+            return records
+        epochs, full = records[:, 0], records[:, RIGHT:] == len(self.fibers.values)
+        telling = np.zeros(len(records), dtype=bool)
+        telling[-1] = True
+        telling[np.searchsorted(epochs[:-1], self.checks.at)] = True  # or the one after it, which does no harm
+        if self.checks.every is not None and full.any():
+            full &= (epochs % self.checks.every == 0)[:, None]
+            telling[full.argmax(axis=0)] = True
+        return records[telling]
+
+
+def prepare(place: int, trial: Trial, task: FactsTask, fibers: Fibers, state: State | None = None) -> Run:
+    """The run of a trial, before its first epoch or in a state that it had."""
+    training, sizes = trial.training, sizes_of(trial.model, task.database.shape)
+    layout = layout_of(trial.model, task.database.shape)
+    options = ADAM | {name: float(value) for name, value in training.optimiser.options if name in ADAM}  # type: ignore[arg-type]
+    scale = training.score_scale / sqrt(sizes[5])
+    return Run(
+        place=place,
+        trial=trial,
+        task=task,
+        fibers=fibers,
+        checks=Checks.of(trial),
+        sizes=sizes,
+        numbers=(scale, training.learning_rate, training.weight_decay, options["b1"], options["b2"], options["eps"]),
+        taus=np.array(trial.measures.taus),
+        trained=layout.ranges_without(training.frozen),
+        layout=layout,
+        state=state or _first_state(trial, layout),
+    )
+
+
+def sizes_of(model: ModelSpec, shape: tuple[int, int, int]) -> Sizes:
+    """The seven sizes of a layer on a database of this shape."""
+    if not isinstance(model, LayerShape):
+        raise TypeError("the fused engine trains attention layers")
+    return (*shape, model.d_model, model.n_heads, model.d_qk, model.d_vo)
+
+
+def products(sizes: Sizes, n_facts: int) -> int:
+    """About how many multiplications one forward pass takes: projections, value tables, then the facts."""
+    n_keys, n_queries, n_values, d_model, n_heads, d_qk, d_vo = sizes
+    n_tokens = n_keys + n_queries
+    projections = n_tokens * d_model * n_heads * (2 * d_qk + d_vo)
+    tables = n_heads * d_vo * n_values * (d_model + n_tokens) + n_queries * d_model * n_values
+    return projections + tables + n_facts * n_heads * (d_qk + n_values)
+
+
+def _first_state(trial: Trial, layout: Layout) -> State:
+    """The weights that `draw_layer` draws from the seed of the trial, drawn in one go."""
+    drawn = np.random.default_rng(trial.seed).standard_normal(len(layout.deviations))
+    weights = (drawn * layout.deviations).astype("float64" if trial.training.precision == "float64" else "float32")
+    columns = RIGHT + 1 + len(trial.measures.taus)
+    return State(0, weights, np.zeros_like(weights), np.zeros_like(weights), np.empty((0, columns)))
+
+
+def _median(numbers: Float[np.ndarray, " n"]) -> float:
+    if len(numbers) == 0:
+        return np.nan
+    low, high = (len(numbers) - 1) // 2, len(numbers) // 2
+    ordered = np.partition(numbers, (low, high))
+    return float(ordered[low] if low == high else (ordered[low] + ordered[high]) / 2)

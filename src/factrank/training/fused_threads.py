@@ -1,0 +1,210 @@
+"""The CPU backend of the fused engine: worker threads that hold no interpreter lock, one model each at a time.
+
+A worker trains its model in chunks of epochs, each on private copies of the arrays, and then puts a new state in the
+place of the old: whoever looks sees a whole state. Kernels give the same bits however a run is cut, so neither the
+number of threads, nor their order, nor the length of chunks has a part in a result.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import sys
+import tempfile
+from collections.abc import Iterator
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from threading import Event, Lock, Thread
+from time import perf_counter
+from types import ModuleType
+
+import jax
+import numpy as np
+
+from factrank.errors import InputError
+from factrank.training.compilation_cache import use_compilation_cache
+from factrank.training.fused_run import RIGHT, Evaluation, Run, State, products
+
+KERNEL = "factrank.training.fused_cpu"
+"""The module of compiled functions, which imports numba: it is loaded when it is first used."""
+
+SOURCES = (KERNEL, "factrank.training.vectors")
+"""The modules whose text decides what is computed, to the last bit."""
+
+VARIABLE = "FACTRANK_THREADS"
+"""Environment variable: fewer threads than there are processors."""
+
+CHUNK_SECONDS = 0.2
+"""About how long a worker trains before it puts down a state and looks whether it is to stop."""
+
+HEARTBEAT_SECONDS = 0.2
+"""How often the caller hears that work goes on, at least."""
+
+
+def thread_count() -> int:
+    """The processors that this process may use, or fewer where the environment says so."""
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    wanted = os.environ.get(VARIABLE, "")
+    if not wanted:
+        return usable
+    if not wanted.isascii() or not wanted.isdigit() or int(wanted) < 1:
+        raise InputError(f"{VARIABLE} must be a number of threads, at least 1; got {wanted!r}")
+    return min(usable, int(wanted))
+
+
+class Threads:
+    """Trains runs; iterating gives those that have ended, as they do, and empty lists while none has.
+
+    The runs come from an iterator and are made when a worker is free. `close` ends the workers after their chunk, or
+    after the compilation that the first of them waits for.
+    """
+
+    def __init__(self, runs: Iterator[Run], n_runs: int) -> None:
+        n_threads = min(thread_count(), n_runs)
+        self._runs, self._kernel = runs, kernel()
+        self._drawing, self._lock, self._news, self._closing = Lock(), Lock(), Event(), Event()
+        self._flying: dict[int, Run] = {}
+        self._failure: BaseException | None = None
+        self._working = n_threads
+        self._threads = [Thread(target=self._work, name=f"fused-{at}", daemon=True) for at in range(n_threads)]
+        for thread in self._threads:
+            thread.start()
+
+    def __iter__(self) -> Iterator[list[Run]]:
+        working = True
+        while working:
+            self._news.wait(HEARTBEAT_SECONDS)
+            self._news.clear()
+            working = self._working > 0  # before looking: what ends later gives news again
+            ended = [run for run in self.in_flight() if run.evaluation is not None]
+            yield ended
+            with self._lock:
+                for run in ended:
+                    del self._flying[run.place]
+        if self._failure is not None:
+            raise self._failure
+
+    def in_flight(self) -> list[Run]:
+        """The runs that were begun and are not handed out; one that was is no more in flight when the next is asked."""
+        with self._lock:
+            return list(self._flying.values())
+
+    def model_epochs(self) -> int:
+        """Epochs behind the runs in flight."""
+        return sum(run.state.epoch for run in self.in_flight())
+
+    def close(self) -> None:
+        """End the workers and wait for them; the states in flight stay as they are."""
+        self._closing.set()
+        for thread in self._threads:
+            thread.join()
+
+    @staticmethod
+    def missing() -> str | None:
+        """There is always a CPU."""
+        return None
+
+    @staticmethod
+    def marks() -> dict[str, str]:
+        """What the last bits of a run depend on: the processor that code is compiled for, the kernel, its compiler."""
+        from llvmlite.binding import get_host_cpu_name  # type: ignore[import-untyped] # noqa: PLC0415 - as numba
+        from numba import __version__  # noqa: PLC0415 - heavy, and needed by this backend alone
+
+        kernel()
+        texts = [Path(str(sys.modules[name].__file__)).read_bytes() for name in SOURCES]
+        digest = hashlib.sha256(b"".join(texts)).hexdigest()
+        return {
+            "device": f"{platform.machine()} {get_host_cpu_name()}",
+            "kernel": f"{digest[:12]} by numba {__version__}",
+        }
+
+    # ---------------------------------------------------------------- in the workers
+
+    def _work(self) -> None:
+        try:
+            budget = 1.0
+            while (run := self._next_run()) is not None:
+                while not run.ended:
+                    if self._closing.is_set():
+                        return
+                    budget = self._advance(run, budget)
+                run.evaluation = _evaluate(self._kernel, run)
+                self._news.set()
+        except BaseException as error:  # raised again where the results are awaited
+            self._failure = self._failure or error
+            self._closing.set()
+        finally:
+            with self._lock:
+                self._working -= 1
+            self._news.set()
+
+    def _next_run(self) -> Run | None:
+        with self._drawing:
+            run = None if self._closing.is_set() else next(self._runs, None)
+        if run is not None:
+            with self._lock:
+                self._flying[run.place] = run
+        return run
+
+    def _advance(self, run: Run, budget: float) -> float:
+        """Train for about so many products; returns how many to train for next time."""
+        each, before = products(run.sizes, len(run.fibers.values)), run.state.epoch
+        n_epochs = max(1, int(budget / each))
+        started = perf_counter()
+        run.state = _later(self._kernel, run, n_epochs)
+        seconds = perf_counter() - started
+        if run.state.epoch < before + n_epochs:
+            return budget
+        # Grow by at most 4x: the first chunk also compiles.
+        return n_epochs * each * min(4.0, CHUNK_SECONDS / max(seconds, 1e-6))
+
+
+def _later(kernel: ModuleType, run: Run, n_epochs: int) -> State:
+    """The state so many epochs later, or where the run ends."""
+    state = run.state
+    arrays = state.weights.copy(), state.first.copy(), state.second.copy()
+    epoch, records = state.epoch, [state.records]
+    for piece in run.pieces(n_epochs):
+        noted = np.zeros((len(piece.checks) + 1, RIGHT + 1 + len(run.taus)))
+        options = run.numbers, piece.stop_column, run.taus
+        epoch, n_noted = kernel.run_epochs(
+            arrays, run.fibers.arrays, run.sizes, options, run.trained, piece.span, piece.checks, noted
+        )
+        if n_noted:
+            records.append(noted[:n_noted])
+        if epoch < piece.span[1]:
+            return State(epoch, *arrays, np.concatenate(records), stopped=True)
+    return State(epoch, *arrays, np.concatenate(records) if len(records) > 1 else state.records)
+
+
+def _evaluate(kernel: ModuleType, run: Run) -> Evaluation:
+    weights, n_facts = run.state.weights, len(run.fibers.values)
+    margins, probabilities = np.empty(n_facts), np.empty(n_facts)
+    loss = kernel.evaluate(weights, run.fibers.arrays, run.sizes, run.numbers[0], margins, probabilities)
+    return Evaluation(float(loss), margins, probabilities)
+
+
+# -------------------------------------------------------------------- numba
+
+
+@cache
+def kernel() -> ModuleType:
+    """The compiled functions. Their cache on disk lies beside that of JAX, unless NUMBA_CACHE_DIR names a folder."""
+    use_compilation_cache()
+    from numba import config  # noqa: PLC0415 - heavy, and needed by this backend alone
+
+    set_already = config.CACHE_DIR
+    beside: str | None = jax.config.jax_compilation_cache_dir  # type: ignore[attr-defined]
+    if not set_already and beside and "://" not in beside:
+        config.CACHE_DIR = str(Path(beside) / "numba")
+    try:
+        return import_module(KERNEL)
+    except RuntimeError as error:
+        if "cannot cache" not in str(error):
+            raise
+        config.CACHE_DIR = tempfile.mkdtemp(prefix="factrank-")  # nothing else is writable: compile anew each time
+        return import_module(KERNEL)
+    finally:
+        config.CACHE_DIR = set_already  # the user's own functions stay where they were
