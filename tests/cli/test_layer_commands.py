@@ -390,7 +390,18 @@ def interrupted_after(monkeypatch):
 
 def test_interrupting_keeps_the_seeds_that_ended(call, interrupted_after, tmp_path):
     interrupted_after(1)
-    arguments = ["sample:astrid", *SMALL, "--seeds", "2", "--epochs", "300", "-o", "kept.safetensors"]
+    arguments = [
+        "sample:astrid",
+        *SMALL,
+        "--engine",
+        "lanes",
+        "--seeds",
+        "2",
+        "--epochs",
+        "300",
+        "-o",
+        "kept.safetensors",
+    ]
     code, out, err = call("train", *arguments, "--json")
     data = json.loads(out)
     assert (code, data["interrupted"], data["best_seed"]) == (130, True, 0)
@@ -405,13 +416,56 @@ def test_interrupting_keeps_the_seeds_that_ended(call, interrupted_after, tmp_pa
 
 def test_interrupting_before_any_seed_ended(call, interrupted_after, tmp_path):
     interrupted_after(0)
-    arguments = ["sample:astrid", *SMALL, "--seeds", "2", "--epochs", "300", "-o", "none.safetensors"]
+    arguments = [
+        "sample:astrid",
+        *SMALL,
+        "--engine",
+        "lanes",
+        "--seeds",
+        "2",
+        "--epochs",
+        "300",
+        "-o",
+        "none.safetensors",
+    ]
     code, out, err = call("train", *arguments)
     assert code == 130
     assert "no layer to keep" in out
     assert "0 of 2 seeds" in err
     assert not (tmp_path / "none.safetensors").exists()
     assert json.loads(call("train", *arguments, "--json")[1])["recall"] is None
+
+
+def test_the_same_command_goes_on_from_checkpoints(call, monkeypatch, tmp_path):
+    """Ctrl-C when the first epochs are done; then the same command, which ends as if nothing had happened."""
+    from factrank.training import TerminalMeter, fused_threads
+
+    monkeypatch.setattr(fused_threads, "CHUNK_SECONDS", 1e-3)
+    monkeypatch.setattr(fused_threads, "HEARTBEAT_SECONDS", 1e-3)
+    arguments = ["train", "sample:astrid", *SMALL, "--stop", "never", "--seeds", "2", "--epochs", "100000", "--json"]
+    undisturbed = call(*arguments)
+
+    def interrupted(self, models_done, n_models, model_epochs, n_model_epochs):
+        if model_epochs:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(TerminalMeter, "update", interrupted)
+        code, out, err = call(*arguments, "--checkpoints", "states")
+    assert (code, json.loads(out)["interrupted"]) == (130, True)
+    assert err.endswith("; the same command goes on from the checkpoints in states\n")
+    assert len(list((tmp_path / "states").iterdir())) in (1, 2)
+    assert call(*arguments, "--checkpoints", "states") == undisturbed
+    assert list((tmp_path / "states").iterdir()) == []
+
+
+def test_the_engine_can_be_chosen(call):
+    arguments = ["train", "sample:astrid", *SMALL, "--stop", "never", "--seeds", "1", "--epochs", "3", "--json"]
+    losses = [json.loads(call(*arguments, "--engine", engine)[1])["seeds"][0]["loss"] for engine in ("fused", "lanes")]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-5)
+    code, _, err = call(*arguments, "--engine", "steam")
+    assert code == 2
+    assert "fused" in err
 
 
 def test_when_every_seed_diverges_there_is_no_layer(call, tmp_path):

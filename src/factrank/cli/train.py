@@ -41,6 +41,14 @@ class StopAt(Enum):
     recall_tau = "recall_tau"
 
 
+class EngineWanted(Enum):
+    """What trains; the members of `factrank.training.trial.Engine`."""
+
+    auto = "auto"
+    fused = "fused"
+    lanes = "lanes"
+
+
 def train(
     source: Source,
     d_model: Annotated[int, typer.Option("--d-model", min=1, help="Width of the embeddings.")] = DEFAULT_D_MODEL,
@@ -67,6 +75,17 @@ def train(
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="Save the best layer here, as .safetensors.", metavar="FILE")
     ] = None,
+    engine: Annotated[
+        EngineWanted, typer.Option(help="What trains: fused (one model per thread), lanes (compiled for the shape).")
+    ] = EngineWanted.auto,
+    checkpoints: Annotated[
+        Path | None,
+        typer.Option(
+            help="Keep the states of unfinished seeds in this folder, and go on from those that are there "
+            "(fused engine only).",
+            metavar="FOLDER",
+        ),
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     long: Long = None,
     wide: Wide = False,
@@ -77,7 +96,8 @@ def train(
 
     The best has the highest recall, then the highest recall at tau, then the largest margin.
 
-    After Ctrl-C, seeds that had ended are reported, the best is saved, and the exit code is 130.
+    After Ctrl-C, seeds that had ended are reported, the best is saved, and the exit code is 130. With --checkpoints the
+    same command then goes on with the others from where they were.
     """
     from factrank.models import LayerShape  # noqa: PLC0415 - JAX takes a second to load
     from factrank.report.layers import trained_table  # noqa: PLC0415
@@ -92,10 +112,10 @@ def train(
     database = load(source, long=long, wide=wide, no_header=no_header, multi=multi)
     _require_memory(shape.parameters(*database.shape), seeds)
     aim = _stop(stop, database, tau)
-    training = Training(learning_rate=lr, weight_decay=weight_decay, epochs=epochs, stop=aim.value)
+    training = Training(learning_rate=lr, weight_decay=weight_decay, epochs=epochs, stop=aim.value, engine=engine.value)
     trials = [Trial(Given(database.fingerprint), shape, training, seed, measures) for seed in range(seeds)]
     with TerminalMeter() as meter:
-        results = train_many(trials, databases=[database], meter=meter, interruptible=True)
+        results = train_many(trials, databases=[database], meter=meter, interruptible=True, checkpoints=checkpoints)
     best = best_of(results)
     problem = _save(output, best, database) if output is not None and best is not None else None
     saved = output if best is not None and problem is None else None
@@ -107,7 +127,7 @@ def train(
             typer.echo(f"saved to {saved}")
     if problem is not None:
         raise problem
-    _exit(results, best)
+    _exit(results, best, checkpoints)
 
 
 def _save(path: Path, best: TrialResult, database: Database) -> Exception | None:
@@ -176,12 +196,14 @@ def _was_interrupted(results: Sequence[TrialResult]) -> bool:
     return any(result.status == "interrupted" for result in results)
 
 
-def _exit(results: Sequence[TrialResult], best: TrialResult | None) -> None:
+def _exit(results: Sequence[TrialResult], best: TrialResult | None, checkpoints: Path | None) -> None:
     """Say on standard error what did not go as asked, and end with the code for it."""
     ended = sum(result.weights is not None for result in results)
     if _was_interrupted(results):
         kept = "" if best is not None else ", and there is no layer to keep"
-        typer.echo(f"factrank: interrupted; {ended} of {len(results)} seeds had ended{kept}", err=True)
+        found = checkpoints is not None and any(checkpoints.iterdir())  # lanes leave none
+        again = f"; the same command goes on from the checkpoints in {checkpoints}" if found else ""
+        typer.echo(f"factrank: interrupted; {ended} of {len(results)} seeds had ended{kept}{again}", err=True)
         raise typer.Exit(INTERRUPTED)
     if best is None:
         typer.echo("factrank: every seed diverged; there is no layer to keep. Try a lower --lr", err=True)
