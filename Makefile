@@ -41,6 +41,7 @@ benchmark: $(TEST_STAMP)
 	$(BIN)/python -m pip install --quiet --editable '.[dev,torch]'
 	$(BIN)/python benchmarks/lanes.py
 	$(BIN)/python benchmarks/lanes.py --split
+	$(BIN)/python benchmarks/fused.py
 
 # Resolve the newest versions that pyproject.toml allows, for all extras but cuda.
 lock: $(TEST_STAMP)

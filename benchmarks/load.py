@@ -9,7 +9,6 @@ factrank also codes, sorts and checks the facts. Peak memory is the largest resi
 Every step runs in a process of its own, and this one stays small: on Linux a new process begins with the peak of the
 process that starts it. For the same reason each step imports what it needs itself.
 """
-# ruff: noqa: PLC0415
 
 from __future__ import annotations
 
