@@ -85,7 +85,7 @@ OPTIONAL_FOR_TRIALS = [
 
 
 def test_what_a_trial_executes_needs_few_libraries():
-    """Trials run on bare GPU machines, where numpy, scipy, numba, jax, equinox, optax, pyarrow and safetensors suffice."""
+    """Trials run on bare GPU machines: numpy, scipy, numba, jax, equinox, optax, pyarrow, safetensors suffice."""
     rooms = "factrank.training, factrank.readouts, factrank.models, factrank.databases"
     code = f"import sys; sys.modules.update(dict.fromkeys({OPTIONAL_FOR_TRIALS})); import {rooms}"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
