@@ -43,7 +43,7 @@ benchmark: $(TEST_STAMP)
 	$(BIN)/python benchmarks/lanes.py --split
 	$(BIN)/python benchmarks/fused.py
 
-# Resolve the newest versions that pyproject.toml allows, for all extras but cuda.
+# Resolve the newest versions that pyproject.toml allows, for all extras but cuda and track.
 lock: $(TEST_STAMP)
 	PIP_CONSTRAINT= $(BIN)/python -m pip install --quiet pip-tools
 	PIP_CONSTRAINT= $(BIN)/pip-compile --quiet --upgrade --strip-extras --no-header --no-annotate --no-emit-index-url \
