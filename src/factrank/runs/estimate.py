@@ -1,0 +1,126 @@
+"""How long a study will take, and how much memory: what `--dry-run` says before anything is run.
+
+A trial's work is counted in multiplications. What one of them takes is read from the rows of the store that the same
+engine made or, where there are none, measured on a few epochs of a trial of the study. Trials may stop early, so the
+seconds are an upper estimate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import isfinite, nan
+from time import perf_counter
+from typing import Literal
+
+from factrank.databases import Database
+from factrank.runs.bundles import Bundle, Found, cut, forward_products, layer_of
+from factrank.runs.columns import trial_of
+from factrank.runs.runner import missing
+from factrank.runs.store import Store
+from factrank.runs.study import Size, Study
+from factrank.training import Measures, Trial, train_many
+from factrank.training.fused_threads import thread_count
+
+ROWS_READ = 200
+"""Rows of the store from which a speed is estimated."""
+
+SAMPLED, SAMPLE_PRODUCTS = 8, 2e8
+"""Models, and multiplications, of a measurement: a fraction of a second."""
+
+STATE_COPIES = 5
+"""Weights, their gradient, the two moments of Adam, and the copy that a worker trains on."""
+
+
+@dataclass(frozen=True)
+class DryRun:
+    """What a run would do. `seconds` is an upper estimate for this machine, None where it is not known.
+
+    `estimated_from` is "store" or "measurement"; `n_bytes` an estimate of the memory for what trains at once: a model
+    on each core, or all lanes of a bundle, and the weights of those that have ended.
+    """
+
+    n_trials: int
+    n_finished: int
+    n_failed: int
+    n_to_run: int
+    seconds: float | None = None
+    estimated_from: Literal["store", "measurement", ""] = ""
+    n_bytes: int = 0
+
+
+def plan_run(study: Study, size: Size, store: Store, *, rerun_failed: bool = False) -> DryRun:
+    """How many trials there are, how many are to be run, and about how long and how large they are."""
+    trials = study.trials_of(size)
+    hashes, wanted = {trial.hash for trial in trials}, missing(trials, store, rerun_failed=rerun_failed)
+    counts = len(trials), len(hashes & store.finished()), len(hashes & store.failed()), len(wanted)
+    bundles, _ = cut(trials, wanted, study.databases)
+    if not bundles:
+        return DryRun(*counts)
+    seconds, sources = 0.0, set[str]()
+    for engine in ("fused", "lanes"):
+        ours = [bundle for bundle in bundles if bundle.engine == engine]
+        if ours:
+            stored = _stored_speed(engine, store, study.databases)
+            sources.add("measurement" if stored is None else "store")
+            speed = _measured_speed(ours, study.databases) if stored is None else stored
+            seconds += speed * sum(bundle.products for bundle in ours)  # nan where it could not be measured
+    find = Found(study.databases)
+    largest = max(_bytes_of(bundle, find) for bundle in bundles)
+    source: Literal["store", "measurement"] = "measurement" if "measurement" in sources else "store"
+    return DryRun(*counts, seconds, source, largest) if isfinite(seconds) else DryRun(*counts, n_bytes=largest)
+
+
+def _stored_speed(engine: str, store: Store, databases: Sequence[Database]) -> float | None:
+    """Seconds per multiplication in the rows of this engine, of which the shares of time add up to the whole."""
+    table = store.trials()
+    if not {"engine", "seconds", "epochs", "trial"} <= set(table.column_names):
+        return None
+    columns = zip(*(table[name].to_pylist() for name in ("engine", "seconds", "epochs", "trial")), strict=True)
+    rows = [row for row in columns if row[0] == engine and row[1] is not None and row[2]]
+    find, seconds, work = Found(databases), 0.0, 0
+    for _, each, epochs, text in rows[:: max(1, len(rows) // ROWS_READ)]:
+        trial = trial_of(text)
+        try:
+            work += epochs * forward_products(trial.model, find(trial))
+        except Exception:  # noqa: S112 - a trial of another study, whose database is not at hand
+            continue
+        seconds += each
+    return seconds / work if work and seconds else None
+
+
+def _measured_speed(bundles: Sequence[Bundle], databases: Sequence[Database]) -> float:
+    """Seconds per multiplication of a few models in the middle of the study, the compilation left out."""
+    entries = sorted((entry for bundle in bundles for entry in bundle.entries), key=lambda entry: entry.products)
+    model, find = entries[len(entries) // 2].trial.model, Found(databases)
+    trial = entries[len(entries) // 2].trial
+    each = forward_products(model, find(trial))
+    n_epochs = max(1, min(trial.training.epochs, int(SAMPLE_PRODUCTS / SAMPLED / max(each, 1))))
+    seconds = 0.0
+    try:
+        for _ in range(2):  # the first time compiles
+            started = perf_counter()
+            train_many([_shortened(trial, n_epochs, seed) for seed in range(SAMPLED)], databases=databases)
+            seconds = perf_counter() - started
+    except Exception:  # it will be a failed row
+        return nan
+    return seconds / (SAMPLED * n_epochs * max(each, 1))
+
+
+def _shortened(trial: Trial, n_epochs: int, seed: int) -> Trial:
+    training = replace(trial.training, epochs=n_epochs, stop="never")
+    return replace(trial, training=training, seed=seed, measures=Measures(), curve_epochs=())
+
+
+def _bytes_of(bundle: Bundle, find: Found) -> int:
+    """An estimate of what trains at once and of what is kept until the bundle ends."""
+    sizes = []
+    for entry in bundle.entries:
+        database, layer = find(entry.trial), layer_of(entry.trial.model)
+        real = 8 if entry.trial.training.precision == "float64" else 4
+        tokens = database.n_keys + database.n_queries
+        tables = tokens * layer.n_heads * (2 * layer.d_qk + layer.d_vo + database.n_values)
+        logits = len(database) * database.n_values if bundle.engine == "lanes" else 0
+        sizes.append(STATE_COPIES * entry.weights + 2 * real * (tables + logits))
+    ended = sum(entry.weights for entry in bundle.entries)
+    return ended + (sum(sizes) if bundle.engine == "lanes" else max(sizes) * min(thread_count(), len(sizes)))

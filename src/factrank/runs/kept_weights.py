@@ -1,0 +1,79 @@
+"""Weights of trials in a store: one sealed safetensors file per trial, named after its hash.
+
+The tensors are the parts of the model by name; the metadata hold the trial and the sizes of the three vocabularies.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from safetensors import SafetensorError, safe_open
+
+from factrank.databases.streams import require_file
+from factrank.errors import InputError
+from factrank.models.part_arrays import AnyLayer, model_from_arrays, to_arrays
+from factrank.models.sealed_file import SUFFIX, Sealed, read_sealed, write_sealed
+from factrank.runs.columns import trial_of
+from factrank.training.specification import canonical_json
+from factrank.training.train import TrialResult
+
+FORMAT, VERSION = "factrank.weights", 1
+NAME = re.compile("[0-9a-f]{64}")
+
+
+def weights_path(folder: Path, trial_hash: str) -> Path:
+    """The file of a trial."""
+    if not NAME.fullmatch(trial_hash):
+        raise InputError(f"a trial is named by the 64 hexadecimal digits of its hash; got {trial_hash[:80]!r}")
+    return folder / f"{trial_hash}{SUFFIX}"
+
+
+def write_weights(path: Path, result: TrialResult) -> None:
+    """Write the weights of a trained model and force them to the disk."""
+    model = result.weights
+    sizes = f"{model.n_keys} {model.n_queries} {model.n_values}"
+    metadata = {"trial": canonical_json(result.trial.to_dict()), "sizes": sizes}
+    write_sealed(path, Sealed(to_arrays(model), metadata), FORMAT, VERSION)
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+
+
+def read_weights(folder: Path, trial_hash: str) -> AnyLayer:
+    """The trained model of a trial, bit for bit."""
+    path = weights_path(folder, trial_hash)
+    sealed = read_sealed(path, FORMAT, VERSION)
+    text, sizes = sealed.metadata.get("trial", ""), sealed.metadata.get("sizes", "")
+    if set(sealed.metadata) != {"trial", "sizes"} or not re.fullmatch("[0-9]{1,9} [0-9]{1,9} [0-9]{1,9}", sizes):
+        raise InputError(f"{path}: not the weights of a trial")
+    trial = trial_of(text)
+    if trial.hash != trial_hash:
+        raise InputError(f"{path}: the weights of another trial, {trial.hash}")
+    n_keys, n_queries, n_values = map(int, sizes.split())
+    return model_from_arrays(trial.model, (n_keys, n_queries, n_values), sealed.tensors)
+
+
+def weights_problems(folder: Path) -> list[str]:
+    """What is wrong with the files of a folder, by their names and heads; checksums are left to `read_weights`."""
+    try:
+        names = sorted(name for name in os.listdir(folder) if not name.startswith("."))
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        return [f"{folder}: cannot be read: {error.strerror or error}"]
+    return [problem for name in names if (problem := _problem(folder / name))]
+
+
+def _problem(path: Path) -> str | None:
+    if path.suffix != SUFFIX or not NAME.fullmatch(path.stem):
+        return f"{path}: not the weights of a trial: its name is not a hash with {SUFFIX}"
+    try:
+        require_file(path)
+        with safe_open(path, framework="numpy") as file:
+            is_ours = (file.metadata() or {}).get("format") == FORMAT
+        return None if is_ours else f"{path}: a safetensors file, but not of the format {FORMAT!r}"
+    except (SafetensorError, OSError, ValueError, MemoryError) as error:
+        return f"{path}: not a readable safetensors file: {error}"
+    except InputError as error:
+        return str(error)

@@ -1,0 +1,192 @@
+"""Bundles on a Ray cluster (extra `ray`): CPU cores and GPUs each take what they can.
+
+Models of the fused engine are cut into small bundles, the largest first; a bundle is a task that takes one core, or one
+GPU where the cluster has any. Tasks return results without models unless these are kept. A task whose worker dies is
+retried by Ray, then halved here; what has come back is recorded at once, so that a lost machine loses only what it was
+doing. Machines need the same factrank installed; the databases that trials name travel with them.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from time import sleep
+from typing import Any, Literal
+
+from factrank.databases import Database
+from factrank.errors import InputError
+from factrank.runs.bundles import Bundle, Failure, Outcome, describe
+from factrank.runs.executors import Databases, Recorder, fingerprints, run_bundle
+
+RETRIES = 3
+"""How often Ray starts a task again whose worker died."""
+
+LEAST_PRODUCTS, MOST_PRODUCTS = 1e9, 4e10
+"""The work of a task of the fused engine: about half a second to 20 seconds of one core."""
+
+TASKS_PER_CORE = 8
+GPU_FACTOR = 64
+"""How much larger the bundles of a GPU are: it trains many models side by side."""
+
+WAIT_SECONDS = 0.25
+
+Kind = Literal["cpu", "gpu"]
+ONE_CORE = {"FACTRANK_THREADS": "1", "OMP_NUM_THREADS": "1", "JAX_PLATFORMS": "cpu"}
+
+
+@dataclass
+class RayExecutor:
+    """Runs bundles on the cluster that `ray.init` finds (RAY_ADDRESS, a running one, else a new one here)."""
+
+    keep_weights: bool = False
+    address: str | None = None
+    _ray: Any = field(default=None, repr=False)
+
+    def run(self, bundles: Sequence[Bundle], databases: Databases, recorder: Recorder) -> None:
+        """Run the bundles."""
+        self._ray = _ray()
+        ours = not self._ray.is_initialized()
+        if ours:
+            os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is sent anywhere
+            with warnings.catch_warnings():  # Ray's processes run another program at once: nothing of JAX is shared
+                warnings.filterwarnings("ignore", "os.fork", RuntimeWarning)
+                self._ray.init(address=self.address, include_dashboard=False, log_to_driver=False)
+        try:
+            _Flight(self._ray, databases, recorder, keep_weights=self.keep_weights).run(bundles)
+        finally:
+            if ours:
+                self._ray.shutdown()
+
+
+class _Flight:
+    """The tasks of one run: at most one for each core and each GPU."""
+
+    def __init__(self, ray: Any, databases: Databases, recorder: Recorder, *, keep_weights: bool) -> None:
+        self._ray, self._recorder, self._keep_weights = ray, recorder, keep_weights
+        self._databases = {fingerprint: ray.put(database) for fingerprint, database in databases.items()}
+        self._tasks: dict[Any, tuple[Kind, Bundle]] = {}
+        self._waiting: deque[Bundle] = deque()
+        cpu: dict[str, Any] = {"num_cpus": 1, "runtime_env": {"env_vars": ONE_CORE}}
+        options: dict[Kind, dict[str, Any]] = {"cpu": cpu, "gpu": {"num_cpus": 1, "num_gpus": 1}}
+        self._remote = {
+            kind: ray.remote(_run_task).options(max_retries=RETRIES, **wanted) for kind, wanted in options.items()
+        }
+
+    def run(self, bundles: Sequence[Bundle]) -> None:
+        small = [part for bundle in bundles for part in self._cut(bundle)]
+        self._waiting = deque(sorted(small, key=lambda bundle: bundle.products, reverse=True))
+        try:
+            while self._waiting or self._tasks:
+                self._submit()
+                for task in self._ready(WAIT_SECONDS):
+                    self._take(task)
+                self._recorder.tick()
+        except BaseException as reason:
+            self._end(keep=isinstance(reason, KeyboardInterrupt))
+            raise
+
+    def _slots(self) -> dict[Kind, int]:
+        """Cores and GPUs of the cluster as it is now: machines come and go. A GPU needs a core beside it."""
+        found = self._ray.cluster_resources()
+        gpus = int(found.get("GPU", 0))
+        return {"cpu": max(int(found.get("CPU", 1)) - gpus, 0 if gpus else 1), "gpu": gpus}
+
+    def _cut(self, bundle: Bundle) -> list[Bundle]:
+        """A bundle of the fused engine in pieces of about equal work; lanes stay together."""
+        if bundle.engine == "lanes":
+            return [bundle]
+        slots = self._slots()
+        workers = slots["cpu"] + GPU_FACTOR * slots["gpu"]
+        most = min(max(bundle.products / (TASKS_PER_CORE * max(workers, 1)), LEAST_PRODUCTS), MOST_PRODUCTS)
+        parts, taken = list[list[Any]](), most
+        for entry in bundle.entries:
+            if taken + entry.products > most or not parts:
+                parts.append([])
+                taken = 0
+            parts[-1].append(entry)
+            taken += entry.products
+        return [Bundle.of("fused", part, bundle.wanted) for part in parts]
+
+    def _submit(self) -> None:
+        """Give every free core and GPU something to do: the largest bundles to GPUs, several at once."""
+        slots = self._slots()
+        for kind in ("gpu", "cpu"):
+            busy = sum(1 for used, _ in self._tasks.values() if used == kind)
+            while self._waiting and busy < slots[kind]:
+                self._start(kind, self._next(kind))
+                busy += 1
+
+    def _next(self, kind: Kind) -> Bundle:
+        bundle = self._waiting.popleft()
+        taken = [bundle]
+        while kind == "gpu" and bundle.engine == "fused" and len(taken) < GPU_FACTOR and self._waiting:
+            if self._waiting[0].engine != "fused" or len(self._waiting) <= len(taken):
+                break
+            taken.append(self._waiting.popleft())
+        wanted = frozenset[str]().union(*(one.wanted for one in taken))
+        return Bundle.of(bundle.engine, [entry for one in taken for entry in one.entries], wanted)
+
+    def _start(self, kind: Kind, bundle: Bundle) -> None:
+        given = [self._databases[name] for name in fingerprints(bundle.trials)]
+        self._tasks[self._remote[kind].remote(bundle, self._keep_weights, *given)] = kind, bundle
+
+    def _ready(self, seconds: float) -> list[Any]:
+        """The tasks that have ended, after so many seconds if none had."""
+        if not self._tasks:
+            sleep(seconds)  # the cluster has no free core at the moment
+            return []
+        first, _ = self._ray.wait(list(self._tasks), num_returns=1, timeout=seconds)
+        others, _ = self._ray.wait(list(self._tasks), num_returns=len(self._tasks), timeout=0)
+        return others if first else []
+
+    def _take(self, task: Any) -> None:
+        """Record what a task returned; one whose worker died again and again is halved until the culprit is alone."""
+        _, bundle = self._tasks.pop(task)
+        try:
+            outcomes: list[Outcome] = self._ray.get(task)
+        except self._ray.exceptions.RayError as error:
+            if len(bundle.entries) > 1:
+                for half in bundle.halves():
+                    self._waiting.appendleft(half)
+                return
+            outcomes = [Failure(trial, describe(error)) for trial in bundle.trials if trial.hash in bundle.wanted]
+        for outcome in outcomes:
+            self._recorder.take(outcome)
+
+    def _end(self, *, keep: bool) -> None:
+        """Give up what is in flight; what had ended is recorded first where it is to be kept."""
+        for task in self._ready(0.0) if keep else []:
+            self._take(task)
+        for task in self._tasks:
+            self._ray.cancel(task, force=True)
+
+
+class _Collected:
+    """Keeps the outcomes of one task."""
+
+    def __init__(self) -> None:
+        self.outcomes: list[Outcome] = []
+
+    def take(self, outcome: Outcome, *, at_once: bool = False) -> None:  # noqa: ARG002
+        self.outcomes.append(outcome)
+
+    def tick(self, epochs: int = 0) -> None:
+        pass
+
+
+def _run_task(bundle: Bundle, keep_weights: bool, *databases: Database) -> list[Outcome]:
+    """On a worker: the outcomes of a bundle."""
+    collected = _Collected()
+    run_bundle(bundle, {one.fingerprint: one for one in databases}, collected, keep_weights=keep_weights)
+    return collected.outcomes
+
+
+def _ray() -> Any:
+    try:
+        return import_module("ray")
+    except ImportError:
+        raise InputError("a Ray cluster needs the extra ray: pip install 'factrank[ray]'") from None

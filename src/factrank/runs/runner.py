@@ -1,0 +1,173 @@
+"""The runner: the trials of a study that the store does not have yet, run and stored as they end.
+
+Results are stored about once a second, many in one part, so that a killed run loses at most that second and what was in
+flight. The same call later runs only what is missing; the table is the same as that of an undisturbed run, bit for bit
+for what the fused engine trains.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+
+import jax
+
+from factrank.runs.bundles import Failure, Outcome, cut
+from factrank.runs.executors import Executor, LocalExecutor
+from factrank.runs.store import Store
+from factrank.runs.study import Size, Study
+from factrank.runs.trackers import Tracker
+from factrank.training import Meter, Trial, TrialResult
+from factrank.training.fused_engine import BACKENDS
+
+PART_SECONDS = 1.0
+"""How long a result waits for others that are stored with it, at most."""
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What a run did: all trials of the study, those stored before, those that ended and failed now.
+
+    `interrupted` says that Ctrl-C ended it; the same call goes on.
+    """
+
+    n_trials: int
+    n_before: int
+    n_ended: int
+    n_failed: int
+    seconds: float
+    interrupted: bool = False
+
+    @property
+    def n_left(self) -> int:
+        """Trials that have no row yet."""
+        return self.n_trials - self.n_before - self.n_ended - self.n_failed
+
+
+def run_study(
+    study: Study,
+    size: Size,
+    store: Store,
+    *,
+    executor: Executor | None = None,
+    meter: Meter | None = None,
+    tracker: Tracker | None = None,
+    rerun_failed: bool = False,
+) -> Summary:
+    """Run the trials of a study that are not finished in the store, and store them.
+
+    Trials that failed before are run again with `rerun_failed`. A trial that fails becomes a row with its error, and
+    the others go on. Ctrl-C keeps what has ended.
+    """
+    started = perf_counter()
+    trials = study.trials_of(size)
+    wanted = missing(trials, store, rerun_failed=rerun_failed)
+    todo = [trial for trial in trials if trial.hash in wanted]
+    if not todo:
+        return Summary(len(trials), len(trials), 0, 0, perf_counter() - started)
+    store.require_writable()
+    executor = executor or LocalExecutor(checkpoints=checkpoint_folder(store))
+    interrupted, recorder = False, StoreRecorder(store, todo, meter, tracker, keep_weights=executor.keep_weights)
+    try:
+        recorder.tick()
+        bundles, failures = cut(trials, wanted, study.databases)
+        for failure in failures:
+            recorder.take(failure)
+        executor.run(bundles, {one.fingerprint: one for one in study.databases}, recorder)
+    except KeyboardInterrupt:
+        interrupted = True
+    finally:
+        recorder.flush()
+    return Summary(
+        n_trials=len(trials),
+        n_before=len(trials) - len(todo),
+        n_ended=recorder.n_ended,
+        n_failed=recorder.n_failed,
+        seconds=perf_counter() - started,
+        interrupted=interrupted,
+    )
+
+
+def missing(trials: Sequence[Trial], store: Store, *, rerun_failed: bool = False) -> set[str]:
+    """The hashes of the trials that are to be run."""
+    done = store.finished() if rerun_failed else store.finished() | store.failed()
+    return {trial.hash for trial in trials} - done
+
+
+def checkpoint_folder(store: Store) -> Path | None:
+    """Where the states of long runs lie: a folder for each kind of device and kernel, on which their bits depend."""
+    backend = BACKENDS.get(jax.local_devices()[0].platform)
+    if backend is None:
+        return None
+    marks = json.dumps(backend.marks(), sort_keys=True)
+    return store.folder / "checkpoints" / hashlib.sha256(marks.encode()).hexdigest()[:12]
+
+
+class StoreRecorder:
+    """Stores outcomes, about once a second, and shows the progress of a whole study."""
+
+    def __init__(
+        self,
+        store: Store,
+        todo: Sequence[Trial],
+        meter: Meter | None = None,
+        tracker: Tracker | None = None,
+        *,
+        keep_weights: bool = False,
+    ) -> None:
+        self._store, self._meter, self._tracker, self._keep_weights = store, meter, tracker, keep_weights
+        self._waiting: list[Outcome] = []
+        self._since = perf_counter()
+        self._n_todo, self._n_epochs = len(todo), sum(trial.training.epochs for trial in todo)
+        self._epochs = 0
+        self.n_ended = self.n_failed = 0
+
+    def take(self, outcome: Outcome, *, at_once: bool = False) -> None:
+        """Keep an outcome; it is stored within a second."""
+        self._waiting.append(outcome)
+        self._epochs += outcome.trial.training.epochs
+        if isinstance(outcome, Failure):
+            self.n_failed += 1
+        else:
+            self.n_ended += 1
+        if at_once or self._due():
+            self.flush()
+
+    def tick(self, epochs: int = 0) -> None:
+        """Show the progress, and store what has waited for long enough."""
+        if self._waiting and self._due():
+            self.flush()
+        if self._meter is not None:
+            behind = min(self._epochs + epochs, self._n_epochs)
+            self._meter.update(self.n_ended + self.n_failed, self._n_todo, behind, self._n_epochs)
+
+    def flush(self) -> None:
+        """Store what waits."""
+        outcomes, self._waiting = self._waiting, []
+        if outcomes:
+            results = [outcome for outcome in outcomes if isinstance(outcome, TrialResult)]
+            failures = [outcome for outcome in outcomes if isinstance(outcome, Failure)]
+            try:
+                self._store.append(results, failures, keep_weights=self._keep_weights)
+            except BaseException:
+                self._waiting = outcomes + self._waiting
+                raise
+            self._track(outcomes)
+        self._since = perf_counter()
+
+    def _track(self, outcomes: Sequence[Outcome]) -> None:
+        """Tell the tracker; one that fails is a warning and is told nothing more: the results are stored."""
+        try:
+            if self._tracker is not None:
+                self._tracker.log(outcomes)
+        except Exception as error:
+            self._tracker = None
+            warnings.warn(f"the tracker failed and is left out: {error}", stacklevel=2)
+
+    def _due(self) -> bool:
+        return perf_counter() - self._since >= PART_SECONDS

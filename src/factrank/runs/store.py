@@ -1,0 +1,194 @@
+"""Store: the results of trials in a folder that is only ever added to.
+
+    trials/    one row per trial (`columns`), in Parquet parts
+    curves/    one row per trial and recorded epoch; a part begins with the name of its part in trials/
+    weights/   one safetensors file per trial, named after its hash, where asked for
+    drafts/    files that are being written, or were when their writer was killed; nobody reads them
+
+A row counts once its part in trials/ is there, and that comes last. Any number of processes may write at once. Of
+several rows of one trial the first that ended counts, else the first that failed; first by the names of the parts,
+which sort by time. Tables are sorted by hash, so that they do not depend on who wrote what when.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from factrank.errors import InputError
+from factrank.models.part_arrays import AnyLayer
+from factrank.models.sealed_file import SUFFIX as WEIGHTS_SUFFIX
+from factrank.runs.columns import ENDED, RUN_COLUMNS, STATUSES, Row, curve_rows, failed_row, in_order, row_of
+from factrank.runs.exports import write_table
+from factrank.runs.kept_weights import read_weights, weights_path, weights_problems, write_weights
+from factrank.runs.parts import ARROW, new_name, packed, publishing, sealed_name, table_of, write_draft
+from factrank.runs.tables import PART, Problems, first_rows, read_parts, united
+from factrank.training.train import TrialResult
+from factrank.training.trial import Trial
+
+TRIALS, CURVES, WEIGHTS, DRAFTS = "trials", "curves", "weights", "drafts"
+IDENTITY: dict[str, type] = {"hash": str, "status": str, "trial": str}
+CURVE_IDENTITY: dict[str, type] = {"hash": str, "epoch": int}
+SHOWN_ROWS = 3
+
+
+class Store:
+    """The results of trials, in a folder; nothing is made on the disk before something is stored.
+
+    >>> import tempfile
+    >>> from factrank.models import LayerShape
+    >>> from factrank.training import Training, generated, train_many
+    >>> facts = generated("unit", n=3)
+    >>> trials = [Trial(facts, LayerShape(3, 1, 1, 2), Training(epochs=20), seed=seed) for seed in range(4)]
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     store = Store(folder)
+    ...     store.append(train_many(trials))
+    ...     table = store.trials()
+    >>> table.num_rows, sorted(table["seed"].to_pylist())
+    (4, [0, 1, 2, 3])
+    """
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self.folder = Path(folder)
+        if os.path.lexists(self.folder) and not os.path.isdir(self.folder):
+            raise InputError(f"{self.folder}: is not a folder; a store is one")
+
+    def __repr__(self) -> str:
+        return f"Store({str(self.folder)!r})"
+
+    @property
+    def exists(self) -> bool:
+        """Whether a store was ever begun there."""
+        return (self.folder / TRIALS).is_dir()
+
+    # ---------------------------------------------------------------- writing
+
+    def require_writable(self) -> None:
+        """Make the folder and try a draft: what would go wrong after hours of training is an `InputError` now."""
+        self._make(TRIALS, CURVES, DRAFTS)
+        with publishing(self.folder) as drafts:
+            draft = self._draft()
+            write_draft(drafts, draft, draft, b"can this be written?")  # it stays where it is, and is removed
+        effective = os.access in os.supports_effective_ids
+        for name in (TRIALS, CURVES):
+            if not os.access(self.folder / name, os.W_OK | os.X_OK, effective_ids=effective):
+                raise InputError(f"{self.folder / name}: no permission to write there")
+
+    def append(
+        self,
+        results: Sequence[TrialResult],
+        failures: Sequence[tuple[Trial, str]] = (),
+        keep_weights: bool = False,
+    ) -> None:
+        """Store what came of trials in one part; when this returns, it is on the disk.
+
+        Interrupted trials are left out: they are still to be run. An error leaves everything that was stored.
+        """
+        ended = [result for result in results if result.status in ENDED]
+        rows = [*map(row_of, ended), *(failed_row(*failure) for failure in failures)]
+        curves = [row for result in ended for row in curve_rows(result)]
+        self.append_rows(rows, curves, [result for result in ended if keep_weights and result.weights is not None])
+
+    def append_rows(
+        self, rows: Iterable[Row], curves: Iterable[Row] = (), with_weights: Sequence[TrialResult] = ()
+    ) -> None:
+        """The same with the rows of `row_of`, `failed_row` and `curve_rows`, made where the trials ran."""
+        rows, curves = list(rows), list(curves)
+        if not rows:
+            return
+        contents = [(folder, packed(table_of(found))) for folder, found in ((CURVES, curves), (TRIALS, rows)) if found]
+        self._make(TRIALS, CURVES, DRAFTS, *([WEIGHTS] if with_weights else []))
+        with publishing(self.folder) as drafts:
+            for result in with_weights:
+                place = weights_path(self.folder / WEIGHTS, result.trial.hash)
+                if not os.path.lexists(place):  # the first written stay
+                    drafts.append((self._draft(WEIGHTS_SUFFIX), place))
+                    write_weights(drafts[-1][0], result)
+            name = new_name()
+            for folder, content in contents:  # the trials come last: then all of it counts
+                write_draft(drafts, self._draft(), self.folder / folder / sealed_name(name, content), content)
+
+    def _make(self, *names: str) -> None:
+        with publishing(self.folder):
+            for name in names:
+                (self.folder / name).mkdir(parents=True, exist_ok=True)
+
+    def _draft(self, suffix: str = ".tmp") -> Path:
+        return self.folder / DRAFTS / f"{new_name()}{suffix}"
+
+    # ---------------------------------------------------------------- reading
+
+    def trials(self) -> pa.Table:
+        """One row per trial, sorted by hash; the columns are those of `columns`, null where a trial has none."""
+        table = self._counting()
+        return table.select(in_order(name for name in table.schema.names if name != PART))
+
+    def curves(self) -> pa.Table:
+        """One row per trial and recorded epoch, sorted by both: the curves that came with the row that counts."""
+        rows = self._counting(list(IDENTITY))
+        parts, _ = read_parts(self.folder / CURVES, CURVE_IDENTITY, lambda _, table: (table, []))
+        table = united([_no_rows(CURVE_IDENTITY | {PART: str}), *parts])
+        at = pc.index_in(table["hash"], rows["hash"].combine_chunks())
+        other = pc.not_equal(table[PART], rows[PART].take(at))
+        table = table.append_column("\0other", other).filter(pc.is_valid(at))
+        # Of each trial the part of its row, else the first; of this part every epoch once.
+        best = first_rows(table, ["hash"], ["\0other", PART])
+        of_part = best[PART].take(pc.index_in(table["hash"], best["hash"].combine_chunks()))
+        table = first_rows(table.filter(pc.equal(table[PART], of_part)), list(CURVE_IDENTITY))
+        numbers = sorted(set(table.schema.names) - {*CURVE_IDENTITY, PART, "\0other"})
+        return table.select([*CURVE_IDENTITY, *numbers])
+
+    def finished(self) -> set[str]:
+        """The hashes of the trials that have ended: finished, stopped or diverged."""
+        return self._hashes(ENDED)
+
+    def failed(self) -> set[str]:
+        """The hashes of the trials that failed and never ended."""
+        return self._hashes(("failed",))
+
+    def weights(self, trial_hash: str) -> AnyLayer:
+        """The trained model of a trial whose weights were kept."""
+        return read_weights(self.folder / WEIGHTS, trial_hash)
+
+    def problems(self) -> Problems:
+        """What is wrong with files that are no sound parts, one text each; nothing is ever deleted or mended."""
+        _, in_trials = read_parts(self.folder / TRIALS, IDENTITY, _sound_rows)
+        _, in_curves = read_parts(self.folder / CURVES, CURVE_IDENTITY, lambda _, table: (table, []))
+        return [*in_trials, *in_curves, *weights_problems(self.folder / WEIGHTS)]
+
+    def export(self, path: str | os.PathLike[str]) -> None:
+        """Write the table of trials to one Parquet or CSV file, by its suffix."""
+        write_table(self.trials(), path)
+
+    def _hashes(self, statuses: Sequence[str]) -> set[str]:
+        table = self._counting(list(IDENTITY))
+        return set(table.filter(pc.is_in(table["status"], pa.array(statuses)))["hash"].to_pylist())
+
+    def _counting(self, only: Sequence[str] | None = None) -> pa.Table:
+        """The row of each trial that counts, sorted by hash, with its part."""
+        parts, _ = read_parts(self.folder / TRIALS, IDENTITY, _sound_rows, only)
+        known = {name: kind for name, kind in RUN_COLUMNS.items() if only is None or name in only}
+        table = united([_no_rows(known | {PART: str}), *parts])
+        table = table.append_column("\0failed", pc.equal(table["status"], "failed"))
+        return first_rows(table, ["hash"], ["\0failed", PART]).drop_columns(["\0failed"])
+
+
+def _no_rows(columns: dict[str, type]) -> pa.Table:
+    return pa.schema([(name, ARROW[kind]) for name, kind in columns.items()]).empty_table()
+
+
+def _sound_rows(path: Path, table: pa.Table) -> tuple[pa.Table, Problems]:
+    """The rows of trials whose hash is that of their trial and whose status is known."""
+    cells = zip(*(table[name].to_pylist() for name in IDENTITY), strict=True)
+    sound = [hashlib.sha256(text.encode()).hexdigest() == name and status in STATUSES for name, status, text in cells]
+    wrong = [str(row) for row, is_sound in enumerate(sound, start=1) if not is_sound]
+    if not wrong:
+        return table, []
+    shown = ", ".join(wrong[:SHOWN_ROWS]) + (", ..." if len(wrong) > SHOWN_ROWS else "")
+    problem = f"{path}: {len(wrong)} of {len(sound)} rows were altered (row {shown}): the hash does not fit the trial"
+    return table.filter(pa.array(sound, pa.bool_())), [f"{problem}, or the status is unknown"]

@@ -1,0 +1,125 @@
+"""Study: a question, the trials that answer it, and how the answer is shown, as plain data.
+
+A study lists its trials in two sizes: `quick` for a first look on two cores, `full` for the numbers to be published.
+Charts and claims name columns of the table of results (`factrank.runs.columns`); nothing here draws or computes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from factrank.databases import Database
+from factrank.errors import InputError
+from factrank.runs.claims import Claim
+from factrank.runs.expressions import Where, frozen_where
+from factrank.training.trial import Given, Trial
+
+Size = Literal["quick", "full"]
+ChartKind = Literal["lines", "points", "heatmap", "bars"]
+ChartData = Literal["trials", "curves"]
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+"""Names become parts of file names, so they are short and plain."""
+
+
+def require_name(what: str, name: object) -> None:
+    """Raise unless the name can be part of a file name."""
+    if not isinstance(name, str) or not NAME.fullmatch(name) or name.endswith("."):
+        raise InputError(f"{what} must be 1 to 100 letters, digits, dots, dashes or underscores; got {name!r}")
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a study was published: the paper, its figure or table, and a link."""
+
+    paper: str
+    figure: str = ""
+    link: str = ""
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A chart as data: which columns of the table it shows, and how.
+
+    `where` keeps only the rows with these values, as (column, value) pairs or a dictionary. Where a column is named,
+    arithmetic on columns may stand (`factrank.runs.expressions`). Lines, bars and heat maps
+    draw means over the rows that agree in what is shown, in practice over seeds, lines with a band from the least to
+    the greatest. `data` says which table is drawn: one row per trial, or one per trial and recorded epoch.
+    """
+
+    name: str
+    title: str
+    kind: ChartKind
+    x: str
+    y: str
+    colour: str | None = None
+    facet: str | None = None
+    where: Where = ()
+    log_x: bool = False
+    log_y: bool = False
+    x_title: str = ""
+    y_title: str = ""
+    data: ChartData = "trials"
+
+    def __post_init__(self) -> None:
+        require_name("the name of a chart", self.name)
+        for field, choices in (("kind", get_args(ChartKind)), ("data", get_args(ChartData))):
+            if getattr(self, field) not in choices:
+                given = getattr(self, field)
+                raise InputError(f"the {field} of a chart must be one of {', '.join(choices)}; got {given!r}")
+        object.__setattr__(self, "where", frozen_where(self.where))
+
+
+@dataclass(frozen=True, eq=False)
+class Study:
+    """A named list of trials with its charts and claims.
+
+    `trials` gives the list for each size. `databases` are those that trials name by fingerprint.
+
+    >>> from factrank.models import LayerShape
+    >>> from factrank.training import generated
+    >>> facts = generated("uniform", n_keys=4, n_queries=3, n_values=4, seed=0)
+    >>> def trials(size):
+    ...     seeds = range(3 if size == "quick" else 10)
+    ...     return [Trial(facts, LayerShape(4, 1, 2, 2), seed=seed) for seed in seeds]
+    >>> study = Study("tiny", "Four keys", None, "Does it fit?", "One layer is trained.", trials)
+    >>> len(study.trials_of("full"))
+    10
+    """
+
+    name: str
+    title: str
+    source: Source | None
+    question: str
+    method: str
+    trials: Callable[[Size], list[Trial]]
+    charts: tuple[Chart, ...] = ()
+    claims: tuple[Claim, ...] = ()
+    databases: tuple[Database, ...] = ()
+
+    def __post_init__(self) -> None:
+        require_name("the name of a study", self.name)
+        names = [chart.name for chart in self.charts]
+        if len(set(names)) < len(names):
+            raise InputError(f"study {self.name}: two charts have one name among {', '.join(names)}")
+
+    def trials_of(self, size: Size) -> list[Trial]:
+        """The trials of a size, each once, in the order of the study; a database without facts in hand is an error."""
+        if size not in get_args(Size):
+            raise InputError(f"the size of a study is quick or full; got {size!r}")
+        listed = list(self.trials(size))
+        strange = next((item for item in listed if not isinstance(item, Trial)), None)
+        if strange is not None:
+            raise InputError(f"study {self.name}: its trials must be a list of Trial; got {strange!r} in it")
+        trials = list({trial.hash: trial for trial in listed}.values())
+        given = {database.fingerprint for database in self.databases}
+        for trial in trials:
+            if isinstance(trial.database, Given) and trial.database.fingerprint not in given:
+                raise InputError(
+                    f"study {self.name}: trial {trial.hash[:12]} names the database {trial.database.fingerprint[:12]}, "
+                    f"which is not among the databases of the study"
+                )
+        return trials

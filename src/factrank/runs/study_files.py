@@ -1,0 +1,303 @@
+"""Studies that users write: in YAML, which is data and executes nothing, or in Python, which runs only when asked to.
+
+A YAML study has settings that all trials share, a `grid` of values for dotted names (every combination), a `list` of
+explicit changes, seeds, and changes for the `quick` size:
+
+    trials = entries of `list` x points of `grid` x seeds
+
+The text "$seed" in the arguments of a generator stands for the seed of the trial.
+"""
+
+from __future__ import annotations
+
+import inspect
+import runpy
+import traceback
+from collections.abc import Iterator, Mapping
+from copy import deepcopy
+from itertools import product
+from math import prod
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+from pydantic import BaseModel, ConfigDict, Field, StrictInt, ValidationError, field_validator
+
+from factrank.databases import GENERATORS, Database, read, sample
+from factrank.errors import FactrankError, InputError
+from factrank.runs.claims import Claim
+from factrank.runs.study import Chart, Source, Study
+from factrank.runs.yaml_text import read_yaml
+from factrank.training import Trial
+from factrank.training.trial import SCHEMA
+
+MOST_TRIALS = 200_000
+SECTIONS = ("database", "model", "training", "measures")
+SEED = "$seed"
+UNKNOWN_KEY = ("extra_forbidden", "unexpected_keyword_argument")
+TYPE_NAMES = ("int", "float", "str", "bool", "Quantity", "Source", "none")
+FILE_OPTIONS = ("wide", "long", "multi", "header")
+
+Plain = dict[str, Any]
+Text = TypeVar("Text", bound="BaseModel")
+
+
+class StudyText(BaseModel):
+    """What a YAML study may say; the parts of trials are checked where trials are made."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: str
+    title: str = ""
+    question: str = ""
+    method: str = ""
+    source: Source | None = None
+    database: Plain
+    model: Plain
+    training: Plain = {}
+    measures: Plain = {}
+    seeds: StrictInt | list[StrictInt] = 1
+    curve_epochs: list[StrictInt] = []
+    grid: dict[str, list[Any]] = {}
+    entries: list[Plain] = Field(default=[{}], alias="list")
+    quick: Plain = {}
+    charts: tuple[Chart, ...] = ()
+    claims: tuple[Claim, ...] = ()
+
+    @field_validator("charts", "claims", mode="before")
+    @classmethod
+    def _as_pairs(cls, parts: Any) -> Any:
+        return _pairs(parts)
+
+
+class QuickText(BaseModel):
+    """What `quick` may say beside dotted names."""
+
+    model_config = ConfigDict(extra="allow")
+
+    seeds: StrictInt | list[StrictInt] | None = None
+    curve_epochs: list[StrictInt] | None = None
+    grid: dict[str, list[Any]] = {}
+    entries: list[Plain] | None = Field(default=None, alias="list")
+
+
+def load_study(path: str | Path) -> Study:
+    """The study of a YAML file; whatever is wrong with it raises an `InputError` that names the file and the key."""
+    path = Path(path)
+    plain = read_yaml(path)
+    try:
+        text = _checked(StudyText, plain, "")
+        facts = _Facts(path.parent)
+        lists = {
+            "full": list(_trials(text, facts)),
+            "quick": list(_trials(_quick(text), facts)),
+        }
+        return Study(
+            name=text.name,
+            title=text.title or text.name,
+            source=text.source,
+            question=text.question,
+            method=text.method,
+            trials=lambda size: list(lists[size]),
+            charts=text.charts,
+            claims=text.claims,
+            databases=tuple(facts.read.values()),
+        )
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+    except (RecursionError, OverflowError, MemoryError) as error:
+        raise InputError(f"{path}: too much is asked for ({type(error).__name__})") from None
+
+
+def load_python_study(path: str | Path) -> Study:
+    """The `STUDY` that a Python file defines. This runs the file."""
+    path = Path(path)
+    if not path.is_file():
+        raise InputError(f"{path}: no such file")
+    try:
+        defined = runpy.run_path(str(path), run_name="factrank_study")
+    except (Exception, SystemExit) as error:
+        frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
+        line = frames[-1].lineno if frames else getattr(error, "lineno", None)
+        place = f"{path}, line {line}" if line else str(path)
+        raise InputError(f"{place}: {type(error).__name__}: {error}") from error
+    study = defined.get("STUDY")
+    if not isinstance(study, Study):
+        raise InputError(f"{path}: a Python study defines STUDY, a factrank.runs.Study; got {type(study).__name__}")
+    return study
+
+
+# -------------------------------------------------------------------- from text to trials
+
+
+def _trials(text: StudyText, facts: _Facts) -> Iterator[Trial]:
+    """The trials: entries of the list x points of the grid x seeds."""
+    seeds = list(range(text.seeds)) if isinstance(text.seeds, int) and text.seeds <= MOST_TRIALS else text.seeds
+    n_seeds = len(seeds) if isinstance(seeds, list) else seeds
+    n_trials = len(text.entries) * prod(map(len, text.grid.values())) * n_seeds
+    if n_trials > MOST_TRIALS:
+        raise InputError(f"{n_trials:,} trials; a study has at most {MOST_TRIALS:,}")
+    if n_trials <= 0:
+        raise InputError("there is no trial: seeds, list and every entry of grid need at least one value")
+    common = {section: getattr(text, section) for section in SECTIONS}
+    for entry in text.entries:
+        for point in product(*text.grid.values()):
+            changes = {**entry, **dict(zip(text.grid, point, strict=True))}
+            settings = {**common, "curve_epochs": text.curve_epochs}
+            for name, value in changes.items():
+                settings = _changed(settings, name, value)
+            for seed in cast("list[int]", seeds):
+                try:
+                    yield _trial(settings, seed, facts)
+                except InputError as error:
+                    shown = ", ".join(f"{name} = {value!r}" for name, value in changes.items())
+                    place = f" (in the trial with {shown}, seed {seed})" if changes else ""
+                    raise InputError(f"{str(error).removeprefix('Trial.')}{place}") from None
+
+
+def _trial(settings: Plain, seed: int, facts: _Facts) -> Trial:
+    model = {"kind": "attention", **settings["model"]}
+    plain = {
+        "version": SCHEMA,
+        **settings,
+        "model": model,
+        "database": facts.spec(settings["database"], seed),
+        "seed": seed,
+    }
+    trial = Trial.from_dict(plain)
+    trial.hash  # noqa: B018 - raises where a value is no number, text or list
+    return trial
+
+
+def _changed(settings: Plain, name: str, value: object) -> Plain:
+    """The settings with another value at a dotted name."""
+    first, _, rest = name.partition(".")
+    if first == "curve_epochs" and not rest:
+        return {**settings, first: value}
+    if first not in SECTIONS or not rest:
+        names = ", ".join(f"{section}.NAME" for section in SECTIONS)
+        raise InputError(f"{name!r} is nothing that trials may differ in; expected {names} or curve_epochs")
+    changed = deepcopy(settings[first])
+    inner, *path = reversed(rest.split("."))
+    at = changed
+    for step in reversed(path):
+        at = at.setdefault(step, {})
+        if not isinstance(at, dict):
+            raise InputError(f"{name!r}: {step} is no dictionary")
+    at[inner] = value
+    return {**settings, first: changed}
+
+
+def _quick(text: StudyText) -> StudyText:
+    """The text with the changes of its quick size."""
+    quick = _checked(QuickText, text.quick, "quick")
+    settings: Plain = {section: getattr(text, section) for section in SECTIONS}
+    for name, value in (quick.model_extra or {}).items():
+        try:
+            settings = _changed(settings, name, value)
+        except InputError as error:
+            raise InputError(f"quick: {error}; also seeds, grid or list") from None
+    curve_epochs = settings.pop("curve_epochs", text.curve_epochs)
+    return text.model_copy(
+        update={
+            **settings,
+            "curve_epochs": quick.curve_epochs if quick.curve_epochs is not None else curve_epochs,
+            "seeds": quick.seeds if quick.seeds is not None else text.seeds,
+            "grid": {**text.grid, **quick.grid},
+            "entries": quick.entries if quick.entries is not None else text.entries,
+        }
+    )
+
+
+class _Facts:
+    """Where the facts of trials come from: a generator, a file beside the study, or a bundled sample."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.read: dict[str, Database] = {}
+
+    def spec(self, database: Plain, seed: int) -> Plain:
+        """The plain form of the specification of a database."""
+        kinds = [kind for kind in ("generator", "file", "sample") if kind in database]
+        if len(kinds) != 1:
+            raise InputError(
+                f"database: expected one of generator, file or sample; got {', '.join(database) or 'nothing'}"
+            )
+        if kinds == ["generator"]:
+            arguments = {
+                name: seed if value == SEED else value for name, value in database.items() if name != "generator"
+            }
+            _require_generator(database["generator"], arguments)
+            return {"kind": "generated", "generator": database["generator"], "arguments": arguments}
+        key = repr(sorted(database.items(), key=lambda item: item[0]))
+        if key not in self.read:
+            self.read[key] = self._read(kinds[0], database)
+        return {"kind": "given", "fingerprint": self.read[key].fingerprint}
+
+    def _read(self, kind: str, database: Plain) -> Database:
+        name, options = database[kind], {option: value for option, value in database.items() if option != kind}
+        unknown = sorted(set(options) - set(FILE_OPTIONS if kind == "file" else ()))
+        if unknown or not isinstance(name, str):
+            takes = ", ".join(("file", *FILE_OPTIONS)) if kind == "file" else "sample"
+            problem = f"unknown {unknown[0]!r}" if unknown else f"{kind} must be text, got {name!r}"
+            raise InputError(f"database: {problem}; it takes {takes}")
+        for option, value in options.items():
+            if option == "long" and isinstance(value, list) and all(isinstance(one, str | int) for one in value):
+                continue
+            if option == "long" or not isinstance(value, bool):
+                expected = "a list of three columns" if option == "long" else "true or false"
+                raise InputError(f"database.{option}: expected {expected}; got {value!r}")
+        try:
+            return read(self._folder / name, **options) if kind == "file" else sample(name)
+        except (FactrankError, ValueError) as error:
+            raise InputError(f"database.{kind}: {error}") from None
+
+
+def _require_generator(name: object, arguments: Mapping[str, object]) -> None:
+    if not isinstance(name, str) or name not in GENERATORS:
+        raise InputError(f"database.generator: there is no {name!r}; there are {', '.join(GENERATORS)}")
+    takes = inspect.signature(GENERATORS[name]).parameters
+    unknown = [f"unknown {argument!r}" for argument in arguments if argument not in takes]
+    needed = [argument for argument, parameter in takes.items() if parameter.default is parameter.empty]
+    missing = [f"missing {argument!r}" for argument in needed if argument not in arguments]
+    if unknown or missing:
+        raise InputError(f"database: {name}: {', '.join(unknown + missing)}; it takes {', '.join(takes)}")
+
+
+# -------------------------------------------------------------------- what pydantic checks
+
+
+def _checked(kind: type[Text], plain: object, where: str) -> Text:
+    """Plain data as a model; the first mistake is named by its path, with what was expected."""
+    try:
+        return kind.model_validate(plain)
+    except ValidationError as error:
+        found = error.errors(include_url=False, include_input=False, include_context=False)
+        unknown = [one for one in found if one["type"] in UNKNOWN_KEY]
+        first = unknown[0] if unknown else found[0]
+        places = [where, *(str(step) for step in first["loc"] if not _is_choice(step))]
+        path = ".".join(filter(None, places)) or "the file"
+        if unknown:
+            known = [field.alias or name for name, field in kind.model_fields.items()]
+            expected = f"; expected {', '.join(known)}" if len(first["loc"]) == 1 else ""
+            raise InputError(f"{path}: unknown key{expected}") from None
+        choices = [
+            one for one in found if one["loc"][:-1] == first["loc"][:-1] and any(map(_is_choice, one["loc"][-1:]))
+        ]
+        raise InputError(f"{path}: {'; or '.join(one['msg'] for one in choices or [first])}") from None
+
+
+def _is_choice(step: object) -> bool:
+    """Whether a step of pydantic's path names one of several types that a value may have, and no key."""
+    return isinstance(step, str) and (step in TYPE_NAMES or "[" in step)
+
+
+def _pairs(plain: Any) -> Any:
+    """Selections written as dictionaries become the pairs that charts and claims hold."""
+    if isinstance(plain, list):
+        return list(map(_pairs, plain))
+    if isinstance(plain, dict):
+        return {
+            name: list(value.items()) if name == "where" and isinstance(value, dict) else _pairs(value)
+            for name, value in plain.items()
+        }
+    return plain

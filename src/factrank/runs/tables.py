@@ -1,0 +1,101 @@
+"""Tables: the parts of a folder under each other, and the first row of each kind."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from factrank.errors import InputError
+from factrank.runs.parts import SUFFIX, as_texts, read_part, shared_name
+
+PART = "\0part"
+"""A column with the shared name of the part that a row comes from, while tables are put together."""
+
+Problems = list[str]
+Check = Callable[[Path, pa.Table], tuple[pa.Table, Problems]]
+"""The sound rows of a part, and what is wrong with the others."""
+
+
+def read_parts(
+    folder: Path, needed: Mapping[str, type], check: Check, only: Sequence[str] | None = None
+) -> tuple[list[pa.Table], Problems]:
+    """The tables of all readable parts by name, each with a column `PART`, and what is wrong with other files.
+
+    Names that begin with a dot are left to other tools.
+    """
+    try:
+        names = sorted(name for name in os.listdir(folder) if not name.startswith("."))
+    except FileNotFoundError:
+        return [], []
+    except OSError as error:
+        return [], [f"{folder}: cannot be read: {error.strerror or error}"]
+    tables, problems = [], []
+    for name in names:
+        try:
+            if not name.endswith(SUFFIX):
+                raise InputError(f"{folder / name}: not a part of a store: its name does not end in {SUFFIX}")
+            table, found = check(folder / name, read_part(folder / name, needed, only))
+        except InputError as error:
+            problems.append(str(error))
+            continue
+        problems += found
+        tables.append(table.append_column(PART, pa.repeat(shared_name(name), table.num_rows)))
+    return tables, problems
+
+
+def united(tables: Sequence[pa.Table]) -> pa.Table:
+    """The rows of all tables under each other, in this order; columns that a table lacks are null.
+
+    Integers and real numbers become real numbers where that changes none; other mixtures become text.
+    """
+    kinds: dict[str, set[Any]] = {}
+    for table in tables:
+        for field in table.schema:
+            kinds.setdefault(field.name, set()).add(field.type)
+    mixed = {
+        name: _join([table[name] for table in tables if name in table.schema.names])
+        for name, found in kinds.items()
+        if len(found) > 1
+    }
+    return pa.concat_tables([_cast(table, mixed) for table in tables], promote_options="default")
+
+
+def first_rows(table: pa.Table, keys: Sequence[str], ranks: Sequence[str] = ()) -> pa.Table:
+    """Of the rows that agree in the keys the one of least ranks, then the first; sorted by the keys."""
+    place = "\0place"
+    placed = table.select([*keys, *ranks]).append_column(place, pa.array(np.arange(table.num_rows)))
+    order = pc.sort_indices(placed, sort_keys=[(name, "ascending") for name in (*keys, *ranks, place)])
+    new = np.zeros(table.num_rows, dtype=bool)
+    new[:1] = True
+    for name in keys:
+        column = placed[name].take(order)
+        new[1:] |= pc.not_equal(column[1:], column[:-1]).to_numpy(zero_copy_only=False)
+    return table.take(order.filter(pa.array(new)))
+
+
+def _join(columns: Sequence[pa.ChunkedArray]) -> Any:
+    """The type of a column that has several."""
+    if {column.type for column in columns} == {pa.int64(), pa.float64()}:
+        with suppress(pa.ArrowInvalid):  # an integer that no float64 holds
+            for column in columns:
+                column.cast(pa.float64())
+            return pa.float64()
+    return pa.string()
+
+
+def _cast(table: pa.Table, kinds: Mapping[str, Any]) -> pa.Table:
+    for place, field in enumerate(table.schema):
+        wanted = kinds.get(field.name, field.type)
+        if wanted == field.type:
+            continue
+        column = table[field.name]
+        cast = column.cast(wanted) if wanted == pa.float64() else pa.array(as_texts(column.to_pylist()), wanted)
+        table = table.set_column(place, pa.field(field.name, wanted), cast)
+    return table

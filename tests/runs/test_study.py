@@ -1,0 +1,51 @@
+"""Studies: what they accept, and the list of trials that they give."""
+
+import pytest
+from made_up_results import FACTS, made_up_trial
+
+from factrank.databases import Database
+from factrank.errors import InputError
+from factrank.runs import Chart, Source, Study
+from factrank.training import Given
+
+SHORT = "name", "A title", Source("A paper", "Figure 1"), "Why?", "So."
+
+
+def test_trials_are_listed_once_and_in_order():
+    first, second = made_up_trial(5), made_up_trial(1)
+    study = Study(*SHORT, lambda size: [first, second, made_up_trial(5)] if size == "quick" else [second])
+    assert study.trials_of("quick") == [first, second]
+    assert study.trials_of("full") == [second]
+
+
+def test_a_database_that_is_not_in_hand_is_named():
+    database = Database.from_facts([("Oslo", "country", "Norway")])
+    trial = made_up_trial(0, database=Given(database.fingerprint))
+    assert Study(*SHORT, lambda size: [trial], databases=(database,)).trials_of("quick") == [trial]
+    with pytest.raises(InputError, match=database.fingerprint[:12]):
+        Study(*SHORT, lambda size: [trial]).trials_of("quick")
+
+
+def test_only_trials_are_trials():
+    with pytest.raises(InputError, match="list of Trial"):
+        Study(*SHORT, lambda size: [made_up_trial(0), FACTS]).trials_of("quick")
+
+
+@pytest.mark.parametrize("name", ["", "../up", "a/b", ".hidden", "a b", "a\n", "x" * 101, "dot.", "ünlaut"])
+def test_names_become_file_names(name):
+    with pytest.raises(InputError, match="letters, digits"):
+        Study(name, *SHORT[1:], lambda size: [])
+    with pytest.raises(InputError, match="letters, digits"):
+        Chart(name, "title", "lines", "seed", "recall")
+
+
+def test_charts_are_checked():
+    chart = Chart("recall", "Recall", "lines", "model.d_vo", "recall", where=(("seed", 3), ("model.d_qk", (1, 2))))
+    assert chart.where == (("seed", 3), ("model.d_qk", (1, 2)))
+    for field, wrong in (("kind", "pie"), ("data", "weights"), ("where", "seed"), ("where", [("seed",)])):
+        altered = Chart("a", "A", "bars", "seed", "recall")
+        object.__setattr__(altered, field, wrong)  # run-time type checks do not let it through the front door
+        with pytest.raises(InputError, match=r"must be one of|pairs"):
+            altered.__post_init__()
+    with pytest.raises(InputError, match="one name"):
+        Study(*SHORT, lambda size: [], charts=(chart, chart))

@@ -1,0 +1,20 @@
+"""Imported by the process that others are forked from, so that these begin with the compiled functions in place.
+
+It trains a model by hand, in the main thread: JAX itself must not have begun to compute where processes are forked.
+"""
+
+from factrank.databases import uniform
+from factrank.models import LayerShape
+from factrank.runs import runner as _runner  # noqa: F401 - for those that are forked
+from factrank.training import Training, Trial, fused_threads, generated
+from factrank.training.facts_task import FactsTask
+from factrank.training.fused_run import Fibers, prepare
+
+database = uniform(8, 4, 6, seed=0)
+trial = Trial(
+    generated("uniform", n_keys=8, n_queries=4, n_values=6, seed=0), LayerShape(6, 1, 2, 2), Training(epochs=2)
+)
+run = prepare(0, trial, FactsTask(trial, database), Fibers.of(database))
+run.state = fused_threads._later(fused_threads.kernel(), run, 2)
+fused_threads._evaluate(fused_threads.kernel(), run)
+fused_threads.Threads.marks()
