@@ -1,0 +1,29 @@
+"""Studies: the catalogue of experiments, one module per paper, with the published statements beside ours.
+
+What lives here: studies as data: lists of trials, charts and claims. What may enter: another study of a paper's figure;
+its module makes a `Study` and is entered in `CATALOGUE`. It trains nothing and draws nothing: `runs` and `report` do.
+"""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+
+from factrank.errors import InputError
+from factrank.runs.study import Study
+from factrank.studies.wong import VO_AGAINST_QK
+
+CATALOGUE: dict[str, Study] = {study.name: study for study in (VO_AGAINST_QK,)}
+"""The studies by name."""
+
+
+def study(name: str) -> Study:
+    """A study of the catalogue by its name.
+
+    >>> study("vo-against-qk").source.figure
+    'Figure 4'
+    """
+    if name in CATALOGUE:
+        return CATALOGUE[name]
+    near = get_close_matches(name.lower(), CATALOGUE, n=3, cutoff=0.5)
+    hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(CATALOGUE)}"
+    raise InputError(f"there is no study {name!r}; {hint}")

@@ -1,0 +1,219 @@
+"""Wong 2025, "Paying attention to facts" (arXiv 2502.05076): value-output against query-key.
+
+The rank of a layer's tensor is bounded by d_model, the number of heads, d_vo and the number of queries, not by d_qk
+(Proposition 3.5, equation 9). Figure 4 shows accuracy over (d_vo, d_qk). The paper gives directions and no numbers, so
+the claims are directions; quotes that are not from the abstract are from a published summary of the paper.
+
+What the paper leaves open and we chose: |K| = |V| = 20 and full tables (200 facts for 10 queries, the largest size the
+paper names), one head, all weights trained, Adam with learning rate 0.01 on all facts at once, 2,000 epochs (the most
+that the paper names), the database drawn anew for each seed. "Small" d_vo are 1 to 3, as in the summary; "larger" ones
+are those above d_model / 2.
+"""
+
+from __future__ import annotations
+
+from factrank.models import LayerShape
+from factrank.runs.claims import Claim, Quantity
+from factrank.runs.expressions import Where
+from factrank.runs.study import Chart, Size, Source, Study
+from factrank.training.trial import Measures, Training, Trial, generated
+
+N_KEYS = N_VALUES = 20
+TAU = 0.95
+TRAINING = Training(epochs=2000, learning_rate=0.01)
+SEEDS: dict[Size, range] = {"quick": range(3), "full": range(10)}
+MODEL_WIDTHS: dict[Size, tuple[int, ...]] = {"quick": (8,), "full": (8, 10, 12)}
+QUERIES: dict[Size, tuple[int, ...]] = {"quick": (10,), "full": (5, 10, 20)}
+
+D_VO, D_QK, D_MODEL, N_QUERIES = "model.d_vo", "model.d_qk", "model.d_model", "database.n_queries"
+PAPER: Where = ((D_MODEL, 8), (N_QUERIES, 10))
+"""The setting that both sizes have: 200 facts."""
+LARGER_D_VO = (5, 6, 7, 8)
+SMALL_D_VO = (1, 2, 3)
+CONSTANT_PARAMETERS: Where = ((f"{D_QK} + {D_VO} - {D_MODEL}", 1),)
+"""d_qk = d_model - d_vo + 1: what one gains the other loses, and 2 d_model (d_qk + d_vo) stays."""
+
+
+def trials(size: Size) -> list[Trial]:
+    """Every (d_vo, d_qk) from 1 to d_model, for each model width, number of queries and seed.
+
+    The trials of the quick size are among those of the full one, so that a full run goes on from a quick one.
+    """
+    return [
+        Trial(
+            generated("uniform", n_keys=N_KEYS, n_queries=n_queries, n_values=N_VALUES, seed=seed),
+            LayerShape(d_model=d_model, n_heads=1, d_qk=d_qk, d_vo=d_vo),
+            TRAINING,
+            seed=seed,
+            measures=Measures(taus=(TAU,)),
+        )
+        for n_queries in QUERIES[size]
+        for d_model in MODEL_WIDTHS[size]
+        for d_vo in range(1, d_model + 1)
+        for d_qk in range(1, d_model + 1)
+        for seed in SEEDS[size]
+    ]
+
+
+VO_TITLE, QK_TITLE = "value-output width d_vo", "query-key width d_qk"
+ARGMAX, CONFIDENT = "recall", f"recall_{TAU}"
+RECALL_TITLES = {ARGMAX: "recall", CONFIDENT: f"recall at confidence {TAU}"}
+
+
+def _heat_map(column: str, name: str) -> Chart:
+    return Chart(
+        name,
+        f"{RECALL_TITLES[column].capitalize()} of every shape, d_model 8",
+        "heatmap",
+        x=D_VO,
+        y=D_QK,
+        colour=column,
+        facet=N_QUERIES,
+        where=((D_MODEL, 8),),
+        x_title=VO_TITLE,
+        y_title=QK_TITLE,
+    )
+
+
+def _constant(column: str, name: str) -> Chart:
+    return Chart(
+        name,
+        f"{RECALL_TITLES[column].capitalize()} at constant parameters: d_qk = d_model − d_vo + 1",
+        "lines",
+        x=D_VO,
+        y=column,
+        colour=N_QUERIES,
+        facet=D_MODEL,
+        where=CONSTANT_PARAMETERS,
+        x_title=VO_TITLE,
+        y_title=RECALL_TITLES[column],
+    )
+
+
+def _lines(x: str, colour: str, name: str, title: str) -> Chart:
+    x_title = VO_TITLE if x == D_VO else QK_TITLE
+    return Chart(name, title, "lines", x, ARGMAX, colour, where=PAPER, x_title=x_title, y_title=RECALL_TITLES[ARGMAX])
+
+
+CHARTS = (
+    _heat_map(ARGMAX, "recall-by-shape"),
+    _constant(ARGMAX, "constant-parameters"),
+    _lines(D_VO, D_QK, "recall-by-d_vo", "Recall against d_vo, for each d_qk (d_model 8, 10 queries)"),
+    _lines(D_QK, D_VO, "recall-by-d_qk", "Recall against d_qk, for each d_vo (d_model 8, 10 queries)"),
+    _heat_map(CONFIDENT, "confident-recall-by-shape"),
+    _constant(CONFIDENT, "confident-constant-parameters"),
+)
+
+CLAIMS = (
+    Claim(
+        "rises with d_vo",
+        "Recall rises with d_vo.",
+        Quantity("slope", ARGMAX, D_VO, within=(D_QK,), where=PAPER),
+        "rises",
+        place="Figure 4 and Proposition 3.5, quoted from a summary",
+        quote="accuracy increases more with d_head,vo changes",
+        note="Recall per dimension of d_vo, at each d_qk, averaged.",
+    ),
+    Claim(
+        "d_vo counts more than d_qk",
+        "Recall rises more with d_vo than with d_qk.",
+        Quantity(
+            "slope",
+            ARGMAX,
+            D_VO,
+            within=(D_QK,),
+            where=PAPER,
+            minus=Quantity("slope", ARGMAX, D_QK, within=(D_VO,), where=PAPER),
+        ),
+        "greater",
+        place="Figure 4, quoted from a summary",
+        quote="capacity depends more on d_head,vo than d_head,qk",
+        note="Slope against d_vo less slope against d_qk, over the same grid.",
+    ),
+    Claim(
+        "some d_qk is needed at small d_vo",
+        "At small d_vo, recall rises with d_qk.",
+        Quantity("slope", ARGMAX, D_QK, within=(D_VO,), where=(*PAPER, (D_VO, SMALL_D_VO))),
+        "rises",
+        place="Figure 4 (diagonals), quoted from a summary",
+        quote="Very small d_head,vo requires some minimal d_head,qk for routing",
+        note="d_vo 1 to 3.",
+    ),
+    Claim(
+        "d_qk is neutral at larger d_vo",
+        "At larger d_vo, recall no longer rises with d_qk.",
+        Quantity("slope", ARGMAX, D_QK, within=(D_VO,), where=(*PAPER, (D_VO, LARGER_D_VO))),
+        "not rising",
+        tolerance=0.01,
+        place="Figure 4 and open questions, quoted from a summary",
+        quote="neutral or detrimental at larger d_head,vo",
+        note="d_vo 5 to 8. The paper gives no number: we call up to 0.01 of recall per dimension neutral "
+        "(our choice, made before the study was first run; see whether the interval excludes 0).",
+    ),
+    Claim(
+        "moving parameters to VO helps",
+        "At the same number of parameters, recall rises as they move from query-key to value-output.",
+        Quantity("slope", ARGMAX, D_VO, where=(*PAPER, *CONSTANT_PARAMETERS)),
+        "rises",
+        place="abstract",
+        quote="increasing layer capacity without increasing the number of parameters",
+        note="Recall per dimension moved, on average along d_qk = d_model − d_vo + 1; single steps may lower it.",
+    ),
+    Claim(
+        "the best split favours VO",
+        "At the same number of parameters, the best d_vo is greater than its d_qk.",
+        Quantity("best", ARGMAX, f"{D_VO} - {D_QK}", where=(*PAPER, *CONSTANT_PARAMETERS)),
+        "greater",
+        place="abstract",
+        quote="increasing layer capacity without increasing the number of parameters",
+        note="d_vo − d_qk where mean recall is greatest.",
+    ),
+    Claim(
+        "rises with d_vo, confidently",
+        f"Recall at confidence {TAU} rises with d_vo.",
+        Quantity("slope", CONFIDENT, D_VO, within=(D_QK,), where=PAPER),
+        "rises",
+        place="Figure 3, quoted from a summary",
+        quote="Thresholded softmax (softmax≥τ) at τ=0.95 provides optimal balance",
+        note="As the first claim, for softmax>=tau: our sources do not say which readout Figure 4 shows.",
+    ),
+    Claim(
+        "moving parameters to VO helps, confidently",
+        f"At the same number of parameters, recall at confidence {TAU} rises as they move to value-output.",
+        Quantity("slope", CONFIDENT, D_VO, where=(*PAPER, *CONSTANT_PARAMETERS)),
+        "rises",
+        place="abstract",
+        quote="increasing layer capacity without increasing the number of parameters",
+        note="Along d_qk = d_model − d_vo + 1, with softmax>=tau in place of argmax.",
+    ),
+    Claim(
+        "moving parameters to VO helps in wider layers",
+        "The same for d_model 10 and 12 and for 5, 10 and 20 queries.",
+        Quantity("slope", ARGMAX, D_VO, within=(D_MODEL, N_QUERIES), where=((D_MODEL, (10, 12)), *CONSTANT_PARAMETERS)),
+        "rises",
+        place="abstract",
+        quote="increasing layer capacity without increasing the number of parameters",
+        note="Argmax; in the full size only. Averaged over the six sizes.",
+    ),
+)
+
+VO_AGAINST_QK = Study(
+    name="vo-against-qk",
+    title="Value-output against query-key: which width holds facts?",
+    source=Source(
+        "Wong 2025, Paying Attention to Facts: Quantifying the Knowledge Capacity of Attention Layers",
+        "Figure 4",
+        "https://arxiv.org/abs/2502.05076",
+    ),
+    question="Does an attention layer hold more facts when its value-output width d_vo grows than when its query-key "
+    "width d_qk grows, and does it hold more at the same number of parameters when they are moved from one to the "
+    "other?",
+    method="Single-head attention layers are trained on random tables of facts that have a value for every key and "
+    "query: 20 keys, 20 values, 10 queries (in the full size also 5 and 20). Every d_vo and d_qk from 1 to d_model is "
+    "tried, with a new table and new weights for each seed; the same tables serve all shapes. Recall is the share of "
+    f"all facts that the layer answers rightly, by argmax or with a probability of at least {TAU}. Moving a dimension "
+    "from query-key to value-output leaves the number of parameters unchanged.",
+    trials=trials,
+    charts=CHARTS,
+    claims=CLAIMS,
+)
