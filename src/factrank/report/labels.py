@@ -1,0 +1,68 @@
+"""What columns are called where people read them."""
+
+from __future__ import annotations
+
+import re
+
+from factrank.report.plain import shown_name
+from factrank.runs.expressions import columns_in
+
+LABELS = {
+    "database.generator": "kind of table",
+    "database.n_keys": "keys",
+    "database.n_queries": "queries",
+    "database.n_values": "values",
+    "database.n_facts": "facts",
+    "database.seed": "seed of the table",
+    "database.fingerprint": "table",
+    "model.kind": "model",
+    "model.d_qk": "query-key width d_qk",
+    "model.d_vo": "value-output width d_vo",
+    "model.d_model": "model width d_model",
+    "model.n_heads": "heads",
+    "training.optimiser": "optimiser",
+    "training.learning_rate": "learning rate",
+    "training.epochs": "most epochs",
+    "training.batch_size": "batch size",
+    "training.stop": "stops at",
+    "training.check_every": "epochs between checks",
+    "training.frozen": "parts not trained",
+    "training.engine": "engine asked for",
+    "measures.taus": "confidence thresholds τ",
+    "measures.artifacts": "artifacts counted",
+    "measures.epochs_to": "epochs to full recall recorded",
+    "curve_epochs": "epochs recorded",
+    "seed": "seed",
+    "recall": "recall",
+    "loss": "loss",
+    "margin": "least margin",
+    "median_margin": "median margin",
+    "epoch": "epoch",
+    "epochs": "epochs",
+    "seconds": "seconds",
+}
+
+
+def label(column: str) -> str:
+    """A column, or arithmetic on columns, in words.
+
+    >>> label("model.d_vo"), label("recall_0.95"), label("model.d_model + model.d_vo")
+    ('value-output width d_vo', 'recall at confidence 0.95', 'd_model + d_vo')
+    """
+    if column in LABELS:
+        return LABELS[column]
+    confident = re.fullmatch(r"(recall|artifacts|epochs_to\.recall)_(0\.\d+)", column)
+    if confident:
+        what = {"recall": "recall", "artifacts": "artifacts"}.get(confident[1], "epochs to full recall")
+        return f"{what} at confidence {confident[2]}"
+    if re.search(r" [-+*/] ", column):
+        for name in sorted(set(columns_in(column)), key=len, reverse=True):
+            column = column.replace(name, _last(name))
+        return shown_name(column, None)
+    return shown_name(_last(column))
+
+
+def _last(column: str) -> str:
+    """The last part of a dotted name, with spaces, except in symbols like d_vo."""
+    name = column.rsplit(".", 1)[-1] if re.fullmatch(r"[A-Za-z_][\w.]*", column) else column
+    return name if re.fullmatch(r"[dn]_\w{1,6}", name) else name.replace("_", " ")

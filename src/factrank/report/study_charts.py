@@ -1,0 +1,195 @@
+"""Charts of a study: from its data and the table of results to Vega-Lite, for the page and as pictures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import altair as alt
+import pyarrow as pa
+
+from factrank.errors import InputError
+from factrank.report.chart_records import Record, Records, chart_records
+from factrank.report.charts import save_chart
+from factrank.report.labels import label
+from factrank.runs.study import Chart, Size, Study
+from factrank.runs.study_table import study_table
+
+FEW = 12
+"""Up to this many values a numeric colour is shown as separate shades with a legend entry each."""
+
+MOST_BANDS = 4
+"""Of more lines than this, only those chosen in the legend have their band."""
+
+WIDTH, HEIGHT, PANEL = 460, 300, 230
+SHADES = {
+    "light": {"ordinal": {"scheme": "viridis", "extent": [0.0, 0.88]}, "heatmap": {"scheme": "viridis"}},
+    "dark": {"ordinal": {"scheme": "viridis", "extent": [0.25, 1.0]}, "heatmap": {"scheme": "viridis"}},
+}
+INK = {"light": ("#1c2733", "#c9d1da", "#e8ecf0"), "dark": ("#dde5ec", "#4b5763", "#2e3740")}
+FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif"
+
+
+def theme(name: str) -> dict[str, Any]:
+    """The configuration of Vega-Lite for light or dark pages."""
+    ink, line, grid = INK[name]
+    text = {"labelColor": ink, "titleColor": ink, "labelFontSize": 12, "titleFontSize": 12, "titleFontWeight": "normal"}
+    return {
+        "font": FONT,
+        "background": "white" if name == "light" else "transparent",
+        "range": SHADES[name] | {"ramp": {"scheme": "viridis"}},
+        "axis": text | {"gridColor": grid, "domainColor": line, "tickColor": line, "titlePadding": 8},
+        "legend": text | {"orient": "top", "symbolOpacity": 1, "gradientLength": 180, "titleLimit": 300},
+        "header": text | {"labelFontSize": 13, "labelFontWeight": "bold"},
+        "title": {"color": ink, "fontSize": 14, "anchor": "start", "offset": 12},
+        "view": {"stroke": None},
+    }
+
+
+def draw(chart: Chart, records: Records) -> Any:
+    """The chart of records that are there, with its title, for a light page."""
+    if not records.rows:
+        raise InputError(f"chart {chart.name}: {' '.join(records.notes)}")
+    faceted = len({row["facet"] for row in records.rows if "facet" in row}) > 1
+    size = {"width": PANEL, "height": PANEL} if faceted else {"width": WIDTH, "height": HEIGHT}
+    if chart.kind == "heatmap" and not faceted:
+        size = {"width": HEIGHT + 60, "height": HEIGHT + 60}
+    rows = [{name: value for name, value in row.items() if faceted or name != "facet"} for row in records.rows]
+    if faceted and chart.facet:
+        facets = sorted({row["facet"] for row in rows}, key=lambda value: (isinstance(value, str), value))
+        for row in rows:
+            row["facet"] = f"{label(chart.facet)}: {row['facet']}"
+        order = [f"{label(chart.facet)}: {value}" for value in facets]
+    data = alt.InlineData(values=rows)
+    marks = _MARKS[chart.kind](chart, rows).properties(**size)
+    if faceted:
+        facet = alt.Facet("facet:N", sort=order, title=None)
+        marks = marks.facet(facet, data=data, columns=3)
+    else:
+        marks = marks.properties(data=data)
+    return marks.properties(title=chart.title).configure(**theme("light"))
+
+
+def save_charts(study: Study, size: Size, table: pa.Table, curves: pa.Table, folder: str | Path) -> list[Path]:
+    """Write every chart that has something to show as SVG and PNG; gives the paths."""
+    folder = Path(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{folder}: charts cannot be written there: {error.strerror}") from None
+    own, paths = study_table(study, size, table), []
+    for chart in study.charts:
+        records = chart_records(chart, own, curves)
+        if records.rows:
+            picture = draw(chart, records)
+            for suffix in ("svg", "png"):
+                paths.append(folder / f"{study.name}-{size}-{chart.name}.{suffix}")
+                save_chart(picture, paths[-1])
+    return paths
+
+
+# ---------------------------------------------------------------- marks
+
+
+def _lines(chart: Chart, rows: list[Record]) -> Any:
+    base = alt.Chart().encode(x=_axis(alt.X, "x", chart, rows))
+    y = _axis(alt.Y, "y", chart, rows)
+    tooltip = _tooltip(chart, rows)
+    line, band, point = {}, {}, {}
+    if chart.colour:
+        chosen = alt.selection_point(fields=["colour"], bind="legend")
+        colour = _colour(chart, rows)
+        line = {"color": colour, "opacity": alt.condition(chosen, alt.value(1), alt.value(0.12))}
+        few = len({row["colour"] for row in rows}) <= MOST_BANDS
+        band = {"color": colour, "opacity": alt.condition(chosen, alt.value(0.14), alt.value(0), empty=few)}
+        point = {**line, "tooltip": tooltip}
+    bands = base.mark_area(opacity=0.12).encode(y=_axis(alt.Y, "low", chart, rows), y2="high:Q", **band)
+    lines = base.mark_line(strokeWidth=2).encode(y=y, **line)
+    points = base.mark_point(filled=True, size=42, opacity=1).encode(y=y, **(point or {"tooltip": tooltip}))
+    layers = alt.layer(bands, lines, points)
+    return layers.add_params(chosen) if chart.colour else layers
+
+
+def _points(chart: Chart, rows: list[Record]) -> Any:
+    encoding = {"x": _axis(alt.X, "x", chart, rows), "y": _axis(alt.Y, "y", chart, rows)}
+    if chart.colour:
+        encoding["color"] = _colour(chart, rows)
+    return alt.Chart().mark_point(filled=True, size=36, opacity=0.6).encode(**encoding, tooltip=_tooltip(chart, rows))
+
+
+def _bars(chart: Chart, rows: list[Record]) -> Any:
+    encoding: dict[str, Any] = {
+        "x": alt.X("x:O", title=_title("x", chart), axis=alt.Axis(labelAngle=0, labelLimit=120))
+    }
+    if chart.colour:
+        encoding |= {"color": _colour(chart, rows), "xOffset": alt.XOffset("colour:O")}
+    bars = alt.Chart().mark_bar().encode(**encoding, y=_axis(alt.Y, "y", chart, rows), tooltip=_tooltip(chart, rows))
+    whiskers = {name: encoding[name] for name in ("x", "xOffset") if name in encoding}
+    ends = alt.Chart().mark_rule(strokeWidth=1.5, color="#7a8794")
+    return alt.layer(bars, ends.encode(**whiskers, y=_axis(alt.Y, "low", chart, rows), y2="high:Q"))
+
+
+def _heat_map(chart: Chart, rows: list[Record]) -> Any:
+    numbers = [row["colour"] for row in rows]
+    middle = (min(numbers) + max(numbers)) / 2
+    legend = alt.Legend(title=label(chart.colour or ""), format=".2f" if max(map(abs, numbers)) < 100 else "~s")
+    base = alt.Chart().encode(
+        x=alt.X("x:O", title=_title("x", chart), axis=alt.Axis(labelAngle=0)),
+        y=alt.Y("y:O", title=_title("y", chart), sort="descending"),
+        tooltip=_tooltip(chart, rows),
+    )
+    cells = base.mark_rect().encode(color=alt.Color("colour:Q", legend=legend, scale=alt.Scale(zero=False)))
+    columns = len({row["x"] for row in rows})
+    if columns > FEW or any("facet" in row for row in rows):
+        return cells
+    ink = alt.condition(alt.datum.colour > middle, alt.value("#10202c"), alt.value("#f4f8fb"))
+    text = base.mark_text(fontSize=11).encode(text=alt.Text("colour:Q", format=legend.format), color=ink)
+    return alt.layer(cells, text)
+
+
+_MARKS = {"lines": _lines, "points": _points, "bars": _bars, "heatmap": _heat_map}
+
+
+# ---------------------------------------------------------------- axes
+
+
+def _title(field: str, chart: Chart) -> str:
+    own = chart.x_title if field == "x" else chart.y_title
+    return own or label(chart.x if field == "x" else chart.y)
+
+
+def _axis(channel: Any, field: str, chart: Chart, rows: list[Record]) -> Any:
+    """An axis for numbers, with a tick at each where they are few integers; else for names."""
+    role = "x" if field == "x" else "y"
+    numbers = [row[field] for row in rows]
+    title = _title(role, chart)
+    if not all(isinstance(value, int | float) for value in numbers):
+        return channel(f"{field}:O", title=title)
+    if chart.log_x if role == "x" else chart.log_y:
+        return channel(f"{field}:Q", title=title, scale=alt.Scale(type="log"))
+    places = sorted(set(numbers))
+    if role == "x" and len(places) <= 20 and all(isinstance(value, int) for value in places):
+        axis = alt.Axis(values=places, format="d", grid=False)
+        return channel(f"{field}:Q", title=title, axis=axis, scale=alt.Scale(zero=False, nice=False, padding=12))
+    return channel(f"{field}:Q", title=title, scale=alt.Scale(zero=chart.kind == "bars"))
+
+
+def _colour(chart: Chart, rows: list[Record]) -> Any:
+    """Shades in order for a few numbers, a ramp for many, different colours for names."""
+    found = {row["colour"] for row in rows}
+    numeric = all(isinstance(value, int | float) for value in found)
+    kind = "N" if not numeric else "O" if len(found) <= FEW else "Q"
+    title = label(chart.colour or "")
+    legend = alt.Legend(title=title) if kind == "Q" else alt.Legend(title=title, columns=8)
+    return alt.Color(f"colour:{kind}", legend=legend)
+
+
+def _tooltip(chart: Chart, rows: list[Record]) -> list[Any]:
+    names = {"x": _title("x", chart), "y": _title("y", chart)}
+    names |= {"colour": label(chart.colour or ""), "facet": label(chart.facet or "")}
+    names |= {"low": "least", "high": "greatest", "n": "trials"}
+    return [
+        alt.Tooltip(f"{field}:{'Q' if all(isinstance(row[field], int | float) for row in rows) else 'N'}", title=title)
+        for field, title in names.items()
+        if field in rows[0] and field != "facet"
+    ]

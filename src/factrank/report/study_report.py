@@ -1,0 +1,33 @@
+"""Write the report of a study from its store: the page, and its charts as pictures beside it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from factrank.databases.streams import replacing
+from factrank.report.study_charts import save_charts
+from factrank.report.study_page import build_page
+from factrank.runs.store import Store
+from factrank.runs.study import Size, Study
+
+
+def report_path(study: Study, size: Size, store: Store) -> Path:
+    """Where the report of a study lies in its store."""
+    return store.folder / "reports" / f"{study.name}-{size}.html"
+
+
+def write_report(study: Study, size: Size, store: Store, command: str, path: Path | None = None) -> Path:
+    """Write the page to a file, or to its place in the store, and the charts as SVG and PNG beside it.
+
+    `command` is what the page says under how to run it again. A page that was there is replaced as a whole.
+    """
+    if path is None:
+        store.require_writable()
+        path = report_path(study, size, store)
+        path.parent.mkdir(exist_ok=True)
+    table, curves = store.trials(), store.curves()
+    page = build_page(study, size, table, curves, store.problems(), command)
+    with replacing(path) as stream:
+        stream.write(page.encode())
+    save_charts(study, size, table, curves, path.parent)
+    return path

@@ -1,0 +1,130 @@
+"""Studies in the terminal: the catalogue, what a study is, what a run would do, what came of its claims."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import pyarrow as pa
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from factrank.report.plain import shown_name
+from factrank.report.tables import plain_table
+from factrank.runs.claims import Claim, Verdict
+from factrank.runs.columns import trial_columns
+from factrank.runs.estimate import DryRun
+from factrank.runs.study import Study
+from factrank.training.trial import Trial
+
+STYLES = {"reproduced": "green", "not reproduced": "red", "not comparable": ""}
+LONGEST_ERROR, SHOWN_ERRORS, SHOWN_VALUES = 200, 3, 12
+
+
+def catalogue_table(studies: Mapping[str, Study]) -> RenderableType:
+    """One line per study."""
+    table = plain_table(("name", "word"), ("quick", "number"), ("full", "number"), ("title", "text"))
+    for name, study in studies.items():
+        counts = (f"{len(study.trials(size)):,}" for size in ("quick", "full"))
+        table.add_row(name, *counts, _safe(study.title))
+    return table
+
+
+def study_lines(study: Study, how: str) -> RenderableType:
+    """What a study asks, what it runs and what it claims; `how` is the command that runs it."""
+    source = study.source
+    places = [source.paper, source.figure, source.link] if source else []
+    counts = {size: study.trials_of(size) for size in ("quick", "full")}
+    lines: list[RenderableType] = [Text(_safe(study.title), style="bold")]
+    lines += [Text(_safe(text)) for text in (", ".join(filter(None, places)), study.question, study.method) if text]
+    for size, trials in counts.items():
+        lines.append(Text(f"\n{size}: {len(trials):,} trials"))
+        for name, values in _varying(trials).items():
+            shown = ", ".join(_safe(str(value)) for value in values[:SHOWN_VALUES])
+            more = f", ... ({len(values):,} values)" if len(values) > SHOWN_VALUES else ""
+            lines.append(Text(f"  {_safe(name)}: {shown}{more}"))
+    if study.claims:
+        lines.append(Text("\nclaims"))
+        lines += [Text(f"  {_safe(': '.join(filter(None, [one.place, one.statement])))}") for one in study.claims]
+    lines.append(Text(f"\n{how}"))
+    return Group(*lines)
+
+
+def claims_table(verdicts: Sequence[tuple[Claim, Verdict]]) -> RenderableType:
+    """Each claim with the published value, ours with its 95 % interval over seeds, and the verdict."""
+    table = plain_table(
+        ("claim", "text"), ("published", "number"), ("ours", "number"), ("interval", "word"), ("verdict", "word")
+    )
+    for claim, verdict in verdicts:
+        published = claim.published if isinstance(claim.published, str) else f"{claim.published:.3g}"
+        ours = "" if verdict.value is None else f"{verdict.value:.3g}"
+        interval = "" if verdict.interval is None else " to ".join(f"{end:.3g}" for end in verdict.interval)
+        cells = (_safe(claim.statement), published, ours, interval, verdict.status)
+        table.add_row(*cells, style=STYLES[verdict.status])
+    return table
+
+
+def dry_run_lines(plan: DryRun) -> Text:
+    """What a run would do."""
+    failed = f", {plan.n_failed:,} failed" if plan.n_failed else ""
+    text = f"{plan.n_trials:,} trials: {plan.n_finished:,} finished{failed}, {plan.n_to_run:,} to run"
+    if plan.seconds is not None:
+        speed = "stored results" if plan.estimated_from == "store" else "a measurement just now"
+        text += f"\nat most about {duration(plan.seconds)} on this machine (from {speed})"
+    if plan.n_bytes:
+        text += f"\nabout {_bytes(plan.n_bytes)} of memory for what trains at once"
+    return Text(text)
+
+
+def failures_text(table: pa.Table) -> str:
+    """How many trials failed, and the commonest errors; empty where none did."""
+    if not {"error", "status"} <= set(table.column_names):
+        return ""
+    cells = zip(table["error"].to_pylist(), table["status"].to_pylist(), strict=True)
+    failed = [str(error or "") for error, status in cells if status == "failed"]
+    if not failed:
+        return ""
+    kinds = sorted(set(failed), key=lambda error: (-failed.count(error), error))
+    lines = [f"  {failed.count(kind):,} x {shown_name(kind, LONGEST_ERROR)}" for kind in kinds[:SHOWN_ERRORS]]
+    more = [f"  and {len(kinds) - SHOWN_ERRORS:,} other errors"] if len(kinds) > SHOWN_ERRORS else []
+    return "\n".join([f"{len(failed):,} trials failed:", *lines, *more])
+
+
+def duration(seconds: float) -> str:
+    """About how long, for people.
+
+    >>> duration(0.2), duration(75.0), duration(7300.0)
+    ('1 s', '1 min 15 s', '2 h 1 min')
+    """
+    whole = max(1, round(seconds))
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600:,} h {whole % 3600 // 60} min"
+
+
+def _bytes(n_bytes: int) -> str:
+    for unit, size in (("GiB", 2**30), ("MiB", 2**20)):
+        if n_bytes >= size:
+            return f"{n_bytes / size:,.1f} {unit}"
+    return f"{max(1, round(n_bytes / 2**10)):,} KiB"
+
+
+def _varying(trials: Sequence[Trial]) -> dict[str, list[object]]:
+    """The settings in which trials differ, with their values in order of appearance."""
+    parts = ("database", "model", "training", "measures", "curve_epochs", "seed")
+    different = {place for part in parts for place in _first_places([getattr(trial, part) for trial in trials])}
+    rows = [trial_columns(trials[place]) for place in sorted(different)]  # together they have every value
+    names = dict.fromkeys(name for row in rows for name in row if name not in ("hash", "trial"))
+    values = {name: list(dict.fromkeys(row.get(name) for row in rows)) for name in names}
+    return {name: found for name, found in values.items() if len(found) > 1}
+
+
+def _first_places(values: Sequence[object]) -> Iterable[int]:
+    """Where each value stands first."""
+    return {value: place for place, value in reversed(list(enumerate(values)))}.values()
+
+
+def _safe(text: str) -> str:
+    """Text with what would steer the terminal made visible; lines stay lines."""
+    return "\n".join(shown_name(line, None) for line in text.strip().splitlines())

@@ -1,0 +1,336 @@
+"""The report of a study, opened in a browser: charts are drawn, nothing is asked of the network, text stays text."""
+
+import re
+import shutil
+from contextlib import contextmanager
+
+import pyarrow as pa
+import pytest
+
+from factrank.models import LayerShape
+from factrank.report.chart_records import chart_records
+from factrank.report.labels import label
+from factrank.report.study_charts import draw, save_charts
+from factrank.report.study_page import build_page, script_data
+from factrank.runs.claims import Claim, Quantity
+from factrank.runs.columns import failed_row, trial_columns, versions
+from factrank.runs.study import Chart, Source, Study
+from factrank.training import Trial, generated
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+HOSTILE = (
+    """</script><script>window.hacked = 1</script><img src=x onerror="window.hacked = 2">' " & \u202e <b>bold</b>"""
+)
+RUN = {"status": "finished", "error": None, "engine": "fused", "device": "x86_64", "width": 1, "seconds": 0.5}
+
+
+def trials(size):
+    return [
+        Trial(
+            generated("uniform", n_keys=4, n_queries=n_queries, n_values=4, seed=seed),
+            LayerShape(8, 1, d_qk, d_vo),
+            seed=seed,
+            curve_epochs=(0, 100),
+        )
+        for n_queries in ((3,) if size == "quick" else (3, 4))
+        for d_vo in (1, 2, 3)
+        for d_qk in (1, 2)
+        for seed in range(3)
+    ]
+
+
+CHARTS = (
+    Chart("heat", "Heat", "heatmap", "model.d_vo", "model.d_qk", "recall", "database.n_queries"),
+    Chart("lines", "Lines", "lines", "model.d_vo", "recall", "model.d_qk", x_title="width"),
+    Chart("plain", "Plain lines", "lines", "model.d_vo + model.d_qk", "recall", where=(("seed", 0),)),
+    Chart("points", "Points", "points", "loss", "recall", "model.kind", log_x=True),
+    Chart("bars", "Bars", "bars", "model.d_vo", "recall", "model.d_qk"),
+    Chart("curves", "Curves", "lines", "epoch", "loss", "model.d_vo", data="curves"),
+)
+CLAIMS = (
+    Claim("rises", "It rises.", Quantity("slope", "recall", "model.d_vo"), "rises", place="Figure 1"),
+    Claim("falls", "It falls.", Quantity("slope", "recall", "model.d_vo"), "falls", quote="down it goes"),
+    Claim("half", "It is a half.", Quantity("mean", "recall"), 0.5, 0.1, note="A note."),
+)
+
+
+def made_study(text="Plain", **changes):
+    fields = {
+        "name": "made-up",
+        "title": f"Title {text}",
+        "source": Source(f"Paper {text}", f"Figure {text}", "https://example.org/?a=1&b=2"),
+        "question": f"Question {text}",
+        "method": f"Method {text}",
+        "trials": trials,
+        "charts": CHARTS,
+        "claims": CLAIMS,
+    }
+    return Study(**(fields | changes))
+
+
+def made_table(size="quick", change=lambda at, row: row):
+    rows = []
+    for at, trial in enumerate(trials(size)):
+        numbers = {"recall": 0.2 * trial.model.d_vo + 0.01 * trial.seed, "loss": 1 / (1 + at), "epochs": 100}
+        rows.append(change(at, {**trial_columns(trial), **RUN, **versions(), **numbers}))
+    return pa.Table.from_pylist([{name: row.get(name) for row_ in rows for name in row_} for row in rows])
+
+
+def made_curves(size="quick"):
+    rows = [
+        {"hash": trial.hash, "epoch": epoch, "loss": 1.0 / (1 + epoch), "recall": 0.0}
+        for trial in trials(size)
+        for epoch in (0, 100)
+    ]
+    return pa.Table.from_pylist([*rows, {"hash": "of another study", "epoch": 7, "loss": 9.0, "recall": 0.0}])
+
+
+EMPTY = pa.table({})
+
+
+# ---------------------------------------------------------------- the text of the page
+
+
+def test_page_says_what_there_is():
+    page = build_page(made_study(), "quick", made_table(), made_curves(), command="factrank study run mine.yaml")
+    for text in (
+        "Question Plain",
+        "Method Plain",
+        "It rises.",
+        "✓ reproduced",
+        "✗ not reproduced",
+        "3 seeds: direction only",
+        "3 seeds: a number needs at least 10",
+        "“down it goes”",
+        "0.5 ± 0.1",
+        "fused (18 trials)",
+        "x86_64",
+        versions()["jax"],
+        "factrank study run mine.yaml",
+        "9.0 s in all",
+        "1 to 3",
+        'href="https://example.org/?a=1&amp;b=2"',
+    ):
+        assert text in page, text
+    assert "What went wrong" not in page
+    assert "factrank study run made-up --full" in build_page(made_study(), "full", EMPTY, EMPTY)
+
+
+def test_failures_and_problems_are_told():
+    def fail(at, row):
+        if at in (2, 3):
+            return failed_row(trials("quick")[at], f"MemoryError: {HOSTILE}\nsecond line")
+        return row | ({"status": "diverged", "recall": float("nan")} if at == 5 else {})
+
+    table = made_table(change=fail)
+    page = build_page(made_study(), "quick", table, made_curves(), [f"trials/a.parquet: truncated {HOSTILE}"])
+    assert "2 failed" in page
+    assert "1 diverged" in page
+    assert "MemoryError: &lt;/script&gt;" in page
+    assert "second line</pre>" in page
+    assert "trials/a.parquet: truncated &lt;/script&gt;" in page
+    assert "3 of 18 trials have no value (1 diverged, 2 failed)" in page
+    assert "3 trials without these numbers are not shown." in page
+
+
+def test_links_are_only_of_the_web():
+    study = made_study(source=Source("Paper", link="javascript:alert(1)"))
+    assert "javascript:alert" not in build_page(study, "quick", EMPTY, EMPTY)
+
+
+def test_script_data_never_ends_a_script():
+    text = script_data({HOSTILE: ["</SCRIPT>", "<!--", "\u2028"]})
+    assert not re.search("[<>&\u2028]", text)
+
+
+def test_same_store_same_page():
+    first = build_page(made_study(), "quick", made_table(), made_curves())
+    assert first == build_page(made_study(), "quick", made_table(), made_curves())
+
+
+# ---------------------------------------------------------------- what charts show
+
+
+def test_records_are_means_over_seeds():
+    heat = chart_records(CHARTS[0], made_table(), EMPTY)
+    assert len(heat.rows) == 6
+    cell = next(row for row in heat.rows if (row["x"], row["y"]) == (2, 1))
+    assert cell["colour"] == pytest.approx(0.41)
+    assert (cell["low"], cell["high"], cell["n"]) == (pytest.approx(0.4), pytest.approx(0.42), 3)
+    curves = chart_records(CHARTS[5], made_table(), made_curves())
+    assert {(row["x"], row["colour"], row["n"]) for row in curves.rows} == {
+        (e, v, 6) for e in (0, 100) for v in (1, 2, 3)
+    }
+
+
+def test_records_that_cannot_be_shown_are_named():
+    chart = Chart("log", "Log", "lines", "model.d_vo", "gain", log_y=True)
+    table = made_table(change=lambda at, row: row | {"gain": float(at - 2) if at != 9 else None})
+    records = chart_records(chart, table, EMPTY)
+    assert records.notes == (
+        "3 values of 0 or less have no place on the logarithmic axis.",
+        "1 trials without these numbers are not shown.",
+    )
+    assert chart_records(Chart("h", "H", "heatmap", "seed", "seed"), table, EMPTY).notes == (
+        "A heat map needs a column for its colour.",
+    )
+    assert (
+        "no trial has a column nonsense"
+        in chart_records(Chart("n", "N", "bars", "seed", "nonsense"), table, EMPTY).notes[0]
+    )
+
+
+def test_labels_are_words():
+    assert label("database.n_queries") == "queries"
+    assert label("training.weight_decay") == "weight decay"
+    assert label("artifacts_0.95") == "artifacts at confidence 0.95"
+    assert label("model.d_qk + model.d_vo - model.d_model") == "d_qk + d_vo - d_model"
+    assert label("\x1b[31mred") == r"\x1b[31mred"
+
+
+@pytest.mark.parametrize("chart", CHARTS, ids=lambda chart: chart.name)
+@pytest.mark.parametrize("size", ["quick", "full"])
+def test_every_kind_of_chart_is_valid(chart, size):
+    specification = draw(chart, chart_records(chart, made_table(size), made_curves(size))).to_dict()
+    assert ("facet" in specification) == (size == "full" and chart.name == "heat")
+
+
+def test_pictures(tmp_path):
+    paths = save_charts(made_study(charts=CHARTS[:2]), "full", made_table("full"), EMPTY, tmp_path / "new")
+    assert [path.name for path in paths] == [
+        f"made-up-full-{chart}.{suffix}" for chart in ("heat", "lines") for suffix in ("svg", "png")
+    ]
+    assert "queries: 4" in paths[0].read_text(encoding="utf-8")
+    assert paths[1].read_bytes().startswith(b"\x89PNG")
+    assert save_charts(made_study(), "quick", EMPTY, EMPTY, tmp_path) == []
+
+
+# ---------------------------------------------------------------- in the browser
+
+
+@pytest.fixture(scope="module")
+def browser():
+    if CHROMIUM is None:
+        pytest.skip("there is no Chromium on this machine")
+    playwright = pytest.importorskip("playwright.sync_api")
+    with playwright.sync_playwright() as driver:
+        started = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield started
+        started.close()
+
+
+@contextmanager
+def opened(browser, path, html, **options):
+    """The page, and everything that it asked for or complained about."""
+    path.write_text(html, encoding="utf-8")
+    context = browser.new_context(**options)
+    page = context.new_page()
+    page.requests, page.complaints = [], []
+    page.on("request", lambda request: page.requests.append(request.url))
+    page.on("console", lambda message: page.complaints.append(message.text))
+    page.on("pageerror", lambda error: page.complaints.append(str(error)))
+    page.goto(path.as_uri())
+    yield page
+    context.close()
+
+
+def until(page, condition):
+    """Wait for a condition; the driver's own way of waiting is stopped by the page's policy."""
+    for _ in range(400):
+        if page.evaluate(condition):
+            return
+        page.wait_for_timeout(50)
+    raise AssertionError(f"never came: {condition}")
+
+
+def drawn(page):
+    """The sizes of the pictures in each figure, once all are there."""
+    until(
+        page, "Array.from(document.querySelectorAll('.chart')).every(c => c.querySelector('svg.marks, canvas.marks'))"
+    )
+    return page.evaluate(
+        "Array.from(document.querySelectorAll('.chart svg.marks, .chart canvas.marks'))"
+        ".map(c => [c.getBoundingClientRect().width, c.getBoundingClientRect().height])"
+    )
+
+
+@pytest.mark.parametrize(("width", "scheme", "size"), [(1200, "light", "full"), (390, "dark", "quick")])
+def test_charts_are_drawn_and_nothing_leaves_the_file(browser, tmp_path, width, scheme, size):
+    html = build_page(made_study(), size, made_table(size), made_curves(size))
+    options = {"viewport": {"width": width, "height": 800}, "color_scheme": scheme}
+    with opened(browser, tmp_path / "page.html", html, **options) as page:
+        sizes = drawn(page)
+        assert len(sizes) == len(CHARTS)
+        assert all(wide > 100 and high > 100 for wide, high in sizes)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        assert page.requests == [(tmp_path / "page.html").as_uri()]
+        assert page.complaints == []
+        assert page.locator(".chart[aria-label]").count() == len(CHARTS)
+
+
+def test_charts_follow_the_reader(browser, tmp_path):
+    """A choice in the legend, a narrower window and the other colours redraw without a complaint."""
+    html = build_page(made_study(), "full", made_table("full"), made_curves("full"))
+    with opened(browser, tmp_path / "page.html", html, viewport={"width": 1000, "height": 800}) as page:
+        before = drawn(page)
+        page.locator("#chart-lines .role-legend-symbol path").first.click()
+        page.set_viewport_size({"width": 400, "height": 800})
+        until(page, "document.querySelector('#chart-lines svg.marks')?.getBoundingClientRect().width < 400")
+        page.emulate_media(color_scheme="dark")
+        assert drawn(page) != before
+        assert page.complaints == []
+
+
+def test_hostile_text_is_shown_as_text(browser, tmp_path):
+    quote = Claim(
+        HOSTILE, f"Statement {HOSTILE}", CLAIMS[0].quantity, "rises", place=HOSTILE, quote=HOSTILE, note=HOSTILE
+    )
+    charts = (
+        Chart("one", f"Chart {HOSTILE}", "points", "loss", "recall", HOSTILE, x_title=HOSTILE, y_title=HOSTILE),
+        Chart("two", HOSTILE, "lines", "loss", "recall", "words", "words"),
+        Chart("three", HOSTILE, "bars", "words", "recall", HOSTILE),
+    )
+    table = made_table(
+        change=lambda at, row: row | {"words": f"{HOSTILE} {at % 2}", HOSTILE: at % 3, "device": HOSTILE}
+    )
+    html = build_page(made_study(HOSTILE, claims=(quote,), charts=charts), "quick", table, EMPTY, [HOSTILE], HOSTILE)
+    with opened(browser, tmp_path / "page.html", html) as page:
+        assert len(drawn(page)) == 3
+        assert page.evaluate("window.hacked") is None
+        assert page.locator("img, b").count() == 0
+        assert page.requests == [(tmp_path / "page.html").as_uri()]
+        assert page.complaints == []
+        text = page.inner_text("main")
+        for where in ("Title ", "Question ", "Method ", "Paper ", "Figure ", "Statement ", "Chart "):
+            assert f"{where}</script><script>window.hacked = 1</script>" in text
+        assert "\u202e" not in html
+
+
+def test_policy_stops_what_would_slip_through(browser, tmp_path):
+    """Even a script that stood in the page unescaped would not run."""
+    html = build_page(made_study(), "quick", made_table(), made_curves())
+    html = html.replace("<main>", '<main><script>window.hacked = 1</script><img src=x onerror="window.hacked = 2">')
+    with opened(browser, tmp_path / "page.html", html) as page:
+        drawn(page)
+        assert page.evaluate("window.hacked") is None
+        assert any("Content Security Policy" in complaint for complaint in page.complaints)
+
+
+@pytest.mark.parametrize("rows", ["empty", "failed"])
+def test_nothing_to_draw(browser, tmp_path, rows):
+    table = EMPTY
+    if rows == "failed":
+        table = pa.Table.from_pylist([failed_row(trial, "out of luck") for trial in trials("quick")])
+    with opened(browser, tmp_path / "page.html", build_page(made_study(), "quick", table, EMPTY)) as page:
+        text = page.inner_text("main")
+        assert text.count("Nothing to draw yet") == len(CHARTS)
+        assert text.count("not comparable") == len(CLAIMS) + 1
+        assert ("18 missing" if rows == "empty" else "18 failed") in text
+        assert page.complaints == []
+
+
+def test_study_without_charts_and_claims(browser, tmp_path):
+    study = made_study(charts=(), claims=(), source=None)
+    with opened(browser, tmp_path / "page.html", build_page(study, "quick", made_table(), EMPTY)) as page:
+        assert "18 finished" in page.inner_text("main")
+        assert page.complaints == []
