@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from factrank.readouts import attribute as attribute
     from factrank.readouts import diagnose as diagnose
     from factrank.readouts import recall as recall
+    from factrank.runs import Store as Store
+    from factrank.runs import Study as Study
+    from factrank.runs import run_study as run_study
     from factrank.tensors import Measurement as Measurement
     from factrank.tensors import RankBounds as RankBounds
     from factrank.tensors import measure as measure
@@ -52,6 +55,8 @@ _HOME = {
     "Measurement": "factrank.tensors",
     "RankBounds": "factrank.tensors",
     "RecallTransformer": "factrank.models",
+    "Store": "factrank.runs",
+    "Study": "factrank.runs",
     "Training": "factrank.training",
     "TransformerShape": "factrank.models",
     "Trial": "factrank.training",
@@ -64,6 +69,7 @@ _HOME = {
     "measure": "factrank.tensors",
     "read": "factrank.databases",
     "recall": "factrank.readouts",
+    "run_study": "factrank.runs",
     "sample": "factrank.databases",
     "save_layer": "factrank.models",
     "to_table": "factrank.databases",

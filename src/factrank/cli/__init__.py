@@ -21,6 +21,7 @@ from factrank.cli.generate import generate
 from factrank.cli.measure import measure
 from factrank.cli.recall import recall
 from factrank.cli.samples import samples
+from factrank.cli.study import app as study
 from factrank.cli.train import train
 from factrank.errors import FactrankError
 
@@ -36,6 +37,7 @@ app = typer.Typer(
 )
 for command in (measure, train, recall, ask, samples, generate, convert):
     app.command()(command)
+app.add_typer(study)
 
 
 def _print_version(wanted: bool) -> bool:

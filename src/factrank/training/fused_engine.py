@@ -108,11 +108,6 @@ def platform_of(trial: Trial, shape: tuple[int, int, int], device: str) -> str |
     return platform
 
 
-def is_fused(trial: Trial, shape: tuple[int, int, int], device: str) -> bool:
-    """Whether the fused engine trains this trial: `platform_of`."""
-    return platform_of(trial, shape, device) is not None
-
-
 def _worthwhile(trial: Trial, shape: tuple[int, int, int], platform: str, device: str) -> bool:
     """Whether `auto` takes the fused engine for a trial that it can train."""
     n_products = products(sizes_of(trial.model, shape), n_facts=shape[0] * shape[1])

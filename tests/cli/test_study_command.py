@@ -1,0 +1,242 @@
+"""`factrank study` as users see it: what it says, its exit codes, and that a run that was ended goes on."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import pyarrow.parquet as pq
+import pytest
+
+from factrank.runs import trackers
+from factrank.runs.store import Store
+from factrank.studies import CATALOGUE
+
+TEXT = """\
+name: small
+title: "A small study \\e[31m[bold]"
+question: Does it run?
+database: {generator: uniform, n_keys: 6, n_queries: 4, n_values: 5, seed: $seed}
+model: {d_model: 4, n_heads: 1, d_qk: 2, d_vo: 1}
+training: {epochs: 60}
+seeds: 4
+grid: {model.d_vo: [1, 4]}
+quick: {seeds: 3}
+charts: [{name: recall, title: Recall, kind: lines, x: model.d_vo, y: recall}]
+claims:
+  - name: wide
+    statement: recall rises with d_vo
+    quantity: {kind: slope, column: recall, against: model.d_vo}
+    published: rises
+"""
+
+
+@pytest.fixture
+def study(tmp_path):
+    """Write a study with some words replaced; gives its path."""
+
+    def written(*replaced, name="small.yaml"):
+        text = TEXT
+        for old, new in replaced:
+            assert old in text
+            text = text.replace(old, new)
+        (tmp_path / name).write_text(text, encoding="utf-8")
+        return name
+
+    return written
+
+
+def test_run_report_and_export(call, study, tmp_path):
+    name = study()
+    code, out, err = call("study", "run", name)
+    assert (code, err) == (0, "")
+    assert out.startswith("6 trials in ")
+    assert "recall rises with d_vo" in out
+    assert " reproduced" in out
+    page = tmp_path / "factrank-store" / "reports" / "small-quick.html"
+    assert out.rstrip().endswith(f"report: {page.relative_to(tmp_path)}")
+    assert "recall rises with d_vo" in page.read_text(encoding="utf-8")
+    assert f"factrank study run {name}" in page.read_text(encoding="utf-8")
+    assert {path.suffix for path in page.parent.iterdir()} == {".html", ".svg", ".png"}
+
+    code, again, _ = call("study", "run", name)
+    assert (code, again.splitlines()[0]) == (0, "nothing to run: all 6 trials are stored")
+    assert again.splitlines()[1:] == out.splitlines()[1:]
+    assert call("study", "run", name, "--full")[1].startswith("2 trials in ")
+
+    code, out, _ = call("study", "report", name, "--full", "-o", "page.html")
+    assert (code, out.splitlines()[-1]) == (0, "report: page.html")
+    assert (tmp_path / "page.html").stat().st_size > 10_000
+    assert call("study", "export", "all.parquet")[:2] == (0, "8 trials in all.parquet\n")
+    assert pq.read_table(tmp_path / "all.parquet").num_rows == 8
+    assert call("study", "export", "all.csv")[0] == 0
+    assert (tmp_path / "all.csv").read_text().count("\n") == 9
+
+
+def test_list_and_show(call, study):
+    code, out, _ = call("study", "list")
+    assert code == 0
+    assert all(name in out for name in CATALOGUE)
+    code, out, _ = call("study", "show", study())
+    assert code == 0
+    assert "\x1b" not in out
+    assert "\\x1b[31m[bold]" in out
+    for line in ("full: 8 trials", "  model.d_vo: 1, 4", "run it: factrank study run small.yaml [--full]"):
+        assert line in out.splitlines()
+
+
+def test_a_dry_run_stores_nothing(call, study, tmp_path):
+    code, out, err = call("study", "run", study(), "--dry-run")
+    assert (code, err) == (0, "")
+    assert out.splitlines()[0] == "6 trials: 0 finished, 6 to run"
+    assert "at most about" in out
+    assert not (tmp_path / "factrank-store").exists()
+    call("study", "run", study())
+    assert call("study", "run", study(), "--dry-run")[1] == "6 trials: 6 finished, 0 to run\n"
+
+
+def test_a_claim_that_is_not_reproduced_is_a_no(call, study):
+    name = study(("published: rises", "published: falls"))
+    code, out, _ = call("study", "run", name)
+    assert code == 1
+    assert "not reproduced" in out
+    assert "report: " in out
+    assert call("study", "report", name)[0] == 1
+    assert call("study", "report", study(("published: rises", "published: 1")))[0] == 0  # too few seeds for a number
+
+
+def test_failed_trials_are_a_no(call, study):
+    name = study(("n_values: 5,", "n_values: 5, n_facts: 99,"))
+    code, out, err = call("study", "run", name)
+    assert code == 1
+    assert "6 trials failed:\n  6 x uniform: n_facts must be at most" in err
+    assert "--rerun-failed" in err
+    assert "not comparable" in out
+    assert "nothing to run" in call("study", "run", name)[1]
+    assert call("study", "run", name, "--rerun-failed")[1].startswith("0 trials in ")
+    assert "6 failed, 0 to run" in call("study", "run", name, "--dry-run")[1]
+    assert "6 failed, 6 to run" in call("study", "run", name, "--dry-run", "--rerun-failed")[1]
+
+
+PYTHON = """
+from pathlib import Path
+from factrank.models import LayerShape
+from factrank.runs import Study
+from factrank.training import Training, Trial, generated
+
+Path("executed").touch()
+facts = generated("uniform", n_keys=6, n_queries=4, n_values=5, seed=0)
+def trials(size):
+    return [Trial(facts, LayerShape(4, 1, 2, 2), Training(epochs=5), seed=seed) for seed in range(2)]
+STUDY = Study("mine", "Mine", None, "Does it run?", "It is run.", trials)
+"""
+
+
+def test_python_runs_only_when_asked(call, tmp_path):
+    (tmp_path / "mine.py").write_text(PYTHON)
+    code, _, err = call("study", "run", "mine.py")
+    assert (code, (tmp_path / "executed").exists()) == (2, False)
+    assert "--python mine.py" in err
+    code, _, err = call("study", "run", "--python", "mine.py", "--keep-weights", "--store", "other")
+    assert (code, err, (tmp_path / "executed").exists()) == (0, "", True)
+    assert len(list((tmp_path / "other" / "weights").iterdir())) == 2
+    assert "--python mine.py --store other" in (tmp_path / "other/reports/mine-quick.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["run"], "give the name of a study"),
+        (["run", "x.yaml", "--python", "x.py"], "give the name of a study"),
+        (["run", "x.yaml"], "x.yaml: no such file"),
+        (["run", "vo-agains-qk"], "did you mean vo-against-qk"),
+        (["run", "--python", "x.py"], "x.py: no such file"),
+        (["run", "small.yaml", "--store", "small.yaml"], "small.yaml: is not a folder"),
+        (["run", "small.yaml", "--track", "wandb"], "pip install wandb"),
+        (["run", "small.yaml", "--executor", "slurm"], "slurm"),
+        (["report", "small.yaml", "-o", "x.pdf"], "ends in .html"),
+        (["report", "small.yaml", "--store", "nowhere"], "nothing was ever stored there"),
+        (["export", "x.csv"], "nothing was ever stored there"),
+        (["show", "small.yaml", "--nonsense"], "nonsense"),
+    ],
+)
+def test_bad_input(call, study, monkeypatch, arguments, expected):
+    def missing(name):
+        raise ImportError(name)
+
+    monkeypatch.setattr(trackers, "import_module", missing)
+    study()
+    code, _, err = call("study", *arguments)
+    assert code == 2
+    assert expected in err
+
+
+def test_foreign_files_in_the_store_are_named_and_left(call, study, tmp_path):
+    call("study", "run", study())
+    strange = tmp_path / "factrank-store" / "trials" / "strange.parquet"
+    strange.write_bytes(b"PAR1 nonsense")
+    code, _, err = call("study", "run", study())
+    assert code == 0
+    assert "strange.parquet" in err
+    assert strange.read_bytes() == b"PAR1 nonsense"
+
+
+def test_trackers_hear_of_every_trial_once(call, study, monkeypatch, tmp_path):
+    heard, closed = [], []
+    run = SimpleNamespace(log=heard.append, finish=lambda: closed.append("wandb"))
+
+    class Writer:
+        def __init__(self, folder):
+            self.folder = folder
+
+        def add_scalar(self, name, number, step):
+            heard.append((name, step))
+
+        def close(self):
+            closed.append(self.folder)
+
+    modules = {
+        "wandb": SimpleNamespace(init=lambda project, name: run),
+        "tensorboardX": SimpleNamespace(SummaryWriter=Writer),
+    }
+    monkeypatch.setattr(trackers, "import_module", modules.__getitem__)
+    assert call("study", "run", study(), "--track", "wandb")[0] == 0
+    assert len(heard) == len({row["hash"] for row in heard}) == 6
+    assert all(row["loss"] > 0 for row in heard)
+    heard.clear()
+    assert call("study", "run", study(), "--store", "other", "--track", "tensorboard")[0] == 0
+    assert sorted(step for name, step in heard if name == "loss") == [1, 2, 3, 4, 5, 6]
+    assert closed == ["wandb", "other/tensorboard/small"]
+
+
+# -------------------------------------------------------------------- processes
+
+
+@pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGKILL])
+def test_a_run_that_was_ended_goes_on(study, tmp_path, kind):
+    """Ctrl-C says how to go on and has the exit code of it; after kill -9 what was stored is there."""
+    name = study(("epochs: 60", "epochs: 20000"), ("seeds: 3", "seeds: 15"))
+    command = [str(Path(sys.executable).with_name("factrank")), "study", "run", name]
+    store = Store(tmp_path / "factrank-store")
+    options = {"cwd": tmp_path, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, **options, env=os.environ | {"FACTRANK_THREADS": "1"}) as process:
+        while not store.finished():
+            assert process.poll() is None
+            time.sleep(0.05)
+        process.send_signal(kind)
+        _, err = process.communicate()
+    before = store.finished()
+    if kind == signal.SIGINT:
+        assert process.returncode == 130
+        said = f"interrupted; {len(before)} of 30 trials are stored in factrank-store; the same command goes on"
+        assert said in err
+    else:
+        assert process.returncode == -signal.SIGKILL
+    assert 0 < len(before) < 30
+    ended = subprocess.run(command, **options, check=False)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert f", {len(before)} were stored before" in ended.stdout
+    assert len(store.finished()) == store.trials().num_rows == 30
