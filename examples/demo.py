@@ -1,4 +1,4 @@
-"""How big are the bundled tables of facts, and what does a layer hold? Measure, explain, draw; train, recall, ask.
+"""How big are tables of facts, and what does a layer hold? Measure, train, ask; then run a published figure again.
 
 python examples/demo.py [FOLDER]
 """
@@ -14,8 +14,14 @@ from factrank.readouts import answer, attribute_facts, diagnose, threshold_tenso
 from factrank.report.answers import answer_tables
 from factrank.report.charts import save_chart, sizes_chart
 from factrank.report.layers import recall_tables, trained_table
+from factrank.report.study_report import write_report
+from factrank.report.study_terminal import claims_table
 from factrank.report.terminal import measurement_table
 from factrank.report.terms import terms_in_words
+from factrank.runs.runner import run_study
+from factrank.runs.store import Store
+from factrank.runs.study_table import judge
+from factrank.studies import study
 from factrank.training import Given, Measures, TerminalMeter, Training, Trial, best_of, train_many
 
 SHAPE = LayerShape(d_model=16, n_heads=2, d_qk=8, d_vo=8)
@@ -29,6 +35,22 @@ def main(folder: Path) -> None:
     measure(console, folder)
     console.rule("What does a layer hold?")
     ask(console, train(console, folder / "elements.safetensors"))
+    console.rule("A published figure, run again")
+    rerun(console, folder / "store")
+
+
+def rerun(console: Console, folder: Path) -> None:
+    """VO against QK (Wong 2025, Figure 4) in its quick size: trials into a store, claims judged, one report."""
+    chosen, store = study("vo-against-qk"), Store(folder)
+    console.print(f"[bold]{chosen.title}[/bold] ({chosen.source.figure} of {chosen.source.paper})")
+    with TerminalMeter() as meter:
+        summary = run_study(chosen, "quick", store, meter=meter)
+    console.print(f"{summary.n_ended} trials run now, {summary.n_before} were stored before, in {folder}\n")
+    console.print(claims_table(judge(chosen, "quick", store.trials())))
+    command = f"factrank study run {chosen.name} --store {folder}"
+    path = write_report(chosen, "quick", store, command)
+    console.print(f"The same with 10 seeds and more shapes: [bold]{command} --full[/bold]")
+    console.print(f"The report: [bold]{path}[/bold] (open it in a browser)")
 
 
 def measure(console: Console, folder: Path) -> None:
