@@ -18,5 +18,7 @@ def test_demo(tmp_path):
         assert words in run.stdout
     assert run.stderr == ""
     made = {path.name for path in (tmp_path / "out").iterdir()}
-    assert made == {"sizes.html", "sizes.svg", "sizes.png", "elements.safetensors"}
+    assert made == {"sizes.html", "sizes.svg", "sizes.png", "elements.safetensors", "store"}
+    assert run.stdout.rstrip().endswith("(open it in a browser)")
+    assert (tmp_path / "out" / "store" / "reports" / "vo-against-qk-quick.html").stat().st_size > 100_000
     assert load_layer(tmp_path / "out" / "elements.safetensors").database == sample("elements")

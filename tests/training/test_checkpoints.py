@@ -87,7 +87,7 @@ def interrupted(folder, seed=0, at=150):
 
     class Patient(fused_threads.Threads):
         def close(self):
-            self._closing.set()
+            self._closing = True
             told.set()
             super().close()
 

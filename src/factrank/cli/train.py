@@ -201,7 +201,8 @@ def _exit(results: Sequence[TrialResult], best: TrialResult | None, checkpoints:
     ended = sum(result.weights is not None for result in results)
     if _was_interrupted(results):
         kept = "" if best is not None else ", and there is no layer to keep"
-        found = checkpoints is not None and any(checkpoints.iterdir())  # lanes leave none
+        unended = {result.trial.hash for result in results if result.status == "interrupted"}
+        found = checkpoints is not None and any(path.stem in unended for path in checkpoints.glob("*"))  # lanes: none
         again = f"; the same command goes on from the checkpoints in {checkpoints}" if found else ""
         typer.echo(f"factrank: interrupted; {ended} of {len(results)} seeds had ended{kept}{again}", err=True)
         raise typer.Exit(INTERRUPTED)

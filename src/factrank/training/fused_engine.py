@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
-from math import isfinite
 from typing import Protocol
 
 import numpy as np
@@ -31,6 +30,9 @@ MOST_PRODUCTS = {"cpu": 2**26, "gpu": 2**23}
 It was faster than lanes at every size measured: on two CPU cores up to 5e7 products, on a GPU, where a model has one
 multiprocessor for itself, up to 8e6 with 8 and with 264 models. Beyond that nothing is known, and lanes train.
 """
+
+LARGEST_EPS = 1e30
+"""A larger eps of Adam is no number in float32, or next to none."""
 
 PLAIN_ADAM = {"eps_root": 0, "mu_dtype": None, "nesterov": False}
 """Further options of optax's Adam, at the values that leave Adam as its paper has it."""
@@ -131,9 +133,9 @@ def run_fused(
         return [run for run in backend.in_flight() if run.place not in handed_out]
 
     def hand_out(ended: list[Run]) -> tuple[list[Finished], int]:
-        finished = [run.finish() for run in ended]
+        finished, epochs = [run.finish() for run in ended], backend.model_epochs()
         handed_out.update(run.place for run in ended)
-        return finished, backend.model_epochs()
+        return finished, epochs
 
     with closing(backend):
         try:
@@ -143,13 +145,12 @@ def run_fused(
                     checkpoints.save(waiting(), marks)
         except BaseException as reason:
             backend.close()
-            last: list[Finished] = []
-            if isinstance(reason, KeyboardInterrupt):
-                last, _ = hand_out([run for run in waiting() if run.evaluation is not None])
-            if checkpoints is not None:
-                checkpoints.save(waiting(), marks)
-            if isinstance(reason, KeyboardInterrupt):
-                yield last, 0
+            try:  # what has ended goes first: writing may take long, and be interrupted again
+                if isinstance(reason, KeyboardInterrupt):
+                    yield hand_out([run for run in waiting() if run.evaluation is not None])[0], 0
+            finally:
+                if checkpoints is not None:
+                    checkpoints.save(waiting(), marks)
             raise
 
 
@@ -175,4 +176,4 @@ def _is_plain_adam(name: str, value: object) -> bool:
         return value == PLAIN_ADAM[name]
     if name not in ADAM or isinstance(value, bool) or not isinstance(value, int | float):
         return False
-    return isfinite(value) and (value >= 0 if name == "eps" else 0 <= value < 1)
+    return 0 <= value < (LARGEST_EPS if name == "eps" else 1)

@@ -10,9 +10,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from functools import cache, lru_cache
 from importlib.resources import files
 from itertools import islice
+from queue import Empty, SimpleQueue
+from threading import Thread
 from time import perf_counter, sleep
 from typing import Any
 
@@ -33,7 +36,10 @@ SECONDS_PER_PRODUCT, SECONDS_PER_PRODUCT_ALONE = 2e-12, 1e-9
 """A first guess at the time of a product, with the device full and within one model; later chunks are measured."""
 
 WAVE_RUNS, BUSY_RUNS, RUNS_AHEAD = 1024, 4096, 16384
-"""Runs that are taken from the queue at once; those that compute, and those on the device, at most."""
+"""Runs that are taken from the queue at once, those that compute, and those on the device, about."""
+
+WAVE_BYTES, BYTES_AHEAD = 2**28, 2**30
+"""Weights and moments of the runs that are taken at once, and of all that are on the device, about."""
 
 BLOCKS_PER_PROCESSOR = 16
 """More blocks than that never fit on a multiprocessor; those that find the queue empty end at once."""
@@ -119,6 +125,7 @@ class Wave:
     def __init__(self, kind: Class, runs: Sequence[Run], plans: Sequence[Plan], tiles: Sequence[Tiles]) -> None:
         import cupy  # noqa: PLC0415 - an extra
 
+        self.n_bytes = sum(map(state_bytes, runs))
         self.kind, self.runs, self.training, self.busy = kind, list(runs), list(range(len(runs))), False
         self._cupy, self._arena = cupy, max(plan.arena for plan in plans)
         self._stream, self._begun, self._event = (
@@ -172,10 +179,11 @@ class Wave:
         for at, (place, (epoch, n_noted, end, _)) in enumerate(zip(self.training, progress.tolist(), strict=True)):
             rows = noted[self._rows[at] : self._rows[at + 1]].reshape(-1, RIGHT + 1 + len(self.runs[place].taus))
             self._reached[place] = epoch
+            rows[:, LOSS] = np.maximum(rows[:, LOSS], 0)  # rounding may leave a loss a little below 0
             if n_noted:
-                self._records[place].append(rows[:n_noted])
+                self._records[place].append(rows[:n_noted].copy())
             if end:
-                ended[place] = end == STOPPED, float(rows[n_noted, LOSS])
+                ended[place] = end == STOPPED or self.runs[place].state.stopped, float(rows[n_noted, LOSS])
         self.training = [place for place in self.training if place not in ended]
         # By at most 4x up or down: other waves compute at the same time.
         wanted = int(self._chunk * CHUNK_SECONDS / max(seconds, 1e-6))
@@ -189,7 +197,8 @@ class Wave:
 
     def settle(self) -> None:
         """Give the runs that still train the states they have reached; no chunk may be in flight."""
-        states = self._states.get()
+        with self._stream:
+            states = self._states.get()
         for place in self.training:
             self.runs[place].state = self._state(place, states, stopped=False)
 
@@ -226,7 +235,7 @@ class Wave:
             "n_taus": [len(run.taus) for run in runs],
             "stop_column": [run.stop_column for run in runs],
             "trained": trained,
-            "last_epoch": [each.epochs for each in trainings],
+            "last_epoch": [run.state.epoch if run.state.stopped else run.trial.training.epochs for run in runs],
             "scale": scale,
             "learning_rate": rate,
             "shrink": np.multiply(rate, decay),
@@ -279,6 +288,11 @@ class Wave:
         return State(self._reached[place], weights, first, second, np.concatenate(self._records[place]), stopped)
 
 
+def state_bytes(run: Run) -> int:
+    """Weights and two moments of a run, in float32."""
+    return 12 * len(run.state.weights)
+
+
 def _begins(lengths: Any) -> Any:
     """Where each of several lists begins when they lie one behind the other, and where the last ends."""
     return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
@@ -326,42 +340,55 @@ def _processors() -> int:
 
 
 class Blocks:
-    """Trains runs on the GPU, as they come from an iterator."""
+    """Trains runs on the GPU, as they come from an iterator.
+
+    One thread does all that concerns the device, so that an interruption, which strikes the main thread, never finds a
+    wave between two states.
+    """
 
     def __init__(self, runs: Iterator[Run], n_runs: int) -> None:  # noqa: ARG002 - threads ask for it
         self._runs, self._waves, self._ended = runs, list[Wave](), list[Run]()
         self._tiles = dict[tuple[int, int], Tiles]()
-        self._closed = False
+        self._news: SimpleQueue[None] = SimpleQueue()
+        self._settled: SimpleQueue[None] = SimpleQueue()
+        self._settling = self._closing = False
+        self._failure: BaseException | None = None
+        self._working = True
+        self._thread = Thread(target=self._work, name="fused-gpu", daemon=True)
 
     def __iter__(self) -> Iterator[list[Run]]:
         """Runs that have ended and been evaluated, an empty list a few times a second while none has."""
-        heard, exhausted = perf_counter(), False
-        while not self._closed and not (exhausted and not self._waves and not self._ended):
-            if not exhausted and sum(len(wave.training) for wave in self._waves) + WAVE_RUNS <= RUNS_AHEAD:
-                exhausted = not self._take_wave()
-            self._go_on()
-            if self._ended or perf_counter() - heard > HEARTBEAT_SECONDS:
-                ended, heard = list(self._ended), perf_counter()
-                yield ended
-                self._ended = self._ended[len(ended) :]  # kept until now, so that an interruption loses none
-            else:
-                sleep(POLL_SECONDS)
+        self._thread.start()
+        working = True
+        while working:
+            with suppress(Empty):
+                self._news.get(timeout=HEARTBEAT_SECONDS)
+            working = self._working  # before looking: what ends later gives news again
+            ended = list(self._ended)
+            yield ended
+            del self._ended[: len(ended)]  # kept until now, so that an interruption loses none
+        if self._failure is not None:
+            raise self._failure
 
     def model_epochs(self) -> int:
         """Epochs behind the runs in flight."""
-        return sum(wave.model_epochs for wave in self._waves)
+        return sum(wave.model_epochs for wave in list(self._waves))
 
     def in_flight(self) -> list[Run]:
         """The runs that were begun and not handed out, each with its newest state; waits for the chunks in flight."""
-        self._collect([wave for wave in self._waves if wave.busy])
-        for wave in self._waves:
-            wave.settle()
-        return [*self._ended, *(wave.runs[place] for wave in self._waves for place in wave.training)]
+        if self._thread.is_alive():
+            self._settling = True
+            while self._working:
+                with suppress(Empty):
+                    self._settled.get(timeout=HEARTBEAT_SECONDS)
+                    break
+        return [*self._ended, *(wave.runs[place] for wave in list(self._waves) for place in wave.training)]
 
     def close(self) -> None:
-        """Begin no other chunk, and wait for those in flight."""
-        self._closed = True
-        self._collect([wave for wave in self._waves if wave.busy])
+        """Begin no other chunk, and wait for those in flight; runs in flight have the states they reached."""
+        self._closing = True
+        if self._thread.ident is not None:
+            self._thread.join()
 
     @staticmethod
     def missing() -> str | None:
@@ -378,19 +405,49 @@ class Blocks:
         compiler = ".".join(map(str, cupy.cuda.nvrtc.getVersion()))
         return {"device": name, "kernel": f"{digest[:12]} by nvrtc {compiler}"}
 
+    # ---------------------------------------------------------------- in the thread
+
+    def _work(self) -> None:
+        try:
+            exhausted = False
+            while not self._closing and not (exhausted and not self._waves):
+                if not exhausted and self._has_room():
+                    exhausted = not self._take_wave()
+                self._go_on()
+                if self._settling:
+                    self._settle()
+                    self._settling = False
+                    self._settled.put(None)
+                elif exhausted or not self._waves:
+                    sleep(POLL_SECONDS)
+            self._settle()
+        except BaseException as error:  # raised again where the results are awaited
+            self._failure = error
+        finally:
+            self._working = False
+            self._news.put(None)
+
+    def _has_room(self) -> bool:
+        n_runs, n_bytes = sum(len(wave.training) for wave in self._waves), sum(wave.n_bytes for wave in self._waves)
+        return n_runs < RUNS_AHEAD and n_bytes < BYTES_AHEAD
+
     def _take_wave(self) -> bool:
-        """Begin the next runs of the queue, a wave for each class among them; False when there are none."""
+        """Prepare the next runs of the queue, a wave for each class among them; False when there are none."""
         groups: dict[Class, list[tuple[Run, Plan, Tiles]]] = {}
+        n_bytes = 0
         for run in islice(self._runs, WAVE_RUNS):
             plan = plan_for(run.sizes, len(run.fibers.keys), len(run.taus), shared_room())
             groups.setdefault(plan.kind, []).append((run, plan, self._tiles_of(run, plan.tile)))
+            n_bytes += state_bytes(run)
+            if n_bytes > WAVE_BYTES:
+                break
         for kind, entries in groups.items():
             runs, plans, tiles = zip(*entries, strict=True)
             self._waves.append(Wave(kind, runs, plans, tiles))
         return bool(groups)
 
     def _tiles_of(self, run: Run, tile: int) -> Tiles:
-        """Those of the run's database, made once for all runs that share it; the task keeps the database alive."""
+        """Those of the run's facts, made once for all runs that share them and kept as long as one trains."""
         key = id(run.fibers), tile
         if key not in self._tiles:
             self._tiles[key] = Tiles.of(run.fibers, tile, run.sizes[0] * run.sizes[1], run.sizes[1])
@@ -399,13 +456,22 @@ class Blocks:
     def _go_on(self) -> None:
         """Collect the chunks that have ended and begin the next ones."""
         self._collect([wave for wave in self._waves if wave.busy and wave.done()])
-        self._waves = [wave for wave in self._waves if wave.training]
         n_busy = sum(len(wave.training) for wave in self._waves if wave.busy)
         for wave in self._waves:
             if not wave.busy and n_busy < BUSY_RUNS and wave.ready():
                 wave.launch()
                 n_busy += len(wave.training)
 
+    def _settle(self) -> None:
+        """Bring the states of all runs to the host."""
+        self._collect([wave for wave in self._waves if wave.busy])
+        for wave in self._waves:
+            wave.settle()
+
     def _collect(self, waves: Sequence[Wave]) -> None:
         for wave in waves:
-            self._ended += wave.collect()
+            ended = wave.collect()
+            if ended:
+                self._ended.extend(ended)
+                self._news.put(None)
+        self._waves = [wave for wave in self._waves if wave.training]

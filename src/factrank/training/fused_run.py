@@ -104,7 +104,7 @@ class Layout:
     structure: Any
     shapes: tuple[tuple[int, ...], ...]
     ranges: tuple[tuple[int, int], ...]
-    deviations: Float[np.ndarray, " parameters"]
+    deviations: tuple[float, ...]
 
     def layer(self, weights: Float[np.ndarray, " parameters"]) -> AttentionLayer:
         """The layer with these weights, which it shares."""
@@ -125,7 +125,7 @@ def layout_of(model: ModelSpec, shape: tuple[int, int, int]) -> Layout:
         raise TypeError("the fused engine trains attention layers")
     parts = part_sizes(model, *shape)
     lengths = [prod(size) for size, _ in parts.values()]
-    deviations = np.repeat([fan_in**-0.5 for _, fan_in in parts.values()], lengths)
+    deviations = tuple(fan_in**-0.5 for _, fan_in in parts.values())
     shapes = tuple(size for size, _ in parts.values())
     return Layout(_structure(shape[0]), shapes, tuple(pairwise(accumulate(lengths, initial=0))), deviations)
 
@@ -271,8 +271,10 @@ def products(sizes: Sizes, n_facts: int) -> int:
 
 def _first_state(trial: Trial, layout: Layout) -> State:
     """The weights that `draw_layer` draws from the seed of the trial, drawn in one go."""
-    drawn = np.random.default_rng(trial.seed).standard_normal(len(layout.deviations))
-    weights = (drawn * layout.deviations).astype("float64" if trial.training.precision == "float64" else "float32")
+    drawn = np.random.default_rng(trial.seed).standard_normal(layout.ranges[-1][1])
+    for (start, stop), deviation in zip(layout.ranges, layout.deviations, strict=True):
+        drawn[start:stop] *= deviation
+    weights = drawn.astype("float64" if trial.training.precision == "float64" else "float32")
     columns = RIGHT + 1 + len(trial.measures.taus)
     return State(0, weights, np.zeros_like(weights), np.zeros_like(weights), np.empty((0, columns)))
 

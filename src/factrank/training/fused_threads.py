@@ -13,10 +13,12 @@ import platform
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from threading import Event, Lock, Thread
+from queue import Empty, SimpleQueue
+from threading import Lock, Thread
 from time import perf_counter
 from types import ModuleType
 
@@ -49,7 +51,7 @@ def thread_count() -> int:
     wanted = os.environ.get(VARIABLE, "")
     if not wanted:
         return usable
-    if not wanted.isascii() or not wanted.isdigit() or int(wanted) < 1:
+    if not wanted.isascii() or not wanted.isdigit() or len(wanted) > 9 or int(wanted) < 1:
         raise InputError(f"{VARIABLE} must be a number of threads, at least 1; got {wanted!r}")
     return min(usable, int(wanted))
 
@@ -64,19 +66,23 @@ class Threads:
     def __init__(self, runs: Iterator[Run], n_runs: int) -> None:
         n_threads = min(thread_count(), n_runs)
         self._runs, self._kernel = runs, kernel()
-        self._drawing, self._lock, self._news, self._closing = Lock(), Lock(), Event(), Event()
+        self._drawing, self._lock = Lock(), Lock()
+        self._news: SimpleQueue[None] = (
+            SimpleQueue()
+        )  # an interruption in the middle of it does no harm, as in an Event
+        self._closing = False
         self._flying: dict[int, Run] = {}
         self._failure: BaseException | None = None
         self._working = n_threads
         self._threads = [Thread(target=self._work, name=f"fused-{at}", daemon=True) for at in range(n_threads)]
-        for thread in self._threads:
-            thread.start()
 
     def __iter__(self) -> Iterator[list[Run]]:
+        for thread in self._threads:
+            thread.start()
         working = True
         while working:
-            self._news.wait(HEARTBEAT_SECONDS)
-            self._news.clear()
+            with suppress(Empty):
+                self._news.get(timeout=HEARTBEAT_SECONDS)
             working = self._working > 0  # before looking: what ends later gives news again
             ended = [run for run in self.in_flight() if run.evaluation is not None]
             yield ended
@@ -92,14 +98,15 @@ class Threads:
             return list(self._flying.values())
 
     def model_epochs(self) -> int:
-        """Epochs behind the runs in flight."""
-        return sum(run.state.epoch for run in self.in_flight())
+        """Epochs behind the runs that still train."""
+        return sum(run.state.epoch for run in self.in_flight() if run.evaluation is None)
 
     def close(self) -> None:
         """End the workers and wait for them; the states in flight stay as they are."""
-        self._closing.set()
+        self._closing = True
         for thread in self._threads:
-            thread.join()
+            if thread.ident is not None:
+                thread.join()
 
     @staticmethod
     def missing() -> str | None:
@@ -127,22 +134,22 @@ class Threads:
             budget = 1.0
             while (run := self._next_run()) is not None:
                 while not run.ended:
-                    if self._closing.is_set():
+                    if self._closing:
                         return
                     budget = self._advance(run, budget)
                 run.evaluation = _evaluate(self._kernel, run)
-                self._news.set()
+                self._news.put(None)
         except BaseException as error:  # raised again where the results are awaited
             self._failure = self._failure or error
-            self._closing.set()
+            self._closing = True
         finally:
             with self._lock:
                 self._working -= 1
-            self._news.set()
+            self._news.put(None)
 
     def _next_run(self) -> Run | None:
         with self._drawing:
-            run = None if self._closing.is_set() else next(self._runs, None)
+            run = None if self._closing else next(self._runs, None)
         if run is not None:
             with self._lock:
                 self._flying[run.place] = run

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+from collections import deque
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
@@ -128,19 +129,30 @@ def train_many(
     tasks = _tasks(trials, databases)
     kept = Checkpoints(checkpoints) if checkpoints is not None else None
     source, since = _run(trials, tasks, memory, kept), perf_counter()
-    results, waiting = dict[int, TrialResult](), list[TrialResult]()
+    results, waiting = dict[int, TrialResult](), deque[TrialResult]()
+    arrived = deque[tuple[Where, list[Finished], float]]()
     total, ended = sum(trial.training.epochs for trial in trials), 0
 
     def take(where: Where, finished: list[Finished]) -> None:
-        nonlocal since, ended
+        nonlocal since
         seconds, since = (perf_counter() - since) / max(1, len(finished)), perf_counter()
-        for model in finished:
-            result = _result(trials[model.place], model, where, seconds)
-            ended += result.trial.training.epochs
-            results[model.place] = result
-            waiting.append(result)
-        while waiting:  # before the hook is called, so that an interruption inside it loses none of the others
-            result = waiting.pop(0)
+        arrived.append((where, finished, seconds))
+        work_off()
+
+    def work_off() -> None:
+        """Make results of what has arrived and hand them out; an interruption anywhere in it loses none."""
+        nonlocal ended
+        while arrived:
+            where, models, seconds = arrived[0]
+            for model in models:
+                if model.place not in results:
+                    result = _result(trials[model.place], model, where, seconds)
+                    waiting.append(result)
+                    results[model.place] = result
+                    ended += result.trial.training.epochs
+            arrived.popleft()
+        while waiting:
+            result = waiting.popleft()
             if on_result is not None:
                 on_result(result)
             if kept is not None:
@@ -160,6 +172,8 @@ def train_many(
         except KeyboardInterrupt as interruption:
             with suppress(KeyboardInterrupt):  # wherever it struck, what had ended is not lost
                 take(*source.throw(interruption)[:2])
+            with suppress(KeyboardInterrupt):
+                work_off()
             if not interruptible:
                 raise
     return [results.get(place) or TrialResult(trial, "interrupted") for place, trial in enumerate(trials)]
