@@ -12,12 +12,12 @@ from scipy.stats import linregress, pearsonr, spearmanr
 from factrank.errors import InputError
 from factrank.models import LayerShape
 from factrank.runs.claims import Claim, Quantity, Verdict, evaluate
-from factrank.runs.columns import trial_columns
+from factrank.runs.columns import row_of, trial_columns
 from factrank.runs.expressions import columns_in, frozen_where, numbers, selected, values
 from factrank.runs.statistics import sample_of
 from factrank.runs.study import Study
 from factrank.runs.study_table import judge, study_table
-from factrank.training import Trial, generated
+from factrank.training import Training, Trial, generated, train_many
 
 
 def planted(n_seeds, recall, d_vo=(1, 2, 3, 4), d_qk=(1, 2), database_seeds=True):
@@ -202,6 +202,20 @@ class TestNotComparable:
         assert verdict == Verdict(
             "not comparable", why="2 of 80 trials have no value (1 diverged, 1 failed)"
         )  # no number is shown that leaves them out
+
+    def test_a_diverged_trial_is_no_measurement(self):
+        """What a model that diverged recalls is stored as 0, and says nothing of its shape."""
+        trial = Trial(
+            generated("uniform", n_keys=6, n_queries=4, n_values=6, seed=0),
+            LayerShape(4, 1, 2, 2),
+            Training(epochs=20, learning_rate=1e30),
+        )
+        (result,) = train_many([trial])
+        assert result.status == "diverged"
+        row = row_of(result)
+        table = pa.Table.from_pylist([{**row, "seed": seed, "recall": 0.0} for seed in range(10)])
+        verdict = evaluate(claim(Quantity("mean", "recall"), 0.0, tolerance=0.1), table)
+        assert verdict == Verdict("not comparable", why="10 of 10 trials have no value (10 diverged)")
 
     def test_trial_that_is_not_there(self):
         table = planted(10, linear(0))

@@ -2,6 +2,7 @@
 
 import csv
 import errno
+import hashlib
 import json
 import os
 import random
@@ -293,6 +294,23 @@ def test_a_row_that_was_edited_is_left_out_and_named(store):
     assert sorted(store.trials()["seed"].to_pylist()) == [0, 2]
     assert len(store.finished()) == 2
     assert "1 of 3 rows were altered (row 2)" in store.problems()[0]
+
+
+def test_text_in_the_place_of_numbers_harms_no_other_part(store):
+    """A foreign part with a true hash, text for recall and a trial of another version: named, and numbers stay."""
+    store.append([made_up_result(seed) for seed in range(3)])
+    before = store.trials()
+    row = {**row_of(made_up_result(7)), "recall": "high"}
+    later = json.dumps(json.loads(row["trial"]) | {"version": 99}, sort_keys=True, separators=(",", ":"))
+    strange = {**row, "trial": later, "hash": hashlib.sha256(later.encode()).hexdigest()}
+    pq.write_table(pa.Table.from_pylist([row, strange]), store.folder / "trials" / "other.parquet")
+    after = store.trials()
+    assert after["recall"].type == pa.float64()
+    assert after.num_rows == before.num_rows + 1
+    assert strange["hash"] not in store.finished()
+    problems = "\n".join(store.problems())
+    assert "other.parquet: the column recall holds text" in problems
+    assert "other.parquet: 1 of 2 rows" in problems
 
 
 def test_other_things_in_the_folder(store):

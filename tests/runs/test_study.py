@@ -6,6 +6,7 @@ from made_up_results import FACTS, made_up_trial
 from factrank.databases import Database
 from factrank.errors import InputError
 from factrank.runs import Chart, Source, Study
+from factrank.runs.claims import Claim, Quantity
 from factrank.training import Given
 
 SHORT = "name", "A title", Source("A paper", "Figure 1"), "Why?", "So."
@@ -49,3 +50,27 @@ def test_charts_are_checked():
             altered.__post_init__()
     with pytest.raises(InputError, match="one name"):
         Study(*SHORT, lambda size: [], charts=(chart, chart))
+
+
+def test_misspelt_settings_are_found_before_anything_is_trained():
+    chart = Chart("recall", "Recall", "lines", "model.dvo", "recall")
+    study = Study(*SHORT, lambda size: [made_up_trial(0)], charts=(chart,))
+    with pytest.raises(InputError, match=r"chart recall: no trial has a setting 'model.dvo'; did you mean model.d_vo"):
+        study.trials_of("quick")
+    quantity = Quantity("mean", "recall", where=(("training.learning_rat", 1),))
+    study = Study(*SHORT, lambda size: [made_up_trial(0)], claims=(Claim("a", "A", quantity, "rises"),))
+    with pytest.raises(InputError, match="claim a: no trial has a setting"):
+        study.trials_of("quick")
+
+
+@pytest.mark.parametrize(
+    ("x", "colour", "kind"), [("", None, "lines"), ("a + ", None, "bars"), ("seed", None, "heatmap")]
+)
+def test_charts_that_cannot_be_drawn(x, colour, kind):
+    with pytest.raises(InputError, match="chart c: "):
+        Chart("c", "C", kind, x, "recall", colour)
+
+
+def test_trials_that_cannot_be_listed():
+    with pytest.raises(InputError, match="short: its trials cannot be listed: ZeroDivisionError"):
+        Study("short", *SHORT[1:], lambda size: [1 // 0]).trials_of("quick")

@@ -140,6 +140,18 @@ def test_other_models_and_anchors(loaded):
     assert study.trials_of("full")[0].measures == Measures()
 
 
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ("grid: {model.d_vo: [1, 2]}\nlist: [{model.d_vo: 3}]\n", "stands in list and in grid"),
+        ("grid: {model.d_vo: [1, 2]}\nquick: {model.d_vo: 4}\n", "change it under grid or list of quick"),
+    ],
+)
+def test_settings_that_contradict_each_other(loaded, lines, message):
+    with pytest.raises(InputError, match=message):
+        loaded(small(lines)).trials_of("quick")
+
+
 def test_facts_from_a_file_beside_the_study(loaded, tmp_path):
     facts = Database.from_facts([("Ann", "city", "Oslo"), ("Bob", "city", "Lima"), ("Bob", "speaks", "Thai")])
     write(facts, tmp_path / "people.csv", wide=True)

@@ -51,7 +51,7 @@ def build_page(
     judged = [(claim, evaluate(claim, own)) for claim in study.claims]
     body = [
         _head(study, size),
-        tally(own, [verdict for _, verdict in judged]),
+        tally(own, judged),
         f"<h2>Question</h2><p>{text(study.question)}</p>",
         f"<h2>Method</h2><p>{text(study.method)}</p>{_source(study)}",
         claims_section(judged),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from factrank.databases.streams import replacing
+from factrank.errors import InputError
 from factrank.report.study_charts import save_charts
 from factrank.report.study_page import build_page
 from factrank.runs.store import Store
@@ -24,7 +25,10 @@ def write_report(study: Study, size: Size, store: Store, command: str, path: Pat
     if path is None:
         store.require_writable()
         path = report_path(study, size, store)
-        path.parent.mkdir(exist_ok=True)
+        try:
+            path.parent.mkdir(exist_ok=True)
+        except OSError as error:
+            raise InputError(f"{path.parent}: cannot be made: {error.strerror or error}; -o writes elsewhere") from None
     table, curves = store.trials(), store.curves()
     page = build_page(study, size, table, curves, store.problems(), command)
     with replacing(path) as stream:

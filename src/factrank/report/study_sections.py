@@ -25,7 +25,7 @@ MOST_ERRORS = 30
 DONE = ("finished", "stopped")
 
 
-def tally(own: pa.Table, verdicts: Sequence[Verdict]) -> str:
+def tally(own: pa.Table, judged: Sequence[tuple[Claim, Verdict]]) -> str:
     """The study in a line: how many trials are done, how many claims hold."""
     statuses = Counter(_texts(own, "status"))
     items = [f"<li>{_many(own.num_rows, 'trial')}</li>"]
@@ -33,7 +33,7 @@ def tally(own: pa.Table, verdicts: Sequence[Verdict]) -> str:
     items += [
         f'<li class="{kinds.get(status, "open")}">{count:,} {_text(status)}</li>' for status, count in statuses.items()
     ]
-    found: Counter[str] = Counter(verdict.status for verdict in verdicts)
+    found: Counter[str] = Counter(verdict.status for claim, verdict in judged if not claim.extension)
     items += [
         f'<li class="{BADGES[status][0]}">{_many(found[status], "claim")} {status}</li>'
         for status in BADGES
@@ -62,7 +62,8 @@ NUMBERS = ("Ours", "95 % interval", "Seeds")
 
 
 def _claim_row(claim: Claim, verdict: Verdict) -> str:
-    about = [f"“{_text(claim.quote)}”" if claim.quote else "", _text(claim.place)]
+    ours_alone = "not published: a question of ours" if claim.extension else ""
+    about = [f"“{_text(claim.quote)}”" if claim.quote else "", _text(claim.place), ours_alone]
     said = f"<div class=soft>{', '.join(filter(None, about))}</div>" if any(about) else ""
     note = f"<div class=soft>{_text(claim.note)}</div>" if claim.note else ""
     kind, badge = BADGES[verdict.status]
@@ -79,6 +80,7 @@ def _claim_row(claim: Claim, verdict: Verdict) -> str:
 
 
 def _published(claim: Claim) -> str:
+    """What was published, or, of an extension, what we ask."""
     tolerance = f" ± {claim.tolerance:g}" if claim.tolerance else ""
     if isinstance(claim.published, str):
         return DIRECTIONS.get(claim.published, claim.published) + (f" (0{tolerance})" if tolerance else "")

@@ -52,13 +52,15 @@ def study_lines(study: Study, how: str) -> RenderableType:
 def claims_table(verdicts: Sequence[tuple[Claim, Verdict]]) -> RenderableType:
     """Each claim with the published value, ours with its 95 % interval over seeds, and the verdict."""
     table = plain_table(
-        ("claim", "text"), ("published", "number"), ("ours", "number"), ("interval", "word"), ("verdict", "word")
+        ("claim", "text"), ("published", "number"), ("ours", "number"), ("interval", "word"), ("verdict", "text")
     )
     for claim, verdict in verdicts:
         published = claim.published if isinstance(claim.published, str) else f"{claim.published:.3g}"
         ours = "" if verdict.value is None else f"{verdict.value:.3g}"
         interval = "" if verdict.interval is None else " to ".join(f"{end:.3g}" for end in verdict.interval)
-        cells = (_safe(claim.statement), published, ours, interval, verdict.status)
+        statement = f"{_safe(claim.statement)} (not published: ours)" if claim.extension else _safe(claim.statement)
+        why = f"\n{_safe(verdict.why)}" if verdict.why else ""
+        cells = (statement, published, ours, interval, f"{verdict.status}{why}")
         table.add_row(*cells, style=STYLES[verdict.status])
     return table
 

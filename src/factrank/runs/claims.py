@@ -29,7 +29,7 @@ from jaxtyping import Float
 from scipy.special import ndtr, stdtrit
 
 from factrank.errors import InputError
-from factrank.runs.expressions import Value, Where, frozen_where, missing_columns, selected
+from factrank.runs.expressions import Value, Where, columns_in, ended_soundly, frozen_where, missing_columns, selected
 from factrank.runs.statistics import Sample, over_resamples, sample_of
 
 Kind = Literal["mean", "slope", "correlation", "rank correlation", "best"]
@@ -68,6 +68,13 @@ class Quantity:
         within: Any = self.within
         object.__setattr__(self, "within", (within,) if isinstance(within, str) else tuple(within))
         object.__setattr__(self, "where", frozen_where(self.where))
+        self.columns  # noqa: B018 - raises where arithmetic is broken
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns that it is computed from."""
+        texts = [self.column, *filter(None, [self.against]), *self.within, *(name for name, _ in self.where)]
+        return [name for text in texts for name in columns_in(text)]
 
     @property
     def parts(self) -> tuple[Quantity, ...]:
@@ -87,6 +94,8 @@ class Claim:
     place: str = ""
     quote: str = ""
     note: str = ""
+    extension: bool = False
+    """Not published: a question of ours beside it, judged alike and counted apart."""
 
     def __post_init__(self) -> None:
         if isinstance(self.published, str):
@@ -156,7 +165,8 @@ def _problem(quantity: Quantity, table: pa.Table) -> str:
     rows = table.filter(pa.array(selected(table, quantity.where)))
     if not rows.num_rows:
         return f"no trial{_where_text(quantity.where)}"
-    lacking = sample_of(rows, quantity.column, quantity.against, quantity.within).lacking
+    # A diverged model recalls nothing, and a recall of 0 is no measurement of its shape.
+    lacking = sample_of(rows, quantity.column, quantity.against, quantity.within).lacking | ~ended_soundly(rows)
     if lacking.any():
         kinds = rows.column("status").to_pylist() if "status" in rows.column_names else [None] * rows.num_rows
         found = [str(kinds[at]) for at in np.flatnonzero(lacking)]

@@ -80,8 +80,8 @@ def _stored_speed(engine: str, store: Store, databases: Sequence[Database]) -> f
     rows = [row for row in columns if row[0] == engine and row[1] is not None and row[2]]
     find, seconds, work = Found(databases), 0.0, 0
     for _, each, epochs, text in rows[:: max(1, len(rows) // ROWS_READ)]:
-        trial = trial_of(text)
         try:
+            trial = trial_of(text)
             work += epochs * forward_products(trial.model, find(trial))
         except Exception:  # noqa: S112 - a trial of another study, whose database is not at hand
             continue

@@ -17,6 +17,9 @@ from jaxtyping import Bool, Float
 
 from factrank.errors import InputError
 
+SOUND = ("finished", "stopped")
+"""The statuses of trials whose numbers mean something."""
+
 Value = str | int | float | bool | None
 Where = tuple[tuple[str, Value | tuple[Value, ...]], ...]
 """Rows are kept where each column has its value, or one of its values."""
@@ -89,6 +92,13 @@ def selected(table: pa.Table, where: Where) -> Bool[np.ndarray, " rows"]:
         found = values(table, column) if known else [None] * table.num_rows
         kept &= np.array([any(_same(value, choice) for choice in choices) for value in found], dtype=bool)
     return kept
+
+
+def ended_soundly(table: pa.Table) -> Bool[np.ndarray, " rows"]:
+    """Which rows are of trials that ended with a model; all of them where the table has no status."""
+    if "status" not in table.column_names:
+        return np.ones(table.num_rows, dtype=bool)
+    return np.array([status in SOUND for status in table.column("status").to_pylist()], dtype=bool)
 
 
 def _same(value: Value, choice: Value) -> bool:

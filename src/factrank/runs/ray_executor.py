@@ -9,6 +9,7 @@ doing. Machines need the same factrank installed; the databases that trials name
 from __future__ import annotations
 
 import os
+import socket
 import warnings
 from collections import deque
 from collections.abc import Sequence
@@ -34,6 +35,9 @@ GPU_FACTOR = 64
 
 WAIT_SECONDS = 0.25
 
+CONNECT_SECONDS = 10.0
+"""How long a cluster may take to answer at its address."""
+
 Kind = Literal["cpu", "gpu"]
 ONE_CORE = {"FACTRANK_THREADS": "1", "OMP_NUM_THREADS": "1", "JAX_PLATFORMS": "cpu"}
 
@@ -52,6 +56,7 @@ class RayExecutor:
         ours = not self._ray.is_initialized()
         if ours:
             os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is sent anywhere
+            _require_reachable(self.address or os.environ.get("RAY_ADDRESS", ""))
             with warnings.catch_warnings():  # Ray's processes run another program at once: nothing of JAX is shared
                 warnings.filterwarnings("ignore", "os.fork", RuntimeWarning)
                 self._ray.init(address=self.address, include_dashboard=False, log_to_driver=False)
@@ -60,6 +65,17 @@ class RayExecutor:
         finally:
             if ours:
                 self._ray.shutdown()
+
+
+def _require_reachable(address: str) -> None:
+    """Ask at the door: Ray itself waits for minutes where nobody answers."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not host or not port.isdigit():
+        return
+    try:
+        socket.create_connection((host, int(port)), timeout=CONNECT_SECONDS).close()
+    except (OSError, OverflowError) as error:
+        raise InputError(f"no Ray cluster answers at {address}: {error}") from None
 
 
 class _Flight:

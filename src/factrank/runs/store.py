@@ -27,13 +27,16 @@ from factrank.runs.columns import ENDED, RUN_COLUMNS, STATUSES, Row, curve_rows,
 from factrank.runs.exports import write_table
 from factrank.runs.kept_weights import read_weights, weights_path, weights_problems, write_weights
 from factrank.runs.parts import ARROW, new_name, packed, publishing, sealed_name, table_of, write_draft
-from factrank.runs.tables import PART, Problems, first_rows, read_parts, united
+from factrank.runs.tables import PART, Problems, first_rows, is_measured, read_parts, united
 from factrank.training.train import TrialResult
-from factrank.training.trial import Trial
+from factrank.training.trial import SCHEMA, Trial
 
 TRIALS, CURVES, WEIGHTS, DRAFTS = "trials", "curves", "weights", "drafts"
 IDENTITY: dict[str, type] = {"hash": str, "status": str, "trial": str}
 CURVE_IDENTITY: dict[str, type] = {"hash": str, "epoch": int}
+VERSION = f'"version":{SCHEMA}'
+"""What the canonical JSON of every trial that is known here contains."""
+
 SHOWN_ROWS = 3
 
 
@@ -183,12 +186,17 @@ def _no_rows(columns: dict[str, type]) -> pa.Table:
 
 
 def _sound_rows(path: Path, table: pa.Table) -> tuple[pa.Table, Problems]:
-    """The rows of trials whose hash is that of their trial and whose status is known."""
+    """The rows of trials whose hash is that of their trial, in a version that is known, and whose status is known."""
     cells = zip(*(table[name].to_pylist() for name in IDENTITY), strict=True)
-    sound = [hashlib.sha256(text.encode()).hexdigest() == name and status in STATUSES for name, status, text in cells]
+    sound = [
+        hashlib.sha256(text.encode()).hexdigest() == name and status in STATUSES and VERSION in text
+        for name, status, text in cells
+    ]
+    texts = [field.name for field in table.schema if is_measured(field.name) and pa.types.is_string(field.type)]
+    problems = [f"{path}: the column {name} holds text where numbers belong; it is left out" for name in texts]
     wrong = [str(row) for row, is_sound in enumerate(sound, start=1) if not is_sound]
     if not wrong:
-        return table, []
+        return table, problems
     shown = ", ".join(wrong[:SHOWN_ROWS]) + (", ..." if len(wrong) > SHOWN_ROWS else "")
     problem = f"{path}: {len(wrong)} of {len(sound)} rows were altered (row {shown}): the hash does not fit the trial"
-    return table.filter(pa.array(sound, pa.bool_())), [f"{problem}, or the status is unknown"]
+    return table.filter(pa.array(sound, pa.bool_())), [f"{problem}, or its version or status is unknown", *problems]

@@ -7,19 +7,24 @@ Charts and claims name columns of the table of results (`factrank.runs.columns`)
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Literal, get_args
 
 from factrank.databases import Database
-from factrank.errors import InputError
+from factrank.errors import FactrankError, InputError
 from factrank.runs.claims import Claim
-from factrank.runs.expressions import Where, frozen_where
+from factrank.runs.columns import trial_columns
+from factrank.runs.expressions import Where, columns_in, frozen_where
 from factrank.training.trial import Given, Trial
 
 Size = Literal["quick", "full"]
 ChartKind = Literal["lines", "points", "heatmap", "bars"]
 ChartData = Literal["trials", "curves"]
+
+SETTINGS = ("database.", "model.", "training.")
+"""How the columns of what trials are given begin."""
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 """Names become parts of file names, so they are short and plain."""
@@ -71,6 +76,18 @@ class Chart:
                 given = getattr(self, field)
                 raise InputError(f"the {field} of a chart must be one of {', '.join(choices)}; got {given!r}")
         object.__setattr__(self, "where", frozen_where(self.where))
+        if self.kind == "heatmap" and not self.colour:
+            raise InputError(f"chart {self.name}: a heat map needs `colour`, the column that its cells show")
+        try:
+            self.columns  # noqa: B018 - raises where arithmetic is broken
+        except InputError as error:
+            raise InputError(f"chart {self.name}: {error}") from None
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns that it shows."""
+        texts = [self.x, self.y, *(text for text in (self.colour, self.facet) if text is not None)]
+        return [name for text in (*texts, *(name for name, _ in self.where)) for name in columns_in(text)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,6 +119,10 @@ class Study:
 
     def __post_init__(self) -> None:
         require_name("the name of a study", self.name)
+        if not callable(self.trials):
+            raise InputError(
+                f"study {self.name}: trials is a function of the size that gives a list; got {self.trials!r}"
+            )
         names = [chart.name for chart in self.charts]
         if len(set(names)) < len(names):
             raise InputError(f"study {self.name}: two charts have one name among {', '.join(names)}")
@@ -110,7 +131,14 @@ class Study:
         """The trials of a size, each once, in the order of the study; a database without facts in hand is an error."""
         if size not in get_args(Size):
             raise InputError(f"the size of a study is quick or full; got {size!r}")
-        listed = list(self.trials(size))
+        try:
+            listed = list(self.trials(size))
+        except FactrankError:
+            raise
+        except Exception as error:
+            raise InputError(
+                f"study {self.name}: its trials cannot be listed: {type(error).__name__}: {error}"
+            ) from error
         strange = next((item for item in listed if not isinstance(item, Trial)), None)
         if strange is not None:
             raise InputError(f"study {self.name}: its trials must be a list of Trial; got {strange!r} in it")
@@ -122,4 +150,22 @@ class Study:
                     f"study {self.name}: trial {trial.hash[:12]} names the database {trial.database.fingerprint[:12]}, "
                     f"which is not among the databases of the study"
                 )
+        self._require_columns(trials)
         return trials
+
+    def _require_columns(self, trials: Sequence[Trial]) -> None:
+        """Find misspelt settings in charts and claims before anything is trained; what is measured shows later."""
+        kinds = {
+            (type(trial.database), getattr(trial.database, "generator", ""), type(trial.model)): trial
+            for trial in trials
+        }
+        known = {name for trial in kinds.values() for name in trial_columns(trial)}
+        named = [(f"chart {chart.name}", name) for chart in self.charts for name in chart.columns]
+        named += [
+            (f"claim {one.name}", name) for one in self.claims for part in one.quantity.parts for name in part.columns
+        ]
+        for where, name in named if trials else ():
+            if name.startswith(SETTINGS) and name not in known:
+                near = get_close_matches(name, known, n=1)
+                hint = f"; did you mean {near[0]}?" if near else ""
+                raise InputError(f"study {self.name}, {where}: no trial has a setting {name!r}{hint}")

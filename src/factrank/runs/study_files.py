@@ -138,6 +138,9 @@ def _trials(text: StudyText, facts: _Facts) -> Iterator[Trial]:
         raise InputError(f"{n_trials:,} trials; a study has at most {MOST_TRIALS:,}")
     if n_trials <= 0:
         raise InputError("there is no trial: seeds, list and every entry of grid need at least one value")
+    twice = sorted({name for entry in text.entries for name in entry} & set(text.grid))
+    if twice:
+        raise InputError(f"{twice[0]} stands in list and in grid: which of them is meant?")
     common = {section: getattr(text, section) for section in SECTIONS}
     for entry in text.entries:
         for point in product(*text.grid.values()):
@@ -192,6 +195,8 @@ def _quick(text: StudyText) -> StudyText:
     quick = _checked(QuickText, text.quick, "quick")
     settings: Plain = {section: getattr(text, section) for section in SECTIONS}
     for name, value in (quick.model_extra or {}).items():
+        if name in text.grid or any(name in entry for entry in text.entries):
+            raise InputError(f"quick: {name} differs between trials; change it under grid or list of quick")
         try:
             settings = _changed(settings, name, value)
         except InputError as error:

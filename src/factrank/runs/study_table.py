@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from factrank.runs.claims import Claim, Verdict, evaluate
 from factrank.runs.columns import RUN_COLUMNS, Row, in_order, trial_columns
+from factrank.runs.parts import as_texts
 from factrank.runs.study import Size, Study
 
 MISSING = "missing"
@@ -40,7 +41,9 @@ def _table(rows: Sequence[Row], schema: pa.Schema) -> pa.Table:
     columns = {}
     for name in in_order({name for row in rows for name in row}):
         cells = [row.get(name) for row in rows]
-        columns[name] = pa.array(cells, schema.field(name).type if name in schema.names else None)
+        kind = schema.field(name).type if name in schema.names else None
+        texts = kind is not None and pa.types.is_string(kind)  # a column may be text for the sake of another study
+        columns[name] = pa.array(as_texts(cells) if texts else cells, kind)
     return pa.table(columns)
 
 

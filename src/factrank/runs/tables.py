@@ -53,14 +53,15 @@ def read_parts(
 def united(tables: Sequence[pa.Table]) -> pa.Table:
     """The rows of all tables under each other, in this order; columns that a table lacks are null.
 
-    Integers and real numbers become real numbers where that changes none; other mixtures become text.
+    Integers and real numbers become real numbers where that changes none; other mixtures become text, but what was
+    measured stays numbers, and text in its place is left out.
     """
     kinds: dict[str, set[Any]] = {}
     for table in tables:
         for field in table.schema:
             kinds.setdefault(field.name, set()).add(field.type)
     mixed = {
-        name: _join([table[name] for table in tables if name in table.schema.names])
+        name: _join(name, [table[name] for table in tables if name in table.schema.names])
         for name, found in kinds.items()
         if len(found) > 1
     }
@@ -80,8 +81,15 @@ def first_rows(table: pa.Table, keys: Sequence[str], ranks: Sequence[str] = ()) 
     return table.take(order.filter(pa.array(new)))
 
 
-def _join(columns: Sequence[pa.ChunkedArray]) -> Any:
+def is_measured(name: str) -> bool:
+    """Whether a column holds what was measured: numbers, whatever a foreign file says."""
+    return name in ("loss", "margin", "median_margin") or name.startswith(("recall", "artifacts_", "epochs_to."))
+
+
+def _join(name: str, columns: Sequence[pa.ChunkedArray]) -> Any:
     """The type of a column that has several."""
+    if is_measured(name):
+        return pa.float64()
     if {column.type for column in columns} == {pa.int64(), pa.float64()}:
         with suppress(pa.ArrowInvalid):  # an integer that no float64 holds
             for column in columns:
@@ -96,6 +104,10 @@ def _cast(table: pa.Table, kinds: Mapping[str, Any]) -> pa.Table:
         if wanted == field.type:
             continue
         column = table[field.name]
-        cast = column.cast(wanted) if wanted == pa.float64() else pa.array(as_texts(column.to_pylist()), wanted)
+        if wanted == pa.float64():
+            is_number = pa.types.is_integer(field.type) or pa.types.is_floating(field.type)
+            cast = column.cast(wanted) if is_number else pa.nulls(len(column), wanted)
+        else:
+            cast = pa.array(as_texts(column.to_pylist()), wanted)
         table = table.set_column(place, pa.field(field.name, wanted), cast)
     return table
