@@ -3,6 +3,7 @@
 import re
 import shutil
 from contextlib import contextmanager
+from html import unescape
 
 import pyarrow as pa
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from factrank.models import LayerShape
 from factrank.report.chart_records import chart_records
 from factrank.report.labels import label
-from factrank.report.study_charts import draw, save_charts
+from factrank.report.study_charts import chart_text, draw, save_charts
 from factrank.report.study_page import build_page, script_data
 from factrank.runs.claims import Claim, Quantity
 from factrank.runs.columns import failed_row, trial_columns, versions
@@ -20,7 +21,10 @@ from factrank.training import Trial, generated
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 HOSTILE = (
     """</script><script>window.hacked = 1</script><img src=x onerror="window.hacked = 2">' " & \u202e <b>bold</b>"""
+    """ \n \r \0 \x1b \u2028 \uffff \\" ']/+alert(1)+// \\"""
 )
+BROKEN = "\n\\\"'\0\u2028\uffff"
+"""Letters that end a string of an expression, or the process that draws; in a column's name they stand at the front."""
 RUN = {"status": "finished", "error": None, "engine": "fused", "device": "x86_64", "width": 1, "seconds": 0.5}
 
 
@@ -130,7 +134,7 @@ def test_failures_and_problems_are_told():
     assert "second line</pre>" in page
     assert "trials/a.parquet: truncated &lt;/script&gt;" in page
     assert "3 of 18 trials have no value (1 diverged, 2 failed)" in page
-    assert "3 trials without these numbers are not shown." in page
+    assert "3 trials that did not finish are not shown." in page
 
 
 def test_links_are_only_of_the_web():
@@ -163,6 +167,26 @@ def test_records_are_means_over_seeds():
     }
 
 
+@pytest.mark.parametrize("status", ["diverged", "failed", "missing", None])
+@pytest.mark.parametrize("chart", CHARTS, ids=lambda chart: chart.name)
+def test_trials_that_did_not_finish_change_nothing(chart, status):
+    """Their numbers in the table are not those of trained layers; the others are drawn as if these were not there."""
+    unsound = [at for at in range(18) if at % 9 == 0]
+    table = made_table(change=lambda at, row: row | ({"status": status, "recall": 0.0} if at in unsound else {}))
+    table = table.set_column(
+        table.column_names.index("status"),
+        "status",
+        pa.array(["stopped" if at == 1 else found for at, found in enumerate(table["status"].to_pylist())]),
+    )
+    others = table.take([at for at in range(18) if at not in unsound])
+    records = chart_records(chart, table, made_curves())
+    assert records.rows == chart_records(chart, others, made_curves()).rows
+    assert records.notes == ("2 trials that did not finish are not shown.",)
+    without = table.drop_columns("status")
+    assert chart_records(chart, without, made_curves()).rows != records.rows
+    assert chart_records(chart, without, made_curves()).notes == ()
+
+
 def test_records_that_cannot_be_shown_are_named():
     chart = Chart("log", "Log", "lines", "model.d_vo", "gain", log_y=True)
     table = made_table(change=lambda at, row: row | {"gain": float(at - 2) if at != 9 else None})
@@ -170,9 +194,6 @@ def test_records_that_cannot_be_shown_are_named():
     assert records.notes == (
         "3 values of 0 or less have no place on the logarithmic axis.",
         "1 trials without these numbers are not shown.",
-    )
-    assert chart_records(Chart("h", "H", "heatmap", "seed", "seed"), table, EMPTY).notes == (
-        "A heat map needs a column for its colour.",
     )
     assert (
         "no trial has a column nonsense"
@@ -203,6 +224,42 @@ def test_pictures(tmp_path):
     assert "queries: 4" in paths[0].read_text(encoding="utf-8")
     assert paths[1].read_bytes().startswith(b"\x89PNG")
     assert save_charts(made_study(), "quick", EMPTY, EMPTY, tmp_path) == []
+
+
+@pytest.mark.parametrize("text", [*BROKEN, HOSTILE, "']/+alert(1)+//", '"+alert(1)+"', "\ud800"], ids=ascii)
+def test_text_of_charts_cannot_leave_a_string(text):
+    safe = chart_text(text)
+    assert not set(safe) & set("\\\"'\ufffe\uffff")
+    assert safe.isprintable()
+    assert chart_text(safe) == safe
+
+
+@pytest.mark.parametrize("kind", ["lines", "points", "bars", "heatmap"])
+@pytest.mark.parametrize("texts", ["titles", "columns"])
+def test_pictures_of_hostile_text(tmp_path, kind, texts):
+    """Titles, names of columns and cells may hold anything: nothing of it is taken for code, the process lives."""
+    x, y, colour, facet = (f"{BROKEN} {field} {HOSTILE}" for field in ("x", "y", "colour", "facet"))
+
+    def change(at, row):
+        words = {x: f"{HOSTILE[-20:]} {at % 3}", y: at / 18, colour: f"{BROKEN} {at % 2}", facet: f"{BROKEN} {at % 2}"}
+        return row | (words | {colour: at / 18, y: f"{BROKEN} {at % 2}"} if kind == "heatmap" else words)
+
+    titles = {"x_title": f"Ex {HOSTILE}", "y_title": f"Why {HOSTILE}"} if texts == "titles" else {}
+    charts = (
+        Chart("one", f"Chart {HOSTILE}", kind, x, y, colour, facet, **titles),
+        Chart("two", HOSTILE, kind, x, y, colour, **titles),
+    )
+    paths = save_charts(made_study(charts=charts), "quick", made_table(change=change), EMPTY, tmp_path)
+    assert [path.suffix for path in paths] == [".svg", ".png"] * 2
+    for picture in paths[::2]:
+        drawing = picture.read_text(encoding="utf-8")
+        shown = unescape(re.sub("<[^>]*>", "", drawing))
+        assert "</script><script>window.hacked = 1</script>" in shown
+        assert "\u2019]/+alert(1)+// \u2216" in shown
+        assert ("Why </script>" if texts == "titles" else "∖n∖”’∖x00∖u2028� y") in shown
+        assert not {"script", "img", "b"} & set(re.findall(r"<(\w+)", drawing))
+    for picture in paths[1::2]:
+        assert picture.read_bytes().startswith(b"\x89PNG")
 
 
 # ---------------------------------------------------------------- in the browser

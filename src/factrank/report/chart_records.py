@@ -1,7 +1,8 @@
 """What a chart of a study shows, as plain records: columns of the table under neutral names, means over seeds.
 
 The fields are `x`, `y`, `colour`, `facet`; where means are drawn also `low`, `high` and `n`. Names of columns and texts
-in cells come from users; nothing here depends on what they are.
+in cells come from users; nothing here depends on what they are. Only trials that were trained soundly count: one that
+diverged has numbers in the table, but they measure nothing.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import pyarrow as pa
 
 from factrank.report.labels import label
 from factrank.report.plain import shown_name
-from factrank.runs.expressions import Value, missing_columns, selected, values
+from factrank.runs.expressions import Value, ended_soundly, missing_columns, selected, values
 from factrank.runs.study import Chart
 
 Cell = str | int | float | None
@@ -33,15 +34,13 @@ class Records:
 def chart_records(chart: Chart, trials: pa.Table, curves: pa.Table) -> Records:
     """The records that a chart draws; none, and a note that says why, where the table has nothing to draw."""
     table = trials if chart.data == "trials" else _with_trial_columns(curves, trials)
-    if chart.kind == "heatmap" and not chart.colour:
-        return Records([], ("A heat map needs a column for its colour.",))
     fields = {"x": chart.x, "y": chart.y, "colour": chart.colour, "facet": chart.facet}
     wanted = {field: column for field, column in fields.items() if column}
     unknown = missing_columns(table, *wanted.values())
     if unknown or not table.num_rows:
         what = f"a column {' or '.join(map(label, unknown))}" if unknown and table.num_rows else "a result"
         return Records([], (f"Nothing to draw yet: no trial has {what}.",))
-    rows = table.filter(pa.array(selected(table, chart.where)))
+    rows, unsound = _sound(table.filter(pa.array(selected(table, chart.where))))
     cells = {field: [_cell(value) for value in values(rows, column)] for field, column in wanted.items()}
     records = [dict(zip(cells, row, strict=True)) for row in zip(*cells.values(), strict=True)]
     measured = "colour" if chart.kind == "heatmap" else "y"
@@ -50,7 +49,9 @@ def chart_records(chart: Chart, trials: pa.Table, curves: pa.Table) -> Records:
         return Records([], ("Nothing to draw yet: no finished trial has these numbers.",))
     known, notes = _positive(chart, known)
     lost = len(records) - len(known) - sum(dropped for dropped, _ in notes)
-    texts = [text for _, text in notes] + ([f"{lost:,} trials without these numbers are not shown."] if lost else [])
+    texts = [text for _, text in notes]
+    texts += [f"{unsound:,} trials that did not finish are not shown."] if unsound else []
+    texts += [f"{lost:,} trials without these numbers are not shown."] if lost else []
     shown = known if chart.kind == "points" else _means(known, measured)
     if not shown:
         texts.append("Nothing is left to draw.")
@@ -69,6 +70,14 @@ def _with_trial_columns(curves: pa.Table, trials: pa.Table) -> pa.Table:
         if name not in own.column_names:
             own = own.append_column(name, beside.column(name))
     return own
+
+
+def _sound(rows: pa.Table) -> tuple[pa.Table, int]:
+    """The rows of trials that were trained soundly, and how many other trials there are; all rows without a status."""
+    sound = ended_soundly(rows)
+    hashes = rows.column("hash").to_pylist() if "hash" in rows.column_names else range(rows.num_rows)
+    others = {name for name, is_sound in zip(hashes, sound, strict=True) if not is_sound}
+    return rows.filter(pa.array(sound)), len(others)
 
 
 def _cell(value: Value) -> Cell:

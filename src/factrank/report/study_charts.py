@@ -1,4 +1,8 @@
-"""Charts of a study: from its data and the table of results to Vega-Lite, for the page and as pictures."""
+"""Charts of a study: from its data and the table of results to Vega-Lite, for the page and as pictures.
+
+Vega-Lite writes titles into expressions, which it does not quote well. Every text of a user therefore enters a chart
+through `chart_text`, and the fields of the data have fixed names.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +16,7 @@ from factrank.errors import InputError
 from factrank.report.chart_records import Record, Records, chart_records
 from factrank.report.charts import save_chart
 from factrank.report.labels import label
+from factrank.report.plain import shown_name
 from factrank.runs.study import Chart, Size, Study
 from factrank.runs.study_table import study_table
 
@@ -27,6 +32,9 @@ SHADES = {
     "dark": {"ordinal": {"scheme": "viridis", "extent": [0.25, 1.0]}, "heatmap": {"scheme": "viridis"}},
 }
 INK = {"light": ("#1c2733", "#c9d1da", "#e8ecf0"), "dark": ("#dde5ec", "#4b5763", "#2e3740")}
+LOOKALIKES = str.maketrans({"\\": "\u2216", '"': "\u201d", "'": "\u2019", "\ufffe": "\ufffd", "\uffff": "\ufffd"})
+"""For what could end a string of an expression, and for the two letters besides control characters that XML forbids."""
+
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif"
 
 
@@ -46,6 +54,18 @@ def theme(name: str) -> dict[str, Any]:
     }
 
 
+def chart_text(text: str) -> str:
+    r"""A user's text as a chart may have it: on one line, without control characters, quotes and backslashes.
+
+    Quotes and backslashes become letters that look like them. Without this a title could end the string that it stands
+    in, and a control character would end the whole process, as the library that draws aborts on one.
+
+    >>> print(chart_text("width\nof 'd'"), chart_text("\x00"))
+    width of ’d’ ∖x00
+    """
+    return shown_name(" ".join(text.splitlines()), None).translate(LOOKALIKES)
+
+
 def draw(chart: Chart, records: Records) -> Any:
     """The chart of records that are there, with its title, for a light page."""
     if not records.rows:
@@ -54,20 +74,20 @@ def draw(chart: Chart, records: Records) -> Any:
     size = {"width": PANEL, "height": PANEL} if faceted else {"width": WIDTH, "height": HEIGHT}
     if chart.kind == "heatmap" and not faceted:
         size = {"width": HEIGHT + 60, "height": HEIGHT + 60}
-    rows = [{name: value for name, value in row.items() if faceted or name != "facet"} for row in records.rows]
-    if faceted and chart.facet:
-        facets = sorted({row["facet"] for row in rows}, key=lambda value: (isinstance(value, str), value))
-        for row in rows:
-            row["facet"] = f"{label(chart.facet)}: {row['facet']}"
-        order = [f"{label(chart.facet)}: {value}" for value in facets]
+    rows = [
+        {name: _cell(name, value, chart) for name, value in row.items() if faceted or name != "facet"}
+        for row in records.rows
+    ]
     data = alt.InlineData(values=rows)
     marks = _MARKS[chart.kind](chart, rows).properties(**size)
     if faceted:
+        facets = sorted({row["facet"] for row in records.rows}, key=lambda value: (isinstance(value, str), value))
+        order = [_cell("facet", value, chart) for value in facets]
         facet = alt.Facet("facet:N", sort=order, title=None)
         marks = marks.facet(facet, data=data, columns=3)
     else:
         marks = marks.properties(data=data)
-    return marks.properties(title=chart.title).configure(**theme("light"))
+    return marks.properties(title=chart_text(chart.title)).configure(**theme("light"))
 
 
 def save_charts(study: Study, size: Size, table: pa.Table, curves: pa.Table, folder: str | Path) -> list[Path]:
@@ -132,7 +152,7 @@ def _bars(chart: Chart, rows: list[Record]) -> Any:
 def _heat_map(chart: Chart, rows: list[Record]) -> Any:
     numbers = [row["colour"] for row in rows]
     middle = (min(numbers) + max(numbers)) / 2
-    legend = alt.Legend(title=label(chart.colour or ""), format=".2f" if max(map(abs, numbers)) < 100 else "~s")
+    legend = alt.Legend(title=_title("colour", chart), format=".2f" if max(map(abs, numbers)) < 100 else "~s")
     base = alt.Chart().encode(
         x=alt.X("x:O", title=_title("x", chart), axis=alt.Axis(labelAngle=0)),
         y=alt.Y("y:O", title=_title("y", chart), sort="descending"),
@@ -150,12 +170,24 @@ def _heat_map(chart: Chart, rows: list[Record]) -> Any:
 _MARKS = {"lines": _lines, "points": _points, "bars": _bars, "heatmap": _heat_map}
 
 
-# ---------------------------------------------------------------- axes
+# ---------------------------------------------------------------- texts
 
 
 def _title(field: str, chart: Chart) -> str:
-    own = chart.x_title if field == "x" else chart.y_title
-    return own or label(chart.x if field == "x" else chart.y)
+    """What a field is called: as the chart says, else by its column."""
+    own = {"x": chart.x_title, "y": chart.y_title}.get(field)
+    column = {"x": chart.x, "y": chart.y, "colour": chart.colour, "facet": chart.facet}[field]
+    return chart_text(own or label(column or ""))
+
+
+def _cell(field: str, value: Any, chart: Chart) -> Any:
+    """A value as it stands in the data; one of a facet is the heading of its panel."""
+    if field == "facet":
+        return f"{_title(field, chart)}: {chart_text(str(value))}"
+    return chart_text(value) if isinstance(value, str) else value
+
+
+# ---------------------------------------------------------------- axes
 
 
 def _axis(channel: Any, field: str, chart: Chart, rows: list[Record]) -> Any:
@@ -179,17 +211,16 @@ def _colour(chart: Chart, rows: list[Record]) -> Any:
     found = {row["colour"] for row in rows}
     numeric = all(isinstance(value, int | float) for value in found)
     kind = "N" if not numeric else "O" if len(found) <= FEW else "Q"
-    title = label(chart.colour or "")
+    title = _title("colour", chart)
     legend = alt.Legend(title=title) if kind == "Q" else alt.Legend(title=title, columns=8)
     return alt.Color(f"colour:{kind}", legend=legend)
 
 
 def _tooltip(chart: Chart, rows: list[Record]) -> list[Any]:
-    names = {"x": _title("x", chart), "y": _title("y", chart)}
-    names |= {"colour": label(chart.colour or ""), "facet": label(chart.facet or "")}
+    names = {field: _title(field, chart) for field in ("x", "y", "colour")}
     names |= {"low": "least", "high": "greatest", "n": "trials"}
     return [
         alt.Tooltip(f"{field}:{'Q' if all(isinstance(row[field], int | float) for row in rows) else 'N'}", title=title)
         for field, title in names.items()
-        if field in rows[0] and field != "facet"
+        if field in rows[0]
     ]
