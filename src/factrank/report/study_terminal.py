@@ -50,19 +50,30 @@ def study_lines(study: Study, how: str) -> RenderableType:
 
 
 def claims_table(verdicts: Sequence[tuple[Claim, Verdict]]) -> RenderableType:
-    """Each claim with the published value, ours with its 95 % interval over seeds, and the verdict."""
+    """Each claim with the published value, ours with its 95 % interval over seeds, and the verdict; reasons below."""
     table = plain_table(
-        ("claim", "text"), ("published", "number"), ("ours", "number"), ("interval", "word"), ("verdict", "text")
+        ("claim", "text"), ("published", "number"), ("ours", "number"), ("interval", "word"), ("verdict", "word")
     )
     for claim, verdict in verdicts:
         published = claim.published if isinstance(claim.published, str) else f"{claim.published:.3g}"
         ours = "" if verdict.value is None else f"{verdict.value:.3g}"
         interval = "" if verdict.interval is None else " to ".join(f"{end:.3g}" for end in verdict.interval)
-        statement = f"{_safe(claim.statement)} (not published: ours)" if claim.extension else _safe(claim.statement)
-        why = f"\n{_safe(verdict.why)}" if verdict.why else ""
-        cells = (statement, published, ours, interval, f"{verdict.status}{why}")
-        table.add_row(*cells, style=STYLES[verdict.status])
-    return table
+        statement = _safe(claim.statement) + (" *" if claim.extension else "")
+        table.add_row(statement, published, ours, interval, verdict.status, style=STYLES[verdict.status])
+    return Group(table, *map(Text, _remarks(verdicts)))
+
+
+def _remarks(verdicts: Sequence[tuple[Claim, Verdict]]) -> list[str]:
+    """Why verdicts are what they are, each reason once with the claims that have it."""
+    names: dict[str, list[str]] = {}
+    for claim, verdict in verdicts:
+        if verdict.why:
+            names.setdefault(_safe(verdict.why), []).append(_safe(claim.name))
+    shared = [
+        f"{why}: {', '.join(found) if len(found) <= 2 else f'{len(found)} claims'}" for why, found in names.items()
+    ]
+    ours = ["* not published: a question of ours"] if any(claim.extension for claim, _ in verdicts) else []
+    return ["", *ours, *shared] if ours or shared else []
 
 
 def dry_run_lines(plan: DryRun) -> Text:
