@@ -95,7 +95,7 @@ def compare() -> None:
 
 def split(n_trials: int = 1000, epochs: int = 2) -> None:
     """1,000 trials with 20,000 facts each: bundles as wide as the memory budget allows."""
-    training = Training(epochs=epochs)
+    training = Training(epochs=epochs, engine="lanes")
     facts = generated("uniform", **LARGE, seed=0)
     trials = [Trial(facts, SHAPE, training, seed) for seed in range(n_trials)]
     start = time.perf_counter()

@@ -388,20 +388,12 @@ def interrupted_after(monkeypatch):
     return set_up
 
 
+TWO_LANES = ["sample:astrid", *SMALL, "--engine", "lanes", "--seeds", "2", "--epochs", "300"]
+
+
 def test_interrupting_keeps_the_seeds_that_ended(call, interrupted_after, tmp_path):
     interrupted_after(1)
-    arguments = [
-        "sample:astrid",
-        *SMALL,
-        "--engine",
-        "lanes",
-        "--seeds",
-        "2",
-        "--epochs",
-        "300",
-        "-o",
-        "kept.safetensors",
-    ]
+    arguments = [*TWO_LANES, "-o", "kept.safetensors"]
     code, out, err = call("train", *arguments, "--json")
     data = json.loads(out)
     assert (code, data["interrupted"], data["best_seed"]) == (130, True, 0)
@@ -416,18 +408,7 @@ def test_interrupting_keeps_the_seeds_that_ended(call, interrupted_after, tmp_pa
 
 def test_interrupting_before_any_seed_ended(call, interrupted_after, tmp_path):
     interrupted_after(0)
-    arguments = [
-        "sample:astrid",
-        *SMALL,
-        "--engine",
-        "lanes",
-        "--seeds",
-        "2",
-        "--epochs",
-        "300",
-        "-o",
-        "none.safetensors",
-    ]
+    arguments = [*TWO_LANES, "-o", "none.safetensors"]
     code, out, err = call("train", *arguments)
     assert code == 130
     assert "no layer to keep" in out

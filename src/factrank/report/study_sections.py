@@ -22,7 +22,6 @@ BADGES = {
 DIRECTIONS = {"greater": "greater than 0", "less": "less than 0", "flat": "flat", "not rising": "does not rise"}
 MOST_VALUES = 20
 MOST_ERRORS = 30
-DONE = ("finished", "stopped")
 
 
 def tally(own: pa.Table, judged: Sequence[tuple[Claim, Verdict]]) -> str:
