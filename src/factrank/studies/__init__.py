@@ -1,7 +1,8 @@
-"""Studies: the catalogue of experiments, one module per paper, with the published statements beside ours.
+"""Studies: the catalogue of experiments, one package per paper, with the published statements beside ours.
 
 What lives here: studies as data: lists of trials, charts and claims. What may enter: another study of a paper's figure;
-its module makes a `Study` and is entered in `CATALOGUE`. It trains nothing and draws nothing: `runs` and `report` do.
+its module makes a `Study` and is entered in the `STUDIES` of its paper. It trains nothing and draws nothing: `runs` and
+`report` do.
 """
 
 from __future__ import annotations
@@ -10,9 +11,12 @@ from difflib import get_close_matches
 
 from factrank.errors import InputError
 from factrank.runs.study import Study
-from factrank.studies.wong import VO_AGAINST_QK
+from factrank.studies import wong
 
-CATALOGUE: dict[str, Study] = {study.name: study for study in (VO_AGAINST_QK,)}
+PAPERS: dict[str, tuple[Study, ...]] = {"wong2025": wong.STUDIES}
+"""The studies of each paper, in the order of its lab report."""
+
+CATALOGUE: dict[str, Study] = {study.name: study for studies in PAPERS.values() for study in studies}
 """The studies by name."""
 
 

@@ -1,4 +1,4 @@
-"""Wong 2025, "Paying attention to facts" (arXiv 2502.05076): value-output against query-key.
+"""Value-output against query-key: which width holds facts?
 
 The rank of a layer's tensor is bounded by d_model, the number of heads, d_vo and the number of queries, not by d_qk
 (Proposition 3.5, equation 9). Figure 4 shows accuracy over (d_vo, d_qk). The paper gives directions and no numbers, so
