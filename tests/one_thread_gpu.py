@@ -1,6 +1,6 @@
 """A GPU of one thread: what the GPU backend asks of CuPy, with the kernel compiled for this CPU by a C++ compiler.
 
-It runs the very code of fused_gpu.cu and fused_gpu.py, one model after the other, in one thread: all of it but the
+It runs the very code of fused_gpu_kernel and fused_gpu.py, one model after the other, in one thread: all of it but the
 working together of threads. Only models whose fibers are read by one lane (at most 32 values) fit it.
 """
 

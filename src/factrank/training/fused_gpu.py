@@ -1,4 +1,4 @@
-"""The GPU backend of the fused engine: one model per thread block, by CuPy's run-time compilation of fused_gpu.cu.
+"""The GPU backend of the fused engine: one model per thread block, by CuPy's run-time compilation.
 
 Runs go to the device in waves: runs of one class (`fused_plan`), as they come from the queue, longest first. Each wave
 has a stream of its own and trains in chunks of epochs; while some waves compute, the host prepares the next and hands
@@ -27,7 +27,9 @@ from factrank.models.attention_layer import PARTS
 from factrank.training.fused_plan import STATIC_BYTES, Class, Plan, Tiles, plan_for
 from factrank.training.fused_run import LOSS, RIGHT, Evaluation, Run, State, products
 
-SOURCE = "fused_gpu.cu"
+KERNEL = "fused_gpu_kernel"
+KERNEL_PARTS = ("arena.cu", "products.cu", "facts.cu", "loop.cu")
+"""The kernel, one text in this order."""
 
 CHUNK_SECONDS = 0.4
 """About how long a launch computes before its runs are looked at."""
@@ -86,7 +88,7 @@ def missing() -> str | None:
 
 
 def _source() -> str:
-    return (files("factrank.training") / SOURCE).read_text()
+    return "\n".join((files("factrank.training") / KERNEL / part).read_text() for part in KERNEL_PARTS)
 
 
 @cache
@@ -174,7 +176,7 @@ class Wave:
         with self._stream:
             progress, noted = self._progress.get(), self._noted.get()
         if progress[:, 3].any():
-            raise FactrankError("an arena is smaller than its model: fused_plan.py and fused_gpu.cu disagree")
+            raise FactrankError("an arena is smaller than its model: fused_plan.py and fused_gpu_kernel disagree")
         ended: dict[int, tuple[bool, float]] = {}
         for at, (place, (epoch, n_noted, end, _)) in enumerate(zip(self.training, progress.tolist(), strict=True)):
             rows = noted[self._rows[at] : self._rows[at + 1]].reshape(-1, RIGHT + 1 + len(self.runs[place].taus))

@@ -1,6 +1,6 @@
 """How a run is laid out on a GPU: which compiled class it belongs to, its tiles of facts, the memory of its block.
 
-All of it follows from the sizes of the run and the kind of device. The kernel is in fused_gpu.cu.
+All of it follows from the sizes of the run and the kind of device. The kernel is in fused_gpu_kernel.
 """
 
 from __future__ import annotations
