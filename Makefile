@@ -38,6 +38,7 @@ format: $(TEST_STAMP)
 benchmark: $(TEST_STAMP)
 	$(BIN)/python benchmarks/measure.py
 	$(BIN)/python benchmarks/cp.py
+	$(BIN)/python benchmarks/construct.py
 	$(BIN)/python -m pip install --quiet --editable '.[dev,torch]'
 	$(BIN)/python benchmarks/lanes.py
 	$(BIN)/python benchmarks/lanes.py --split

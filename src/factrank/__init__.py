@@ -1,7 +1,7 @@
 """factrank: how many facts can an attention layer hold?
 
-Give it a table of facts: it says how big the table really is, by certified bounds on the rank of its tensor, trains
-attention layers on it, and says what they recall.
+Give it a table of facts: it says how big the table really is, by certified bounds on the rank of its tensor, writes it
+into an attention layer in closed form or trains layers on it, and says what they recall.
 
 >>> import factrank
 >>> facts = factrank.Database.from_facts([("Paris", "country", "France"), ("Lyon", "country", "France")])
@@ -15,6 +15,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from factrank.constructions import Certificate as Certificate
+    from factrank.constructions import Constructed as Constructed
+    from factrank.constructions import construct as construct
+    from factrank.constructions import edit as edit
+    from factrank.constructions import verify as verify
     from factrank.databases import Database as Database
     from factrank.databases import from_table as from_table
     from factrank.databases import generate as generate
@@ -49,6 +54,8 @@ __version__ = "0.1.0"
 
 _HOME = {
     "AttentionLayer": "factrank.models",
+    "Certificate": "factrank.constructions",
+    "Constructed": "factrank.constructions",
     "Database": "factrank.databases",
     "FactrankError": "factrank.errors",
     "LayerShape": "factrank.models",
@@ -62,7 +69,9 @@ _HOME = {
     "Trial": "factrank.training",
     "answer": "factrank.readouts",
     "attribute": "factrank.readouts",
+    "construct": "factrank.constructions",
     "diagnose": "factrank.readouts",
+    "edit": "factrank.constructions",
     "from_table": "factrank.databases",
     "generate": "factrank.databases",
     "load_layer": "factrank.models",
@@ -76,6 +85,7 @@ _HOME = {
     "best_of": "factrank.training",
     "train": "factrank.training",
     "train_many": "factrank.training",
+    "verify": "factrank.constructions",
     "write": "factrank.databases",
 }
 """Where each public name lives. It is loaded when first used, so that `import factrank` stays fast."""

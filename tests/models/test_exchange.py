@@ -56,7 +56,7 @@ def test_the_parts_of_every_transformer_have_the_sizes_that_its_shape_says(shape
     same(model_from_arrays(shape, SIZES, parts), model)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
 def test_a_layer_from_its_own_arrays(dtype):
     with jax.enable_x64(dtype == "float64"):
         layer = init_layer(LayerShape(4, 2, 3, 1), *SIZES, key=0, dtype=dtype)
@@ -81,9 +81,12 @@ def test_a_model_keeps_no_view_of_the_arrays_it_came_from():
         (lambda parts: parts.update({"x" * 1000: np.zeros(1)}), "missing none, unknown 'x{60}'"),
         (
             lambda parts: parts.update(unembedding=np.zeros((4, 6))),
-            r"float64 of shape \[4, 5\]; got float64 of shape \[4",
+            r"bfloat16 of shape \[4, 5\]; got float64 of shape \[4",
         ),
-        (lambda parts: parts.update(positions=np.zeros((2, 4), np.float16)), "positions must be float32 or float64"),
+        (
+            lambda parts: parts.update(positions=np.zeros((2, 4), np.float16)),
+            "positions must be float32, float64 or bfloat16",
+        ),
         (lambda parts: parts.update(query_rows=np.zeros(2)), "query_rows must be int32 or int64"),
         (lambda parts: parts.update(query_rows=np.array([3, 5])), "5 embedding rows do not serve"),
         (lambda parts: parts.update(query_rows=np.array([-1, 4])), "5 embedding rows do not serve"),
@@ -175,7 +178,7 @@ def test_training_the_module_leaves_the_layers_alone():
 
 
 def test_a_state_dict_that_is_none_of_ours_is_refused():
-    torch = torch_or_skip()
+    torch_or_skip()
     layer = init_layer(LayerShape(5, 2, 3, 2), 4, 3, 6, key=2)
     state = to_torch_state_dict(layer)
     with pytest.raises(InputError, match="missing \\['embedding'\\], unknown \\['embed'\\]"):
@@ -186,10 +189,17 @@ def test_a_state_dict_that_is_none_of_ours_is_refused():
         from_torch_state_dict(state | {"w_q": [1.0]}, 4)
     with pytest.raises(InputError, match="n_keys must lie between 1 and 6"):
         from_torch_state_dict(state, 7)
-    coarse = {name: part.to(torch.bfloat16) for name, part in state.items()}
+
+
+def test_bfloat16_goes_to_torch_and_comes_back():
+    torch = torch_or_skip()
+    layer = init_layer(LayerShape(5, 2, 3, 2), 4, 3, 6, key=2)
+    coarse = {name: part.to(torch.bfloat16) for name, part in to_torch_state_dict(layer).items()}
     taken = from_torch_state_dict(coarse, 4)
     assert isinstance(taken, AttentionLayer)
+    same(taken, init_layer(LayerShape(5, 2, 3, 2), 4, 3, 6, key=2, dtype="bfloat16"))
     assert all((part == coarse[name].float().numpy()).all() for name, part in to_arrays(taken).items())
+    assert all(torch.equal(part, coarse[name]) for name, part in to_torch_state_dict(taken).items())
 
 
 def test_without_torch_the_error_says_how_to_get_it(monkeypatch):

@@ -93,7 +93,7 @@ def write(path, tensors, metadata, *, seal=True):
 # ---------------------------------------------------------------- what goes in comes out
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
 @pytest.mark.parametrize("shape", [SHAPE, *TRANSFORMERS], ids=str)
 def test_every_layer_comes_back_bit_for_bit(shape, dtype, path):
     with jax.enable_x64(dtype == "float64"):
@@ -259,8 +259,14 @@ TAMPERINGS = {
     "shape more": (saying(shape=json.dumps(SIZES | {"gates": 1})), "shape must hold"),
     "shape bool": (saying(shape=json.dumps(SIZES | {"n_heads": True})), "n_heads in the shape must be of type int"),
     "shape zero": (saying(shape=json.dumps(SIZES | {"n_heads": 0})), "n_heads must be an integer of at least 1"),
-    "shape other": (saying(shape=json.dumps(SIZES | {"d_vo": 2})), r"w_\w must be float32 or float64 of shape \[2"),
-    "shape absurd": (saying(shape=json.dumps(SIZES | {"d_model": 10**18})), "must be float32 or float64 of shape"),
+    "shape other": (
+        saying(shape=json.dumps(SIZES | {"d_vo": 2})),
+        r"w_\w must be float32, float64 or bfloat16 of shape \[2",
+    ),
+    "shape absurd": (
+        saying(shape=json.dumps(SIZES | {"d_model": 10**18})),
+        "must be float32, float64 or bfloat16 of shape",
+    ),
     "billions of layers": (
         saying(model="RecallTransformer", shape=json.dumps(SIZES | {"n_layers": 10**12})),
         "expected the parts of 1000000000000 layers; got 6 arrays",
@@ -276,7 +282,10 @@ TAMPERINGS = {
         having("w_o", np.zeros((2, 4, 1))),
         r"w_o must be .* \[2, 1, 4\]; got float64 of shape \[2, 4",
     ),
-    "part of integers": (having("w_o", np.zeros((2, 1, 4), np.int32)), "w_o must be float32 or float64 .* got int32"),
+    "part of integers": (
+        having("w_o", np.zeros((2, 1, 4), np.int32)),
+        "w_o must be float32, float64 or bfloat16 .* got int32",
+    ),
     "half precision": (having("w_o", np.zeros((2, 1, 4), np.float16)), "'w_o' is of type F16; expected F32"),
     "scalar part": (having("embedding", np.float32(1)), "embedding must be"),
     "no facts": (without("support"), "expected a tensor 'support', which is missing"),

@@ -16,13 +16,16 @@ import typer
 
 import factrank
 from factrank.cli.ask import ask
+from factrank.cli.construct import construct
 from factrank.cli.convert import convert
+from factrank.cli.edit import edit
 from factrank.cli.generate import generate
 from factrank.cli.measure import measure
 from factrank.cli.recall import recall
 from factrank.cli.samples import samples
 from factrank.cli.study import app as study
 from factrank.cli.train import train
+from factrank.cli.verify import verify
 from factrank.errors import FactrankError
 
 OUT_OF_MEMORY = "RESOURCE_EXHAUSTED"
@@ -30,12 +33,12 @@ OUT_OF_MEMORY = "RESOURCE_EXHAUSTED"
 
 app = typer.Typer(
     name="factrank",
-    help="Measure how many facts an attention layer can hold, train layers on them, and ask them.",
+    help="Measure how many facts an attention layer can hold, write or train them into layers, and ask them.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=False,
 )
-for command in (measure, train, recall, ask, samples, generate, convert):
+for command in (measure, train, construct, edit, verify, recall, ask, samples, generate, convert):
     app.command()(command)
 app.add_typer(study)
 
@@ -53,7 +56,7 @@ def _root(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Measure how many facts an attention layer can hold, train layers on them, and ask them."""
+    """Measure how many facts an attention layer can hold, write or train them into layers, and ask them."""
 
 
 def main() -> None:

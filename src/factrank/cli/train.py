@@ -18,6 +18,7 @@ import typer
 from rich.console import Console
 
 import factrank
+from factrank.cli.outputs import require_output
 from factrank.cli.sources import Long, Multi, NoHeader, Source, Wide, load
 from factrank.databases import Database
 from factrank.errors import FactrankError, InputError
@@ -105,7 +106,7 @@ def train(
     from factrank.training import Given, Measures, TerminalMeter, Training, Trial, best_of, train_many  # noqa: PLC0415
 
     if output is not None:
-        _require_output(output)
+        require_output(output)
     measures = Measures(taus=(tau,), artifacts=True)
     width = max(1, d_model // heads)
     shape = LayerShape(d_model, heads, d_qk or width, d_vo or width)
@@ -243,20 +244,3 @@ def _memory() -> int:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
         return MEMORY_IF_UNKNOWN
-
-
-def _require_output(path: Path) -> None:
-    """Check before hours of training that the layer can be saved afterwards."""
-    from factrank.models.sealed_file import SUFFIX  # noqa: PLC0415 - JAX takes a second to load
-
-    if path.suffix.lower() != SUFFIX:
-        raise InputError(f"{path}: a layer is saved in a file whose name ends in {SUFFIX}")
-    target = Path(os.path.realpath(path))  # a link is followed, and what it leads to is written
-    if not target.parent.is_dir():
-        raise InputError(f"{path}: there is no folder {target.parent if path.is_symlink() else path.parent}")
-    if target.is_dir():
-        raise InputError(f"{path}: is a directory, not a file")
-    if target.exists() and not target.is_file():
-        raise InputError(f"{path}: is not a regular file")
-    if not os.access(target.parent, os.W_OK):
-        raise InputError(f"{path}: cannot be written: no permission to write to the folder {target.parent}")

@@ -10,6 +10,7 @@ from factrank.databases.database import Column as Column
 from factrank.databases.database import Database as Database
 from factrank.databases.database import Fact as Fact
 from factrank.databases.files import read as read
+from factrank.databases.files import read_changes as read_changes
 from factrank.databases.files import write as write
 from factrank.databases.generators import bijections as bijections
 from factrank.databases.generators import disjoint as disjoint

@@ -15,6 +15,7 @@ from factrank.databases.delimited import Delimited
 from factrank.databases.jsonlines import JsonLines
 from factrank.databases.ntriples import NTriples
 from factrank.databases.parquet import Parquet
+from factrank.databases.records import placed_facts
 from factrank.databases.streams import reading, replacing, require_file
 from factrank.errors import InputError
 
@@ -94,6 +95,34 @@ def read(
     if multi:
         return database
     return require_functional(database, str(path), file_format.place, lambda: file_format.placed(path, form))
+
+
+def read_changes(
+    path: str | os.PathLike[str], *, long: Sequence[str | int] | None = None, header: bool = True
+) -> Iterator[tuple[str, str, str, str | None]]:
+    r"""The rows of a long table as changes: where it stands, key, query, and the value or, where it is empty, None.
+
+    Only CSV and TSV files may have empty values; the other formats have none to delete with.
+
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "changes.csv")
+    ...     _ = path.write_text("key,query,value\nAstrid,born_in,Oslo\nColin,born_in,\n")
+    ...     [(where.rpartition(", ")[2], value) for where, _, _, value in read_changes(path)]
+    [('line 2', 'Oslo'), ('line 3', None)]
+    """
+    path = Path(path)
+    require_file(path)
+    file_format, form = _format_of(path), Form(long, False, header)
+    _require_some_bytes(path)
+    if isinstance(file_format, Delimited):
+        placed = placed_facts(path, file_format.delimiter, form, open_values=True)
+    elif header:
+        placed = file_format.placed(path, form)
+    else:
+        raise InputError(f"{path}: only CSV and TSV files have a header to do without (--no-header)")
+    for place, (key, query, value) in placed:
+        yield f"{path}, {file_format.place} {place}", key, query, value or None
 
 
 def write(database: Database, path: str | os.PathLike[str], *, wide: bool = False) -> None:

@@ -26,8 +26,11 @@ def column_names(path: Path, delimiter: str, form: Form) -> list[str]:
     return _opened(path, delimiter, form)[0]
 
 
-def placed_facts(path: Path, delimiter: str, form: Form) -> Iterator[PlacedFact]:
-    """Each fact with its line; an `InputError` names the first line that is wrong."""
+def placed_facts(path: Path, delimiter: str, form: Form, *, open_values: bool = False) -> Iterator[PlacedFact]:
+    """Each fact with its line; an `InputError` names the first line that is wrong.
+
+    With `open_values` the value of a fact in the long form may be empty.
+    """
     names, records = _opened(path, delimiter, form)
     chosen = None if form.wide else long_columns(names, form, str(path))
     for line, fields in records:
@@ -39,7 +42,7 @@ def placed_facts(path: Path, delimiter: str, form: Form) -> Iterator[PlacedFact]
         else:
             if form.header and not chosen.named:
                 _require_header(names, fields, chosen, path, line)
-            yield line, _long_fact(names, fields, chosen, where)
+            yield line, _long_fact(names, fields, chosen, where, open_values)
 
 
 def _opened(path: Path, delimiter: str, form: Form) -> tuple[list[str], Iterator[Record]]:
@@ -81,9 +84,11 @@ def _records(path: Path, delimiter: str) -> Iterator[Record]:
         csv.field_size_limit(usual_limit)
 
 
-def _long_fact(names: list[str], fields: list[str], chosen: LongColumns, where: str) -> tuple[str, str, str]:
+def _long_fact(
+    names: list[str], fields: list[str], chosen: LongColumns, where: str, open_value: bool
+) -> tuple[str, str, str]:
     for index in sorted(chosen.indices):
-        if not fields[index]:
+        if not (fields[index] or (open_value and index == chosen.indices[2])):
             raise InputError(f"{where}: empty cell in column {names[index]!r}")
     key, query, value = (fields[index] for index in chosen.indices)
     return key, query, value

@@ -26,6 +26,8 @@ from factrank.models.pair_reader import Codes, PairReader
 from factrank.models.weights import AnyArray, RandomKey, draw, generator_of, on_device
 
 PARTS = ("embedding", "w_q", "w_k", "w_v", "w_o", "unembedding")
+REAL = ("float32", "float64", "bfloat16")
+"""The precisions that weights may have; JAX brings bfloat16 to NumPy."""
 
 
 class AttentionLayer(PairReader):
@@ -142,7 +144,7 @@ def layer_from_arrays(n_keys: int, **parts: object) -> AttentionLayer:
     arrays: dict[str, Any] = {name: np.array(part) for name, part in parts.items()}
     for name, array in arrays.items():
         dimensions = 2 if "embedding" in name else 3
-        if array.ndim != dimensions or array.dtype.name not in ("float32", "float64"):
+        if array.ndim != dimensions or array.dtype.name not in REAL:
             raise InputError(f"{name} must be {dimensions}-dimensional and real; got {array.dtype}{list(array.shape)}")
     d_model, (n_heads, _, d_qk), d_vo = arrays["embedding"].shape[1], arrays["w_q"].shape, arrays["w_v"].shape[2]
     expected = {

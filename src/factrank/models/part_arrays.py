@@ -14,13 +14,13 @@ import numpy as np
 from jaxtyping import Array, Shaped
 
 from factrank.errors import InputError
-from factrank.models.attention_layer import AttentionLayer
+from factrank.models.attention_layer import REAL, AttentionLayer
 from factrank.models.layer_shape import LayerShape, require_sizes
 from factrank.models.recall_transformer import Block, Mlp, Norm, RecallTransformer, TransformerShape
 
 AnyLayer = AttentionLayer | RecallTransformer
 PartArrays = dict[str, Shaped[np.ndarray, "..."]]
-REAL, WHOLE = ("float32", "float64"), ("int32", "int64")
+WHOLE = ("int32", "int64")
 QUERY_ROWS = "query_rows"
 SHOWN_PARTS, SHOWN_LETTERS = 5, 60
 
@@ -102,7 +102,7 @@ def require_parts(
     for name, part in parts.items():
         types = WHOLE if name == QUERY_ROWS else REAL
         if part.shape != expected[name] or part.dtype.name not in types:
-            wanted = f"{' or '.join(types)} of shape {list(expected[name])}"
+            wanted = f"{', '.join(types[:-1])} or {types[-1]} of shape {list(expected[name])}"
             raise InputError(f"{name} must be {wanted}; got {part.dtype} of shape {list(part.shape)}")
     if isinstance(shape, TransformerShape):
         _require_rows(parts[QUERY_ROWS], n_tokens, n_keys)

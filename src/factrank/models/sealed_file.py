@@ -23,7 +23,7 @@ from factrank.databases.streams import replacing, require_file
 from factrank.errors import InputError
 
 SUFFIX = ".safetensors"
-CODES = {"float32": "F32", "float64": "F64", "int32": "I32", "int64": "I64", "uint8": "U8"}
+CODES = {"float32": "F32", "float64": "F64", "bfloat16": "BF16", "int32": "I32", "int64": "I64", "uint8": "U8"}
 """The types that such a file may hold, and what safetensors calls them."""
 MOST_METADATA, MOST_BYTES = 2**20, 2**34
 """What is read and written at most; a hostile file may claim any size and take no room on the disk."""

@@ -16,7 +16,9 @@ from importlib import import_module
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Shaped
 
 from factrank.errors import InputError
 from factrank.models.attention_layer import PARTS, AttentionLayer, layer_from_arrays
@@ -26,11 +28,11 @@ from factrank.models.part_arrays import to_arrays
 def to_torch_state_dict(layer: AttentionLayer) -> dict[str, Any]:
     """The parts by name, as torch tensors of the same precision with memory of their own."""
     torch = _torch()
-    return {name: torch.from_numpy(part.copy()) for name, part in to_arrays(layer).items()}
+    return {name: _to_tensor(torch, part) for name, part in to_arrays(layer).items()}
 
 
 def from_torch_state_dict(state_dict: Mapping[str, Any], n_keys: int) -> AttentionLayer:
-    """The layer of a state dict with the names of the parts; bfloat16, which NumPy lacks, becomes float32.
+    """The layer of a state dict with the names of the parts, in the precision of its tensors.
 
     `n_keys` splits the embedding rows into keys and queries: a state dict cannot say it.
     """
@@ -39,9 +41,8 @@ def from_torch_state_dict(state_dict: Mapping[str, Any], n_keys: int) -> Attenti
     for name, tensor in state_dict.items():
         if not isinstance(tensor, torch.Tensor):
             raise InputError(f"{name} must be a torch tensor; got {type(tensor).__name__}")
-        plain = tensor.detach().cpu()
         # A copy, because a training step would otherwise change the layer behind its back.
-        arrays[str(name)] = np.array((plain.float() if plain.dtype == torch.bfloat16 else plain).numpy())
+        arrays[str(name)] = np.array(_to_array(torch, tensor.detach().cpu()))
     with jax.enable_x64(True):  # keeps float64
         return layer_from_arrays(n_keys, **arrays)
 
@@ -53,6 +54,19 @@ def torch_module(layer: AttentionLayer) -> Any:
     the layer again.
     """
     return _module_class()(layer.n_keys, to_torch_state_dict(layer))
+
+
+def _to_tensor(torch: Any, part: Shaped[np.ndarray, "..."]) -> Any:
+    """A tensor with memory of its own; torch knows NumPy's bfloat16 only by its bits."""
+    if part.dtype == jnp.bfloat16:
+        return torch.from_numpy(part.view(np.int16).copy()).view(torch.bfloat16)
+    return torch.from_numpy(part.copy())
+
+
+def _to_array(torch: Any, tensor: Any) -> Shaped[np.ndarray, "..."]:
+    bits = tensor.contiguous().view(torch.int16) if tensor.dtype == torch.bfloat16 else tensor
+    array: Shaped[np.ndarray, "..."] = bits.numpy()
+    return array if bits is tensor else array.view(jnp.bfloat16)
 
 
 def _torch() -> Any:

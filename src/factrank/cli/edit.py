@@ -1,0 +1,111 @@
+"""`factrank edit`: facts of a constructed layer set and deleted, without touching any other."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+
+from factrank.cli.sources import Long, NoHeader
+from factrank.errors import InputError
+
+if TYPE_CHECKING:
+    from factrank.constructions import Change, Edited
+
+Layer = Annotated[Path, typer.Argument(metavar="LAYER", help="A layer file, as `factrank construct -o` writes it.")]
+
+
+def edit(
+    layer: Layer,
+    setting: Annotated[
+        tuple[str, str, str] | None,
+        typer.Option("--set", help="The value that a (key, query) gets.", metavar="KEY QUERY VALUE"),
+    ] = None,
+    delete: Annotated[
+        tuple[str, str] | None, typer.Option("--delete", help="The fact that goes.", metavar="KEY QUERY")
+    ] = None,
+    source: Annotated[
+        Path | None,
+        typer.Option(
+            "--from",
+            help="Many changes at once: a table with a key, a query and a value per row; an empty value deletes.",
+            metavar="FILE",
+        ),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Save the layer even if it is not certified.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    long: Long = None,
+    no_header: NoHeader = False,
+) -> None:
+    """Set and delete facts of a constructed layer: all other facts keep their logits bit for bit.
+
+    New keys and values are taken in while the layer has room. All changes are made together or, with a message and exit
+    code 2, none. The file is replaced in one step, with a new certificate; where the layer would not be certified it
+    stays as it is, and the exit code is 1.
+    """
+    changes = _changes(setting, delete, source, long, header=not no_header)
+    from factrank.constructions import edit_file  # noqa: PLC0415 - JAX takes a second to load
+    from factrank.report.constructed import edited_table  # noqa: PLC0415
+    from factrank.report.plain import json_text  # noqa: PLC0415
+
+    with Console(stderr=True).status("editing"):
+        edited = edit_file(layer, changes, force=force)
+    written = edited.certificate.certified or force
+    if json:
+        typer.echo(json_text(_plain(layer, edited, written)))
+    else:
+        Console(highlight=False).print(edited_table(str(layer), edited))
+        typer.echo(f"saved to {layer}" if written else f"{layer} stays as it is")
+    if not edited.certificate.certified:
+        raise typer.Exit(1)
+
+
+def _changes(
+    setting: tuple[str, str, str] | None,
+    delete: tuple[str, str] | None,
+    source: Path | None,
+    long: Sequence[str] | None,
+    *,
+    header: bool,
+) -> list[Change]:
+    from factrank.constructions import Change  # noqa: PLC0415
+    from factrank.databases import read_changes  # noqa: PLC0415
+
+    for option in ("--set", "--delete", "--from"):
+        if sys.argv.count(option) > 1:
+            raise InputError(f"{option} may be given once; many changes go into a table: --from FILE")
+    changes = [] if setting is None else [Change(*setting)]
+    if delete is not None:
+        changes.append(Change(*delete))
+    if source is not None:
+        rows = read_changes(source, long=long, header=header)
+        changes += [Change(key, query, value, where) for where, key, query, value in rows]
+    elif long is not None or not header:
+        raise InputError("--long and --no-header describe the table of --from FILE")
+    if not changes:
+        raise InputError("say what to change: --set KEY QUERY VALUE, --delete KEY QUERY or --from FILE")
+    return changes
+
+
+def _plain(layer: Path, edited: Edited, written: bool) -> dict[str, Any]:
+    database = edited.saved.database
+    silent = [
+        (database.keys[key], database.queries[query], None if value is None else database.values[value])
+        for key, query, value in edited.answers_after_deletion()
+    ]
+    return {
+        "layer": str(layer),
+        "saved": written,
+        "set": edited.n_set,
+        "deleted": edited.n_deleted,
+        "unchanged": edited.n_unchanged,
+        "new_keys": edited.new_keys,
+        "new_values": edited.new_values,
+        "answers_after_deletion": [{"key": k, "query": q, "answer": v} for k, q, v in silent],
+        "certificate": asdict(edited.certificate),
+    }

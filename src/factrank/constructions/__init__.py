@@ -1,0 +1,31 @@
+"""Constructions: layers written in closed form, whose recall is proved fact by fact.
+
+What lives here: one file per closed form, each a `Construction` (a database goes in, a layer comes out), the codes and
+the routing that they share, certificates, edits. What may enter: another closed form. It touches NumPy, SciPy and JAX,
+and of factrank the databases, tensors, models and readouts; python-flint only inside the functions that need it.
+"""
+
+from factrank.constructions.attention_map import AttentionMap as AttentionMap
+from factrank.constructions.binary_codes import BinaryCodes as BinaryCodes
+from factrank.constructions.certificate import Certificate as Certificate
+from factrank.constructions.choose import construct as construct
+from factrank.constructions.circle_layer import Circle as Circle
+from factrank.constructions.constructed import Candidate as Candidate
+from factrank.constructions.constructed import Constructed as Constructed
+from factrank.constructions.construction import Built as Built
+from factrank.constructions.construction import Construction as Construction
+from factrank.constructions.construction import Precision as Precision
+from factrank.constructions.construction import Search as Search
+from factrank.constructions.digits_layer import Digits as Digits
+from factrank.constructions.edit import Change as Change
+from factrank.constructions.edit import Edited as Edited
+from factrank.constructions.edit import edit as edit
+from factrank.constructions.edit import edit_file as edit_file
+from factrank.constructions.from_cp import FromCP as FromCP
+from factrank.constructions.linear_solve import LinearSolve as LinearSolve
+from factrank.constructions.mixed import Mixed as Mixed
+from factrank.constructions.parabola_layer import Parabola as Parabola
+from factrank.constructions.registry import CONSTRUCTIONS as CONSTRUCTIONS
+from factrank.constructions.set_valued import SetValued as SetValued
+from factrank.constructions.shared_heads import SharedHeads as SharedHeads
+from factrank.constructions.verify import verify as verify

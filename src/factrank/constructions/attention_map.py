@@ -1,0 +1,125 @@
+r"""Attention map: one head whose attention weights are the facts.
+
+With n values in use, places $j_v = 0, \dots, n-1$ and centred labels $x_v = j_v - (n-1)/2$, a key holds the score that
+makes the weight on it $A[k,q] = (j_{f(k,q)} + 1/2)/n$. Coordinates: one per query, and a last one.
+
+$$x_k = (1 + Z[k,:],\; 1), \quad Z[k,q] = \ln \frac{j + 1/2}{n - j - 1/2}, \qquad x_q = (e_q,\; -1),$$
+
+W_Q is $\sqrt{Q}$ times the identity on the query coordinates and W_K the identity there, d_qk = Q: the score is
+$e_q \cdot (1 + Z[k,:] - e_q) = Z[k,q]$. W_V reads the last coordinate and W_O writes n/2 times it back, which makes it
+
+$$y - 1, \quad y = \frac{n}{2}\bigl(A - (1 - A)\bigr) = n A - \frac{n}{2} = x_{f(k,q)},$$
+
+and the unembedding reads it with $2 x_v$, and every query coordinate with $1 + 2 x_v - x_v^2$:
+
+$$L[k,q,v] = 1 + 2 x_v y - x_v^2 = 1 + x_f^2 - (x_v - x_f)^2,$$
+
+a margin of at least 1 in exact arithmetic, also over values that no fact uses, whose logits are 0. So heads and d_vo
+are no hard limits: d_model = Q + 1, H = 1, d_vo = 1 hold everything in the query-key circuit, and precision is what
+limits it. Attention does not saturate. With unit roundoff u a term of a logit undergoes at most 8 roundings, and the
+sizes of the terms add up to less than $7n^2/4 + 2n$; the weight is off by at most $(0.85 (Q + 4) + 6) u$ (score,
+logistic function, stored numbers), which moves a margin d^2 by 2dn times that. Recall is proved while
+
+$$32 (n + 1)^2 u + (2Q + 20)(n + 1) u \le 1:$$
+
+for 10 queries with 722 values in float32 and 16,777,214 in float64; 1 in bfloat16.
+"""
+
+from __future__ import annotations
+
+from math import sqrt
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from factrank.constructions.binary_codes import used_queries, used_values
+from factrank.constructions.construction import (
+    SIGNIFICAND,
+    Built,
+    Precision,
+    Search,
+    host_layer,
+    require_held,
+    table_refusal,
+)
+from factrank.databases import Database
+from factrank.models import LayerShape
+
+
+def most_levels(n_queries: int, precision: Precision) -> int:
+    """The most values that attention weights are proved to tell apart.
+
+    >>> [most_levels(10, precision) for precision in ("bfloat16", "float32", "float64")]
+    [1, 722, 16777214]
+    """
+    half = (n_queries + 10) / 32
+    return int(sqrt(half**2 + 2.0 ** SIGNIFICAND[precision] / 32) - half) - 1
+
+
+def score_of(places: Int[np.ndarray, " n"], n_values: int) -> Float[np.ndarray, " n"]:
+    """What a key holds for a value: 1 + Z.
+
+    >>> score_of(np.array([0, 1]), 2).round(4).tolist()
+    [-0.0986, 2.0986]
+    """
+    level = places + 0.5
+    return np.asarray(1 + np.log(level / (n_values - level)))
+
+
+class AttentionMap:
+    """The construction `attention-map`."""
+
+    name = "attention-map"
+    estimated = False
+
+    def refusal(self, database: Database, precision: Precision) -> str | None:
+        """Too many values for the precision."""
+        reason = table_refusal(database)
+        if reason is not None:
+            return reason
+        n_values, most = len(used_values(database)), most_levels(database.n_queries, precision)
+        if n_values > most:
+            return f"attention weights in {precision} are proved to tell {most:,} values apart; there are {n_values:,}"
+        return None
+
+    def shape(self, database: Database, precision: Precision) -> LayerShape:
+        """One head: d_model = Q + 1, d_qk = Q for the queries that have facts."""
+        n_queries = len(used_queries(database))
+        return LayerShape(n_queries + 1, 1, n_queries, 1)
+
+    def build(self, database: Database, precision: Precision, search: Search) -> Built:
+        """The layer; nothing is left to search."""
+        require_held(self, database, precision)
+        used, values, d_model = used_queries(database), used_values(database), self.shape(database, precision).d_model
+        starts = np.full(database.n_queries, -1)
+        starts[used] = np.arange(len(used))
+        place = np.zeros(database.n_values, dtype=np.int64)
+        place[values] = np.arange(len(values))
+        embedding = np.ones((database.n_keys + database.n_queries, d_model))
+        embedding[database.n_keys :, :-1] = starts[:, None] == np.arange(len(used))
+        embedding[database.n_keys :, -1] = -1.0
+        embedding[database.triples[:, 0], starts[database.triples[:, 1]]] = score_of(
+            place[database.triples[:, 2]], len(values)
+        )
+        last, identity = np.eye(d_model)[-1], np.eye(d_model, len(used))[None]
+        labels = np.arange(len(values)) - (len(values) - 1) / 2
+        unembedding = np.zeros((d_model, database.n_values))
+        unembedding[:-1, values] = 1 + 2 * labels - labels**2
+        unembedding[-1, values] = 2 * labels
+        heads = {"w_q": sqrt(len(used)) * identity, "w_k": identity}
+        heads |= {"w_v": last[None, :, None], "w_o": len(values) / 2 * last[None, None, :]}
+        layer = host_layer(database.n_keys, precision, {"embedding": embedding, **heads, "unembedding": unembedding})
+        return Built(layer, self.name, _editing(values, starts))
+
+
+def _editing(values: Int[np.ndarray, " used"], starts: Int[np.ndarray, " queries"]) -> dict[str, Any]:
+    """What edits need: one group, with the last coordinate for its output and those of the queries for constants.
+
+    Keys hold `score_of` the place of a value among so many `levels`; another number of levels takes other weights.
+    """
+    served = np.flatnonzero(starts >= 0)
+    group = {"values": values.tolist(), "output": len(served), "constants": starts[served].tolist()}
+    classes = np.where(starts >= 0, 0, -1).tolist()
+    by_query = {"group": classes, "class": classes, "start": starts.tolist()}
+    return {"code": "attention map", "levels": len(values), "groups": [group], "queries": by_query}

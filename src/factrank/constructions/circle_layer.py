@@ -1,0 +1,107 @@
+r"""Circle: every value a point of the unit circle, two coordinates of the keys and one head of width 2 per query.
+
+With $u_v = (\cos t_v, \sin t_v)$, $t_v = 2 \pi v / n$ for the n values in use, a key holds $u_{f(k,q)}$ in the block of
+query q (see `blocks`), attention is exactly 0 or 1, and
+
+$$L[k,q,v] = \cos(t_{f(k,q)} - t_v), \qquad \text{margin at least } 2 \sin^2(\pi / n);$$
+
+values that no fact uses stay at 0, behind by 1. Where the database says nothing all logits are 0.
+
+Precision, with unit roundoff u: both coordinates are stored with a relative error u, the product with a head and the
+sum of the two terms make at most 4 roundings more, and the terms of a logit add up to at most 1 by Cauchy and Schwarz:
+two logits keep their order while
+
+$$2 \sin^2(\pi / n) > 2 \gamma_7, \qquad \gamma_7 = 7u / (1 - 7u),$$
+
+one rounding being left for what the query itself writes, which is scaled to $2^{-10}$ for that purpose. So 18 values
+fit into bfloat16, 4,863 into float32. Where all values together are too many, each range has a circle of its own.
+The parabola needs half the coordinates and holds more values; the circle has logits of size 1, and 0 for empty fibers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import asin, pi, sqrt
+from typing import Any, cast
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from factrank.constructions.binary_codes import editing_of, used_queries, used_values
+from factrank.constructions.blocks import Group, Plan, block_layer, contents_by_value
+from factrank.constructions.construction import SIGNIFICAND, Built, Precision, Search, require_held, table_refusal
+from factrank.constructions.shared_heads import Grouping, grouped_by_range
+from factrank.databases import Database
+from factrank.models import AttentionLayer, LayerShape
+
+ROUNDINGS = 7
+OWN = 2.0**-10
+"""What a query holds in its own coordinate: small beside 1, so that adding and taking it back hardly rounds."""
+
+
+def most_points(precision: Precision) -> int:
+    """The most points of a circle whose order survives rounding.
+
+    >>> [most_points(precision) for precision in ("bfloat16", "float32")]
+    [18, 4863]
+    """
+    total = ROUNDINGS * 2.0 ** -SIGNIFICAND[precision]
+    return int(pi / asin(sqrt(total / (1 - total))))
+
+
+def points(n_values: int) -> Float[np.ndarray, "values 2"]:
+    """Points (cos, sin) of n equidistant angles."""
+    angles = 2 * pi * np.arange(n_values) / n_values
+    return np.column_stack([np.cos(angles), np.sin(angles)])
+
+
+class Circle:
+    """The construction `circle`."""
+
+    name = "circle"
+    estimated = False
+
+    def refusal(self, database: Database, precision: Precision) -> str | None:
+        """Too many values in a range for the precision."""
+        reason = table_refusal(database)
+        if reason is not None:
+            return reason
+        most = most_points(precision)
+        largest = max(len(values) for _, values in self.grouping(database, precision))
+        return None if largest <= most else f"{largest:,} values do not fit into {precision}: at most {most:,} do"
+
+    def shape(self, database: Database, precision: Precision) -> LayerShape:
+        """d_model = 2Q + number of ranges, one head of width 2 per query that has facts."""
+        return self.plan(database, precision).shape
+
+    def build(self, database: Database, precision: Precision, search: Search) -> Built:
+        """The layer; nothing is left to search."""
+        require_held(self, database, precision)
+        plan = self.plan(database, precision)
+        codes = [points(len(group.values)) for group in plan.groups]
+        layer = block_layer(database, plan, codes, contents_by_value(database, plan, codes), 0.0, precision)
+        editing: dict[str, Any] = {**editing_of(plan, 0), "code": "circle"}
+        return Built(_with_small_own(layer, plan), self.name, editing)
+
+    def grouping(self, database: Database, precision: Precision) -> Grouping:
+        """One group where the values fit, else the ranges."""
+        queries, values = used_queries(database).tolist(), used_values(database)
+        return [(queries, values)] if len(values) <= most_points(precision) else grouped_by_range(database)
+
+    def plan(self, database: Database, precision: Precision) -> Plan:
+        """One class per query."""
+        queries = used_queries(database)
+        classes = np.full(database.n_queries, -1)
+        classes[queries] = np.arange(len(queries))
+        grouping = self.grouping(database, precision)
+        return Plan(tuple(Group(tuple(members), values, 2) for members, values in grouping), classes)
+
+
+def _with_small_own(layer: AttentionLayer, plan: Plan) -> AttentionLayer:
+    """The same scores from a smaller entry in the own coordinates of queries: a power of two moves into W_Q."""
+    own: Int[np.ndarray, " queries"] = np.concatenate([np.array(group.queries[1:], int) for group in plan.groups])
+    coordinates = plan.starts[own]
+    embedding, w_q = (cast("Any", np.array(part)) for part in (layer.embedding, layer.w_q))
+    embedding[layer.n_keys + own, coordinates] *= embedding.dtype.type(OWN)
+    w_q[:, coordinates] /= w_q.dtype.type(OWN)
+    return replace(layer, embedding=embedding, w_q=w_q)

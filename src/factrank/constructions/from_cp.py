@@ -1,0 +1,165 @@
+r"""From a CP decomposition: the layer whose logits are the 0/1 tensor of the database itself.
+
+Terms $\sum_r a_r[k]\, b_r[q]\, c_r[v]$ (see `cp_terms`) become coordinates: a key holds $a_r[k]$ in coordinate r, the
+unembedding has the row $c_r$ there, and heads multiply it by $b_r[q]$ by their attention to the key, which depends on
+the query alone: queries have a one-hot code, one coordinate for each different row of b, and W_K is constant on it. Two
+ways to make $b_r$ of attention weights between 0 and 1:
+
+- *Switches*, for terms whose entries are integers: with the levels $\beta$ of $b_r$,
+  $b_r = \sum_\beta \beta\, [b_r = \beta]$, and each indicator is saturated attention, exactly 0 or 1. Indicators that
+  are equal share heads, which copy coordinate r to itself with weight $\beta$. Everything is an integer, the logits are
+  exactly 0 and 1 on valid fibers: margin 1 in every precision, for fibers with several values too.
+- *Dials*, for any terms: scaled to $\max_q |b_r[q]| = 1$, a head for each r has the attention $1/2 + \alpha b_r[q]$,
+  $\alpha = 0.45$, and keys hold $a_r / \alpha$. The heads then write
+  $\sum_r (b_r[q] + 1/(2\alpha))\, a_r[k]\, c_r[v] = D + G[k,v]$, and one more head with constant attention 1/2 takes G
+  back: with $A = [a_r/\alpha]$, $C = [c_r]$ and the singular value decomposition $A C^\top = P S$ it has
+  $W_V = -A^+ P$ and $W_O = S (C^\top)^+$, of width rank G. Heads with equal $b_r$ merge.
+
+Heads are split to one width, the best. d_model = R + number of different rows of b. The layer is large, R(K + V)
+numbers and more; where the terms add up to the whole tensor, not only on valid fibers, it ties where the database is
+silent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from factrank.constructions.blocks import D_QK, best_width
+from factrank.constructions.construction import Built, Precision, Search, host_layer, require_held, table_refusal
+from factrank.constructions.cp_terms import Terms, about_terms, exact_terms, numerical_terms
+from factrank.constructions.routing import STRENGTHS
+from factrank.databases import Database
+from factrank.models import AttentionLayer, LayerShape
+
+ALPHA = 0.45
+"""How far dials turn from 1/2."""
+
+MOST_PARAMETERS = 5_000_000
+"""Larger layers are left to other constructions."""
+
+Weights = tuple[Float[np.ndarray, "read width"], Float[np.ndarray, "width written"]]
+
+
+class Bundle(NamedTuple):
+    """Heads with equal attention: the score of each different row of b, and the matrices W_V and W_O on the terms."""
+
+    scores: Float[np.ndarray, " rows"]
+    w_v: Float[np.ndarray, "terms width"]
+    w_o: Float[np.ndarray, "width terms"]
+
+
+class FromCP:
+    """The construction `cp`."""
+
+    name = "cp"
+    estimated = True
+    """A search may find fewer terms than `shape` counts with, never more."""
+
+    def refusal(self, database: Database, precision: Precision) -> str | None:
+        """Tables whose layer would be very large."""
+        reason = table_refusal(database, functional=False)
+        if reason is not None:
+            return reason
+        n_terms = about_terms(database)
+        n_parameters = n_terms * (sum(database.shape) + 4 * n_terms)
+        if n_parameters > MOST_PARAMETERS:
+            return f"{n_terms:,} terms would make a layer of about {n_parameters:,} parameters"
+        return None
+
+    def shape(self, database: Database, precision: Precision) -> LayerShape:
+        """That of the best exact witness."""
+        return _best_exact(database, precision)[0].shape
+
+    def build(self, database: Database, precision: Precision, search: Search) -> Built:
+        """The smaller of the best exact witness and, outside bfloat16, a numerical decomposition."""
+        require_held(self, database, precision)
+        layer, n_terms = _best_exact(database, precision)
+        if search.seconds > 0 and precision != "bfloat16":
+            rng = np.random.default_rng(search.seed)
+            terms = numerical_terms(database, n_terms, search.seconds, rng)
+            if terms is not None:
+                layer = min(layer, with_dials(terms, precision), key=lambda found: found.parameters)
+        return Built(layer, self.name)
+
+
+def _best_exact(database: Database, precision: Precision) -> tuple[AttentionLayer, int]:
+    """The witness with the smallest layer, and the fewest terms of any."""
+    found = [(with_switches(terms, precision), terms.n_terms) for terms in exact_terms(database)]
+    return min((layer for layer, _ in found), key=lambda layer: layer.parameters), min(size for _, size in found)
+
+
+def with_switches(terms: Terms, precision: Precision) -> AttentionLayer:
+    """The layer whose attention is exactly 0 or 1; exact for terms of integers."""
+    rows, row_of = np.unique(terms.queries, axis=0, return_inverse=True)
+    indicators: dict[bytes, list[tuple[int, float]]] = {}
+    for r, column in enumerate(rows.T):
+        for level in np.unique(column[column != 0]).tolist():
+            indicators.setdefault((column == level).tobytes(), []).append((r, level))
+    towards_key, _ = STRENGTHS[precision]
+    bundles = []
+    for pattern, members in indicators.items():
+        at, weights = np.array([r for r, _ in members]), np.array([level for _, level in members])
+        copy = np.eye(terms.n_terms)[at]
+        signs = np.where(np.frombuffer(pattern, dtype=bool), 1.0, -1.0)
+        bundles.append(Bundle(towards_key * signs, copy.T, weights[:, None] * copy))
+    return _assembled(terms, row_of.reshape(-1), bundles, STRENGTHS[precision][1], precision)
+
+
+def with_dials(terms: Terms, precision: Precision) -> AttentionLayer:
+    """The layer whose attention weights are 1/2 + alpha b, with a correction by constant attention."""
+    largest = np.abs(terms.queries).max(axis=0)
+    largest[largest == 0] = 1.0
+    queries, keys = terms.queries / largest, terms.keys * largest / ALPHA
+    scaled = Terms(keys, queries, terms.values, whole=False)
+    rows, row_of = np.unique(queries, axis=0, return_inverse=True)
+    scores = np.log((0.5 + ALPHA * rows) / (0.5 - ALPHA * rows))
+    dials, dial_of = np.unique(scores, axis=1, return_inverse=True)
+    bundles = []
+    for number, dial in enumerate(dials.T):
+        copy = np.eye(terms.n_terms)[dial_of.reshape(-1) == number]
+        bundles.append(Bundle(dial, copy.T, copy))
+    bundles.append(Bundle(np.zeros(len(rows)), *_correction(keys, terms.values)))
+    return _assembled(scaled, row_of.reshape(-1), bundles, 1, precision)
+
+
+def _correction(keys: Float[np.ndarray, "keys terms"], values: Float[np.ndarray, "values terms"]) -> Weights:
+    """W_V and W_O on the terms with A W_V W_O C^T = -A C^T, of width rank(A C^T)."""
+    left, sizes, right = np.linalg.svd(keys @ values.T, full_matrices=False)
+    rank = max(int((sizes > sizes[0] * 1e-11).sum()), 1)
+    if rank >= keys.shape[1]:
+        return -np.eye(keys.shape[1]), np.eye(keys.shape[1])
+    w_v = -np.linalg.pinv(keys) @ left[:, :rank] * np.sqrt(sizes[:rank])
+    return w_v, (np.sqrt(sizes[:rank])[:, None] * right[:rank]) @ np.linalg.pinv(values.T)
+
+
+def _assembled(
+    terms: Terms,
+    row_of: Int[np.ndarray, " queries"],
+    bundles: Sequence[Bundle],
+    towards_query: int,
+    precision: Precision,
+) -> AttentionLayer:
+    """The layer of some bundles: coordinates of the terms first, then those of the different rows of b."""
+    (n_keys, n_terms), n_queries, n_values = terms.keys.shape, len(row_of), len(terms.values)
+    d_model = n_terms + int(row_of.max()) + 1
+    width = best_width(np.array([bundle.w_v.shape[1] for bundle in bundles]))
+    embedding, unembedding = np.zeros((n_keys + n_queries, d_model)), np.zeros((d_model, n_values))
+    embedding[:n_keys, :n_terms] = terms.keys
+    embedding[n_keys + np.arange(n_queries), n_terms + row_of] = 1.0
+    unembedding[:n_terms] = terms.values.T
+    heads = [(bundle, start) for bundle in bundles for start in range(0, bundle.w_v.shape[1], width)]
+    w_q, w_k = np.zeros((2, len(heads), d_model, D_QK))
+    w_v, w_o = np.zeros((len(heads), d_model, width)), np.zeros((len(heads), width, d_model))
+    w_k[:, n_terms:] = -towards_query
+    for head, (bundle, start) in enumerate(heads):
+        part = slice(start, min(start + width, bundle.w_v.shape[1]))
+        size = part.stop - part.start
+        w_q[head, n_terms:, 0] = bundle.scores
+        w_v[head, :n_terms, :size] = bundle.w_v[:, part]
+        w_o[head, :size, :n_terms] = bundle.w_o[part]
+    parts = {"embedding": embedding, "w_q": w_q, "w_k": w_k, "w_v": w_v, "w_o": w_o, "unembedding": unembedding}
+    return host_layer(n_keys, precision, parts)

@@ -1,0 +1,244 @@
+r"""Proofs of recall from the weights and the facts alone, whichever way the layer came about.
+
+For a fact (k, q, f) and every value v outside the fiber, what the layer computes for $L[k,q,f] - L[k,q,v]$ is bounded
+from below under the assumptions of `arithmetic`; a positive bound for every fact proves that all of them are recalled
+by every evaluation in the layer's precision, in whatever order it adds, and whether it unembeds before or after adding
+heads. `proved_attention` and `proved_streams` give the attention weights and the streams y with size $\bar y$ and
+spread $\rho$; the logits are y U.
+
+*Exact integers.* Attention is saturated, the weights of the value path are integers, and $\bar y\,|U| \le 2^p$: then
+nothing is ever rounded, and the bound is the margin itself, computed in float64, where it is exact too.
+
+*Running error bound.* Otherwise, with n roundings per term,
+
+$$L[k,q,f] - L[k,q,v] \ge y \cdot (U_f - U_v) - \gamma_n\, \bar y \cdot (|U_f| + |U_v|)
+  - \rho \cdot |U_f - U_v| - 2\eta,$$
+
+where η is for results below the least normal number. First $|U_v|$ is replaced by the largest entry of each row, which
+costs one number per fact; only facts that this does not settle are bounded value by value. The spread comes from the
+error of the attention weights, which all logits of a pair share: so it meets the difference of the columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from math import inf
+from typing import Literal, NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from factrank.constructions.arithmetic import ARITHMETIC, Arithmetic
+from factrank.constructions.plain_weights import AnyLayer, PlainWeights, plain_weights, precision_of, why_not_plain
+from factrank.constructions.proved_attention import Scores
+from factrank.constructions.proved_streams import ProvedStreams, Streams
+from factrank.databases import Database
+from factrank.readouts.fibers import fibers_of
+
+ArithmeticUsed = Literal["exact integers", "running error bound", "none"]
+
+BLOCK_CELLS = 2**21
+"""Numbers in the largest array of a block."""
+
+MOST_SHARED = 16
+"""Facts that are expected to share a key, at most, when blocks are cut: some blocks have more keys than others."""
+
+MANY_OPERATIONS = 10**6
+"""Products per fact from which matrix products are worth several threads; smaller ones wait for each other instead."""
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What was proved of the margins of the facts.
+
+    Arguments:
+        arithmetic: how; "none" where no bound was found, and then `reason` says why.
+        margin: a lower bound of every fact's margin in every evaluation; recall is proved when it is positive.
+        worst: the row of the fact with the least bound, None without facts.
+        reason: why there is no proof of recall; empty where there is one.
+    """
+
+    arithmetic: ArithmeticUsed
+    margin: float
+    worst: int | None
+    reason: str
+
+    @property
+    def holds(self) -> bool:
+        """Whether recall is proved."""
+        return not self.reason
+
+
+class FactBlock(NamedTuple):
+    """Some facts: their rows, and for each the key, query, value and all values of its fiber."""
+
+    rows: slice
+    keys: Int[np.ndarray, " n"]
+    queries: Int[np.ndarray, " n"]
+    values: Int[np.ndarray, " n"]
+    fibers: Int[np.ndarray, "n m"]
+
+
+class MarginBounds(NamedTuple):
+    """A lower bound for the margin of every fact, in the order of the database's triples, and how it was found."""
+
+    margins: Float[np.ndarray, " facts"]
+    arithmetic: ArithmeticUsed
+
+
+def prove(layer: AnyLayer, database: Database) -> Proof:
+    """The best lower bound of the least margin that the methods above give."""
+    obstacle = why_no_bounds(layer)
+    if obstacle is not None:
+        return Proof("none", -inf, None, obstacle)
+    bounds, used = margin_bounds(layer, database)
+    if not len(bounds):
+        return Proof(used, inf, None, "")
+    worst, n_open = int(bounds.argmin()), int((~(bounds > 0)).sum())
+    reason = "" if not n_open else f"the margins of {n_open:,} facts are not proved positive (method: {used})"
+    return Proof(used, float(bounds[worst]), worst, reason)
+
+
+def why_no_bounds(layer: AnyLayer) -> str | None:
+    """What keeps the margins of a layer from being bounded, None where nothing does."""
+    obstacle = why_not_plain(layer)
+    if obstacle is not None:
+        return obstacle
+    weights = plain_weights(layer)
+    if not all(np.isfinite(part).all() for part in weights):
+        return "some weights are infinite or not a number"
+    if not _stays_finite(weights, ARITHMETIC[precision_of(layer)]):
+        return "some weights are so large that intermediate results may overflow"
+    return None
+
+
+def margin_bounds(layer: AnyLayer, database: Database) -> MarginBounds:
+    """The bounds of every fact, for a layer for which `why_no_bounds` finds nothing."""
+    from threadpoolctl import threadpool_limits  # noqa: PLC0415 - only large layers need it
+
+    weights, arithmetic = plain_weights(layer), ARITHMETIC[precision_of(layer)]
+    prover = _Prover(Scores(weights, arithmetic), Streams(weights, arithmetic), arithmetic)
+    bounds, exact = np.empty(len(database)), True
+    threads = 1 if prover.operations_per_fact < MANY_OPERATIONS else None
+    # Bounds that are not a number prove nothing, which is what they should do.
+    with np.errstate(over="ignore", invalid="ignore"), threadpool_limits(threads, user_api="blas"):
+        for block in _blocks(database, prover.cells_per_fact(len(database) / max(database.n_keys, 1))):
+            bounds[block.rows], was_exact = prover.bounds(block)
+            exact &= was_exact
+    used: ArithmeticUsed = "exact integers" if exact else "running error bound"
+    return MarginBounds(np.where(np.isnan(bounds), -inf, bounds), used)
+
+
+def _blocks(database: Database, cells: int) -> Iterator[FactBlock]:
+    triples, fibers = database.triples, fibers_of(database)
+    height = max(BLOCK_CELLS // cells, 1)
+    for start in range(0, len(triples), height):
+        rows = slice(start, start + height)
+        keys, queries, values = triples[rows].T
+        yield FactBlock(rows, keys, queries, values, fibers[rows])
+
+
+def _stays_finite(weights: PlainWeights, arithmetic: Arithmetic) -> bool:
+    """Whether no intermediate result can overflow, from the largest sums of absolute values."""
+    tokens = max(np.abs(weights.keys).max(), np.abs(weights.queries).max()) + 1
+    w_q, w_k, w_v, w_o, unembedding = (np.abs(part) for part in weights[2:])
+    sums = [float(part.sum(axis=1).max()) + 1 for part in (w_q, w_k, w_v)]
+    written = float(w_o.sum(axis=(0, 1)).max()) + 1
+    logits = tokens * sums[2] * written * (float(unembedding.sum(axis=0).max()) + 1)
+    scores = tokens**2 * sums[0] * sums[1] * w_q.shape[2]
+    return bool(8 * max(logits, scores) < arithmetic.largest)
+
+
+@dataclass(frozen=True, eq=False)
+class _Prover:
+    """Lower bounds of the margins of blocks of facts."""
+
+    scores: Scores
+    streams: Streams
+    arithmetic: Arithmetic
+
+    def cells_per_fact(self, facts_per_key: float) -> int:
+        """Numbers per fact in the largest array; what keys write is needed once per key."""
+        n_heads, _, d_qk = self.scores.weights.w_q.shape
+        written = n_heads * max(len(self.unembedding), self.scores.weights.w_v.shape[2])
+        return int(
+            max(self.unembedding.shape[1], n_heads * d_qk * 2, written / max(min(facts_per_key, MOST_SHARED), 1))
+        )
+
+    @property
+    def operations_per_fact(self) -> int:
+        """Products per fact in the matrix products, if every fact had a key of its own."""
+        n_heads, d_model, d_vo = self.scores.weights.w_v.shape
+        n_kept, n_values = self.unembedding.shape
+        return int(n_kept * n_values + n_heads * d_vo * (d_model + n_kept))
+
+    @property
+    def unembedding(self) -> Float[np.ndarray, "kept values"]:
+        return self.streams.unembedding
+
+    @cached_property
+    def largest(self) -> Float[np.ndarray, " kept"]:
+        """The largest entry of each row of the unembedding."""
+        return np.asarray(np.abs(self.unembedding).max(axis=1, initial=0.0))
+
+    @cached_property
+    def underflow(self) -> float:
+        """The error of results of the value path below the least normal number, each times all that multiplies it."""
+        w = self.streams.weights
+        n_heads, d_model, d_vo = w.w_v.shape
+        operations = 8.0 * (n_heads + 1) * (d_vo + 1) * (d_model + 1) * 2
+        factors = 1 + max(np.abs(w.keys).max(), np.abs(w.queries).max())
+        for part in (w.w_v, w.w_o, w.unembedding):
+            factors *= 1 + np.abs(part).max() * part.shape[-1 if part is w.w_o else -2]
+        return float(self.arithmetic.least * operations * factors)
+
+    def bounds(self, block: FactBlock) -> tuple[Float[np.ndarray, " n"], bool]:
+        """A lower bound for the margin of each fact, and whether the bounds are exact integers."""
+        attention = self.scores.attention(block.keys, block.queries)
+        streams = self.streams.streams(attention, block.keys, block.queries)
+        logits = streams.values @ self.unembedding
+        every = np.arange(len(logits))
+        own = logits[every, block.values]
+        logits[every[:, None], block.fibers] = -inf
+        margins = own - logits.max(axis=1)
+        if streams.exact and self._is_exact(streams):
+            return margins, True
+        roundings = self.streams.roundings_of_logits(streams)
+        gamma = self.arithmetic.gamma(roundings)
+        radius = gamma * (streams.sizes @ self.largest) + self.underflow
+        if streams.spreads is not None:
+            radius = radius + streams.spreads @ self.largest * (1 + gamma)
+        bounds = np.where(np.isposinf(margins), inf, margins - 2 * radius)
+        unsettled = np.flatnonzero((bounds < margins / 2) & (margins > 0))
+        step = max(BLOCK_CELLS // self.unembedding.shape[1], 1)
+        for start in range(0, len(unsettled), step):
+            rows = unsettled[start : start + step]
+            bounds[rows] = np.maximum(bounds[rows], self._bounds_by_value(block, streams, gamma, rows))
+        return bounds, False
+
+    def _is_exact(self, streams: ProvedStreams) -> bool:
+        """Whether the sizes of all logits are at most 2^p."""
+        limit = self.arithmetic.exact
+        if streams.sizes.max(initial=0.0) > limit:
+            return False
+        large = streams.sizes[streams.sizes @ self.largest > limit]
+        step = max(BLOCK_CELLS // self.unembedding.shape[1], 1)
+        parts = (large[start : start + step] for start in range(0, len(large), step))
+        return all((part @ np.abs(self.unembedding)).max() <= limit for part in parts)
+
+    def _bounds_by_value(
+        self, block: FactBlock, streams: ProvedStreams, gamma: Float[np.ndarray, " n"], rows: Int[np.ndarray, " some"]
+    ) -> Float[np.ndarray, " some"]:
+        """The bound above, for every value outside the fiber; the least of them."""
+        unembedding, values, every = self.unembedding, block.values[rows], np.arange(len(rows))
+        logits = streams.values[rows] @ unembedding
+        errors = gamma[rows, None] * (streams.sizes[rows] @ np.abs(unembedding)) + self.underflow
+        leads = (logits - errors)[every, values][:, None] - (logits + errors)
+        if streams.spreads is not None:
+            spreads = streams.spreads[rows] * (1 + gamma[rows, None])
+            for at in np.flatnonzero(spreads.any(axis=0)):
+                leads -= spreads[:, at, None] * np.abs(unembedding[at, values][:, None] - unembedding[at])
+        leads[every[:, None], block.fibers[rows]] = inf
+        return np.asarray(leads.min(axis=1))

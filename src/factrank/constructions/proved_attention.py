@@ -1,0 +1,143 @@
+r"""Proved attention: the weight of every head on the key of a pair, with a bound for what rounding makes of it.
+
+The score $s = (x_q W_Q)\cdot(x_k W_K)/\sqrt{d_{qk}} - (x_q W_Q)\cdot(x_q W_K)/\sqrt{d_{qk}}$ is computed within r: with
+the n roundings that a term undergoes,
+
+$$r = \gamma_n \bigl(|x_q||W_Q|\bigr)\cdot\bigl(|x_k||W_K| + |x_q||W_K|\bigr)/\sqrt{d_{qk}},$$
+
+and r = 0 where every step adds integers (times a power of two) that no order of summation rounds. Hence the computed
+weight is exactly 0 or 1 where |s| - r reaches saturation, and so is 1 minus it. Elsewhere it lies within
+
+$$\epsilon = r \min\bigl(1/4,\ e^{-\max(|s| - r,\, 0)}\bigr) + 4u$$
+
+of $\sigma(s)$, because $\sigma'(t) \le \min(1/4, e^{-|t|})$.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+from scipy.special import expit
+
+from factrank.constructions.arithmetic import LOGISTIC_UNITS, Arithmetic, integral, most_nonzero, roundings_of_product
+from factrank.constructions.plain_weights import PlainWeights
+
+Projected = Float[np.ndarray, "tokens heads d_qk"]
+
+
+class ProvedAttention(NamedTuple):
+    """One row per pair: the weight on the key, its error, both for every head; error 0 means exactly 0 or 1."""
+
+    weights: Float[np.ndarray, "pairs heads"]
+    errors: Float[np.ndarray, "pairs heads"]
+
+    @property
+    def saturated(self) -> Bool[np.ndarray, " pairs"]:
+        """Whether every head of the pair is."""
+        return np.asarray(~self.errors.any(axis=1))
+
+
+class Side(NamedTuple):
+    """Tokens times W_Q or W_K: the values, the sums of absolute values, and where no order of summation rounds."""
+
+    values: Projected
+    sizes: Projected
+    exact: Bool[np.ndarray, "tokens heads d_qk"]
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """The scores of a layer; what depends on queries alone is computed once."""
+
+    weights: PlainWeights
+    arithmetic: Arithmetic
+
+    @cached_property
+    def queries(self) -> Side:
+        """x_q W_Q."""
+        return self._side(self.weights.queries, self.weights.w_q)
+
+    @cached_property
+    def query_keys(self) -> Side:
+        """x_q W_K."""
+        return self._side(self.weights.queries, self.weights.w_k)
+
+    @cached_property
+    def scale(self) -> float:
+        """1 / sqrt(d_qk)."""
+        return float(self.weights.w_q.shape[2] ** -0.5)
+
+    @cached_property
+    def roundings(self) -> int:
+        """How many roundings a term of a score undergoes at most."""
+        w = self.weights
+        by_queries = min(most_nonzero(w.w_q, 1), most_nonzero(w.queries, 1))
+        by_keys = min(most_nonzero(w.w_k, 1), max(most_nonzero(w.queries, 1), most_nonzero(w.keys, 1)))
+        scaling = 0 if self._scale_is_exact else 2
+        terms = int(w.w_q.shape[2])
+        return roundings_of_product(by_queries, w.w_q) + roundings_of_product(by_keys, w.w_k) + scaling + terms + 1
+
+    @cached_property
+    def underflow(self) -> float:
+        """The error of results below the least normal number: one per operation, times all that multiplies it."""
+        w = self.weights
+        d_model, d_qk = w.w_q.shape[1:]
+        token = 1 + max(np.abs(w.keys).max(), np.abs(w.queries).max())
+        factors = token**2 * (1 + d_model * np.abs(w.w_q).max()) * (1 + d_model * np.abs(w.w_k).max())
+        return float(self.arithmetic.least * 8 * d_qk * (d_model + 1) * factors)
+
+    def attention(self, keys: Int[np.ndarray, " pairs"], queries: Int[np.ndarray, " pairs"]) -> ProvedAttention:
+        """The attention of pairs of a key and a query."""
+        used, at = np.unique(keys, return_inverse=True)
+        key_side = self._side(self.weights.keys[used], self.weights.w_k)
+        if not key_side.sizes.any():  # the scores depend on the query alone
+            of_query = self._weigh(self._scores(Side(*(part[:1] for part in key_side)), None, None))
+            return ProvedAttention(*(part[queries] for part in of_query))
+        return self._weigh(self._scores(key_side, at, queries))
+
+    def _scores(
+        self, key_side: Side, at: Int[np.ndarray, " pairs"] | None, queries: Int[np.ndarray, " pairs"] | None
+    ) -> tuple[Float[np.ndarray, "pairs heads"], Float[np.ndarray, "pairs heads"]]:
+        """The scores and their errors r; of every query where no pairs are given."""
+        rows = slice(None) if queries is None else queries
+        q, at_query = (Side(*(part[rows] for part in side)) for side in (self.queries, self.query_keys))
+        at_key = key_side if at is None else Side(*(part[at] for part in key_side))
+        score = self.scale * ((q.values * at_key.values).sum(axis=2) - (q.values * at_query.values).sum(axis=2))
+        size = self.scale * (q.sizes * (at_key.sizes + at_query.sizes)).sum(axis=2)
+        error = self.arithmetic.gamma(np.full(1, float(self.roundings))) * size + self.underflow
+        if self._scale_is_exact:
+            exact = (q.exact & at_key.exact & at_query.exact).all(axis=2)
+            total = (np.abs(q.values) * (np.abs(at_key.values) + np.abs(at_query.values))).sum(axis=2)
+            error[exact & (total <= self.arithmetic.exact)] = 0.0
+        return score, error
+
+    def _weigh(
+        self, scores: tuple[Float[np.ndarray, "pairs heads"], Float[np.ndarray, "pairs heads"]]
+    ) -> ProvedAttention:
+        score, error = scores
+        away = np.abs(score) - error
+        slope = np.minimum(0.25, np.exp(-np.maximum(away, 0.0)))
+        wrong = error * slope + LOGISTIC_UNITS * (self.arithmetic.unit + 2.0**-53)
+        saturated = away >= self.arithmetic.saturation
+        weights = np.where(saturated, (score > 0).astype(np.float64), expit(score))
+        return ProvedAttention(weights, np.where(saturated, 0.0, wrong))
+
+    @cached_property
+    def _scale_is_exact(self) -> bool:
+        """Whether d_qk is a power of four."""
+        return float(np.frexp(self.scale)[0]) == 0.5
+
+    def _side(
+        self, tokens: Float[np.ndarray, "tokens d_model"], weights: Float[np.ndarray, "heads d_model d_qk"]
+    ) -> Side:
+        n_heads, _, width = weights.shape
+        used = (weights != 0).any(axis=(0, 2))  # the products of other coordinates are exactly 0
+        tokens, weights = tokens[:, used], weights[:, used].transpose(1, 0, 2).reshape(-1, n_heads * width)
+        size = (len(tokens), n_heads, width)
+        values, sizes = (tokens @ weights).reshape(size), (np.abs(tokens) @ np.abs(weights)).reshape(size)
+        whole = integral(tokens) and integral(weights)
+        return Side(values, sizes, (sizes <= self.arithmetic.exact) & whole)

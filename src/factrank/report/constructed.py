@@ -1,0 +1,110 @@
+"""Constructed and edited layers as tables for the terminal."""
+
+from __future__ import annotations
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from factrank.constructions import Candidate, Certificate, Constructed, Edited
+from factrank.constructions.constructed import BITS_OF_LANGUAGE_MODELS, width_in_bits
+from factrank.databases import Database
+from factrank.report.layers import MOST_ROWS, layer_lines
+from factrank.report.plain import name_text, number, shown_name
+from factrank.report.tables import PlainTable, plain_table
+
+MOST_RUNNERS_UP = 6
+
+
+def constructed_table(source: str, found: Constructed) -> RenderableType:
+    """What was constructed, what is proved of it, how well it packs the facts, and what else there was."""
+    head = layer_lines(source, found.database, found.shape, found.parameters)
+    chosen = Text(f"construction: {found.construction}, in {found.precision} ({found.reason})")
+    parts: list[RenderableType] = [head, chosen, Text(), _numbers(found), Text()]
+    if found.runners_up:
+        parts += [_runners_up(found), Text()]
+    return Group(*parts, verdict(found.certificate))
+
+
+def verdict(certificate: Certificate) -> Text:
+    """Whether every fact is recalled, in one line."""
+    if certificate.certified:
+        proof = "a running error bound" if certificate.arithmetic == "running error bound" else certificate.arithmetic
+        return Text(f"certified: every fact is recalled, by {proof}", style="green")
+    return Text(f"not certified: {certificate.reason}", style="red")
+
+
+def edited_table(name: str, edited: Edited) -> RenderableType:
+    """What was changed, and the new certificate."""
+    saved, found = edited.saved, edited.certificate
+    text = name_text(name, longest=None, style="bold")
+    done = [f"{edited.n_set:,} set", f"{edited.n_deleted:,} deleted"]
+    if edited.n_unchanged:
+        done.append(f"{edited.n_unchanged:,} were so already")
+    text.append(
+        f"\n{', '.join(done)}; {found.facts:,} facts now, least margin {number(found.margin)}", style="not bold"
+    )
+    for kind, names in (("new keys", edited.new_keys), ("new values", edited.new_values)):
+        if names:
+            text.append(f"\n{kind}: {_few(names)}", style="not bold")
+    return Group(text, *_silence(edited, saved.database), verdict(found))
+
+
+def _numbers(found: Constructed) -> PlainTable:
+    certificate, table = found.certificate, plain_table(("", "word"), ("", "number"), ("", "text"))
+    worst = "" if certificate.worst is None else f"({', '.join(map(shown_name, certificate.worst))})"
+    table.add_row("recalled", f"{certificate.recalled:,}", f"of {certificate.facts:,} facts, by the layer itself")
+    table.add_row("least margin", number(certificate.margin), worst)
+    table.add_row("proved margin", number(certificate.proved_margin), "in every order of evaluation")
+    facts, text = BITS_OF_LANGUAGE_MODELS
+    table.add_row("facts per parameter", f"{found.facts_per_parameter:.3f}", "")
+    models = f"language models hold about {facts:g} of facts, {text:g} of random text"
+    table.add_row("bits per parameter", f"{found.bits_per_parameter:.3f}", models)
+    width = width_in_bits(found.precision)
+    table.add_row("bits per stored bit", f"{found.bits_per_stored_bit:.4f}", f"a parameter has {width}")
+    if certificate.silent_fibers:
+        answered = "?" if certificate.answered is None else f"{certificate.answered:,}"
+        silent = f"of {certificate.silent_fibers:,} (key, query) pairs without a fact have one best value"
+        table.add_row("answered", answered, silent)
+    return table
+
+
+def _runners_up(found: Constructed) -> RenderableType:
+    """Those that fit, with their sizes, and the names of the others."""
+    table = plain_table(
+        ("instead", "word"), ("parameters", "number"), ("heads", "number"), ("d_model", "number"), ("", "text")
+    )
+    fitting = [candidate for candidate in found.runners_up if candidate.shape is not None]
+    for candidate in fitting[:MOST_RUNNERS_UP]:
+        precise = "" if candidate.precision == found.precision else f" {candidate.precision}"
+        table.add_row(f"{candidate.construction}{precise}", *_sizes(candidate), candidate.reason)
+    lines: list[RenderableType] = [table] if fitting else []
+    if len(fitting) > MOST_RUNNERS_UP:
+        lines.append(Text(f"... and {len(fitting) - MOST_RUNNERS_UP} more, which --json shows"))
+    refused = dict.fromkeys(candidate.construction for candidate in found.runners_up if candidate.shape is None)
+    if refused:
+        lines.append(Text(f"not for this table: {', '.join(refused)} (--json says why)"))
+    return Group(*lines)
+
+
+def _sizes(candidate: Candidate) -> tuple[str, str, str]:
+    shape = candidate.shape
+    if shape is None or candidate.parameters is None:
+        return "-", "-", "-"
+    return f"{candidate.parameters:,}", f"{shape.n_heads:,}", f"{shape.d_model:,}"
+
+
+def _few(names: tuple[str, ...]) -> str:
+    shown = ", ".join(shown_name(name) for name in names[:5])
+    return shown + (f", ... ({len(names):,} in all)" if len(names) > 5 else "")
+
+
+def _silence(edited: Edited, database: Database) -> list[Text]:
+    """What the layer answers where a fact was deleted."""
+    lines = []
+    for key, query, value in edited.answers_after_deletion(MOST_ROWS):
+        pair = f"({shown_name(database.keys[key])}, {shown_name(database.queries[query])})"
+        answer = "no value is above all others" if value is None else f"answers {shown_name(database.values[value])}"
+        lines.append(Text(f"{pair} has no fact now: {answer}"))
+    if edited.n_deleted > MOST_ROWS:
+        lines.append(Text(f"... and {edited.n_deleted - MOST_ROWS:,} more deletions"))
+    return lines

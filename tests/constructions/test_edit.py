@@ -1,0 +1,422 @@
+"""Edits: what is asked for changes, nothing else does, and the certificate is that of a layer verified from scratch."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from dataclasses import replace
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from constructions.tables import UNICODE, slow_margins, with_ranges
+from factrank.constructions import Change, construct, edit, edit_file, recertify, verify
+from factrank.databases import Database, sample, uniform
+from factrank.errors import InputError
+from factrank.models import LayerShape, SavedLayer, init_layer, load_layer, save_layer, to_arrays
+from factrank.models.weights import on_device
+from factrank.readouts.blocks import full_precision
+
+EXACT = ("binary", "shared-heads", "parabola", "digits", "compact-parabola", "one-hot-parabola")
+EDITABLE = (*EXACT, "circle", "attention-map")
+
+
+def constructed(database, only="parabola", precision="float32"):
+    return construct(database, precision, only=only, budget=0.0).to_saved()
+
+
+@eqx.filter_jit
+def _logits(layer, keys, queries):
+    return layer.logits(keys, queries)
+
+
+def logits_of(saved, pairs):
+    """The logits of pairs of names, as the layer itself computes them; filled up, so that few sizes are compiled."""
+    named = np.array([(saved.database.keys.index(key), saved.database.queries.index(query)) for key, query in pairs])
+    keys, rows = np.unique(named[:, 0], return_inverse=True)
+    n_keys, embedding = saved.layer.n_keys, to_arrays(saved.layer)["embedding"]
+    filled_up = np.concatenate([embedding[np.resize(keys, ROWS)], embedding[n_keys:]])
+    layer = replace(saved.layer, n_keys=ROWS, embedding=filled_up)
+    filled = [np.resize(codes, PAIRS) for codes in (rows, named[:, 1])]
+    with full_precision(layer):
+        return np.asarray(_logits(on_device(layer), *map(jnp.asarray, filled)))[: len(pairs)]
+
+
+ROWS, PAIRS = 64, 64
+SHARED = '"shared-heads"'
+
+
+def in_range(database, query):
+    return np.isin(np.array(database.values), database.values_of_query(query))
+
+
+def facts_of(database):
+    return {(key, query): value for key, query, value in database}
+
+
+def applied(facts, changes):
+    """The facts after the changes, the slow way."""
+    facts = dict(facts)
+    for key, query, value in changes:
+        if value is None:
+            del facts[key, query]
+        else:
+            facts[key, query] = value
+    return facts
+
+
+def check(before, edited, changes):
+    """The facts are those asked for, all others keep their logits, the certificate is right."""
+    after = edited.saved
+    expected = applied(facts_of(before.database), changes)
+    assert facts_of(after.database) == expected
+    touched = {(key, query) for key, query, _ in changes}
+    others = [pair for pair in facts_of(before.database) if pair not in touched]
+    columns = [to_arrays(saved.layer)["unembedding"][:, : before.database.n_values] for saved in (before, after)]
+    same = (columns[0] == columns[1]).all(axis=0)  # a value that is new to a range has new logits there
+    for keys_changed in (False, True):
+        some = [pair for pair in others if (pair[0] in {key for key, _ in touched}) == keys_changed]
+        if some:
+            old, new = (logits_of(saved, some)[:, : len(same)] for saved in (before, after))
+            kept = np.broadcast_to(same, old.shape)
+            if keys_changed and SHARED in before.notes["construction"]:
+                # A head that several queries share copies all their words: values outside the query's range hear them.
+                kept = kept & np.array([in_range(before.database, query) for _, query in some])
+            assert old[kept].tobytes() == new[kept].tobytes()
+    whole = verify(after.layer, after.database)
+    assert edited.certificate.certified
+    assert not whole.differences(edited.certificate)
+    assert (whole.answered, whole.artifacts) == (edited.certificate.answered, edited.certificate.artifacts)
+    assert json.loads(after.notes["certificate"]) == edited.certificate.to_dict()
+
+
+# ---------------------------------------------------------------- every edit
+
+
+@pytest.mark.parametrize(
+    ("only", "precision"),
+    [
+        *((only, "float32") for only in EDITABLE),
+        ("parabola", "bfloat16"),
+        ("circle", "bfloat16"),
+        ("binary", "float64"),
+    ],
+)
+def test_set_and_delete(only, precision):
+    before = constructed(sample("astrid"), only, precision)
+    changes = [("Astrid", "born_in", "Malaysia"), ("Zed", "lives_in", "Singapore"), ("Colin", "born_in", None)]
+    edited = edit(before, changes)
+    check(before, edited, changes)
+    assert (edited.n_set, edited.n_deleted, edited.n_unchanged) == (2, 1, 0)
+    assert (edited.new_keys, edited.new_values) == (("Zed",), ())
+    margins = slow_margins(edited.saved.layer, edited.saved.database)
+    assert margins.min() == pytest.approx(edited.certificate.margin, rel=1e-2 if precision == "bfloat16" else 1e-5)
+
+
+@given(st.data())
+@settings(max_examples=5)
+def test_random_changes(data):
+    """Sizes are fixed, because every other size would be compiled anew."""
+    only, n_new = data.draw(st.sampled_from(EDITABLE)), data.draw(st.integers(0, 1))
+    saved = constructed(uniform(12, 3, 5, seed=data.draw(st.integers(0, 99))), only)
+    facts = facts_of(saved.database)
+    some = data.draw(st.lists(st.sampled_from(sorted(facts)), unique=True, min_size=1, max_size=10))
+    some += [("new", "q0")] * n_new
+    values = st.sampled_from(sorted(set(facts.values())))
+    changes = [(*pair, data.draw(values if pair[0] == "new" else values | st.none())) for pair in some]
+    # Every query keeps every value, so that each has its word in all ranges.
+    check(saved, edit(saved, changes), changes)
+
+
+def test_unicode():
+    before = constructed(UNICODE)
+    changes = [("🙂", "母", "שלום"), ("Zoë", "naître à", "Ørsta"), ("Łódź", "母", "Łódź")]
+    check(before, edit(before, changes), changes)
+
+
+def test_what_is_so_already_changes_nothing():
+    before = constructed(sample("astrid"))
+    key, query, value = next(iter(before.database))
+    edited = edit(before, [(key, query, value)])
+    assert (edited.n_set, edited.n_deleted, edited.n_unchanged) == (0, 0, 1)
+    assert all(
+        (a == b).all()
+        for a, b in zip(to_arrays(before.layer).values(), to_arrays(edited.saved.layer).values(), strict=True)
+    )
+    assert edited.saved.notes == before.notes
+
+
+def test_edits_return_to_where_they_came_from():
+    before = constructed(with_ranges(3, n_keys=20, n_queries=6, size=5), "shared-heads")
+    key, query, value = next(iter(before.database))
+    there = edit(before, [(key, query)]).saved
+    back = edit(there, [(key, query, value)]).saved
+    assert back.database == before.database
+    assert back.notes == before.notes
+    assert (to_arrays(back.layer)["embedding"] == to_arrays(before.layer)["embedding"]).all()
+
+
+def test_deleted_facts_have_the_answers_that_are_reported():
+    for only, silent in (("binary", True), ("parabola", False)):
+        edited = edit(constructed(sample("astrid"), only), [("Colin", "born_in"), ("Astrid", "lives_in")])
+        for key, query, value in edited.answers_after_deletion():
+            database = edited.saved.database
+            logits = logits_of(edited.saved, [(database.keys[key], database.queries[query])])[0]
+            winners = np.flatnonzero(logits == logits.max())
+            assert (value is None) == silent == (len(winners) > 1)
+            assert silent or winners.tolist() == [value]
+        assert len(edited.answers_after_deletion(1)) == 1
+
+
+# ---------------------------------------------------------------- room
+
+
+@pytest.mark.parametrize("only", ["binary", "shared-heads", "parabola"])
+def test_new_values_while_there_is_room(only):
+    """5 values have words of 3 signs: 3 more fit; the parabola takes thousands."""
+    facts = [(f"k{i:02}", f"q{q}", f"v{(i + q) % 5}") for i in range(12) for q in range(2)]
+    saved = constructed(Database.from_facts(facts), only)
+    changes = [(f"k{i:02}", "q0", f"new {i}") for i in range(3)] + [("also", "q1", f"new {i}") for i in range(1)]
+    edited = edit(saved, changes)
+    check(saved, edited, changes)
+    assert edited.new_values == ("new 0", "new 1", "new 2")
+    saved = edited.saved
+    if "parabola" in only:
+        edit(saved, [("k00", "q0", "one more")])
+        return
+    with pytest.raises(
+        InputError, match=r"no room for 'one more': the code of 'q0' has 8 places .* parameters would fit"
+    ):
+        edit(saved, [("k00", "q0", "one more")])
+
+
+def test_the_parabola_has_room_for_as_many_values_as_are_proved():
+    database = uniform(30, 1, 17, seed=0)
+    saved = constructed(database, "parabola", "bfloat16")
+    used = len({value for _, _, value in database})
+    most = json.loads(saved.notes["construction"])["editing"]["labels"]["most"]
+    changes = [(f"n{i}", "q0", f"new {i}") for i in range(most - used)]
+    check(saved, edit(saved, changes), changes)
+    with pytest.raises(InputError, match=f"no room for .* {most} places"):
+        edit(saved, [*changes, ("more", "q0", "more")])
+
+
+def test_codes_without_room_say_so():
+    for only in ("circle", "attention-map"):
+        saved = constructed(sample("astrid"), only)
+        with pytest.raises(InputError, match=r"no room for 'Oslo': the code of 'born_in' has 4 places"):
+            edit(saved, [("Colin", "born_in", "Oslo")])
+
+
+def test_values_of_a_query_with_the_same_head():
+    saved = constructed(with_ranges(2, n_keys=20, n_queries=2, size=5), "shared-heads")
+    theirs = next(value for _, query, value in saved.database if query == "q1")
+    with pytest.raises(InputError, match=rf"'{theirs}' cannot answer 'q0', which shares a head .* would fit"):
+        edit(saved, [("k00", "q0", theirs)])
+    new = [("k00", "q0", "new"), ("k01", "q1", "newer")]
+    check(saved, edit(saved, new), new)
+    with pytest.raises(InputError, match="cannot answer"):
+        edit(saved, [("k00", "q0", "new"), ("k01", "q1", "new")])
+
+
+def test_a_range_takes_in_a_value_that_only_other_queries_had():
+    """Ranges that overlap are served by different heads, and a value may enter another one of them."""
+    facts = [(f"k{i}", "q0", f"v{i % 3}") for i in range(6)] + [(f"k{i}", "q1", f"v{i % 5}") for i in range(6)]
+    saved = constructed(Database.from_facts(facts), "shared-heads")
+    changes = [("k1", "q0", "v4")]
+    check(saved, edit(saved, changes), changes)
+
+
+# ---------------------------------------------------------------- mistakes
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ([], "there are no changes"),
+        ([("Astrid", "likes", "Oslo")], "no head of the layer answers the query 'likes': rebuild it"),
+        ([("Nobody", "born_in")], r"no fact for \('Nobody', 'born_in'\) to delete"),
+        ([("Astrid", "currency")], r"no fact for \('Astrid', 'currency'\) to delete"),
+        ([("", "born_in", "x")], "the key of a change must be a text; got ''"),
+        ([("Astrid", "born_in", "")], "the value of a change must be a text"),
+        ([("Astrid", "born_in", "a"), ("Astrid", "born_in", "b")], "is changed twice, by 'a' and 'b'"),
+        ([("Astrid", "born_in", "a"), ("Astrid", "born_in")], "changed twice, by 'a' and a deletion"),
+        ([Change("Astrid", "likes", "x", "t.csv, line 7")], "t.csv, line 7: no head"),
+    ],
+)
+def test_mistakes_are_named(changes, message):
+    with pytest.raises(InputError, match=message):
+        edit(constructed(sample("astrid")), changes)
+
+
+def test_the_last_fact_stays():
+    saved = constructed(Database.from_facts([("a", "q", "v"), ("b", "q", "w")]))
+    with pytest.raises(InputError, match="nothing would be left"):
+        edit(saved, [("a", "q"), ("b", "q")])
+
+
+def test_layers_that_cannot_be_edited():
+    facts = sample("astrid")
+    trained = SavedLayer(init_layer(LayerShape(2, 1, 1, 1), *facts.shape, key=0), facts)
+    with pytest.raises(InputError, match="not made by factrank construct"):
+        edit(trained, [("Astrid", "born_in", "Malaysia")])
+    for only in ("set-valued", "cp"):
+        with pytest.raises(InputError, match=f"construction {only} cannot be edited one by one: rebuild it"):
+            edit(constructed(facts, only), [("Astrid", "born_in", "Malaysia")])
+    shared = construct(facts, share_tokens=True).to_saved()
+    with pytest.raises(InputError, match="rebuild it"):
+        edit(shared, [("Astrid", "born_in", "Malaysia")])
+
+
+@pytest.mark.parametrize(
+    ("note", "message"),
+    [
+        ("{", "must be JSON"),
+        ("[]", "holds its name"),
+        ('{"construction": "binary", "editing": {"code": "magic"}}', "does not say how to edit"),
+        ('{"construction": "binary", "editing": {"code": "binary words", "bias": 0, "groups": 3}}', "does not say how"),
+    ],
+)
+def test_notes_that_somebody_wrote(note, message):
+    saved = constructed(sample("astrid"), "binary")
+    with pytest.raises(InputError, match=message):
+        edit(replace(saved, notes=saved.notes | {"construction": note}), [("Astrid", "born_in", "Malaysia")])
+
+
+def test_a_note_for_another_size():
+    saved = constructed(sample("astrid"), "binary")
+    note = json.loads(saved.notes["construction"])
+    for where, wrong in (("output", 99), ("constant", -1), ("bits", 50)):
+        broken = json.loads(json.dumps(note))
+        broken["editing"]["groups"][0][where] = wrong
+        with pytest.raises(InputError, match="does not fit the size"):
+            edit(replace(saved, notes=saved.notes | {"construction": json.dumps(broken)}), [("Colin", "born_in")])
+
+
+# ---------------------------------------------------------------- certificates
+
+
+def test_only_the_changed_keys_are_verified_again(monkeypatch):
+    saved = constructed(uniform(200, 3, 9, seed=0), "binary")
+    seen = []
+    monkeypatch.setattr(recertify, "verify", lambda layer, facts: seen.append(len(facts)) or verify(layer, facts))
+    key = saved.database.keys[7]
+    edited = edit(saved, [(key, "q0", saved.database.values[1]), (key, "q1")])
+    assert seen == [3, 2]
+    check(saved, edited, [(key, "q0", saved.database.values[1]), (key, "q1", None)])
+
+
+@pytest.mark.parametrize("how", ["weights", "facts", "missing", "nonsense"])
+def test_a_certificate_that_does_not_fit_is_not_believed(how, monkeypatch):
+    saved = constructed(uniform(50, 3, 9, seed=0), "binary")
+    stored = json.loads(saved.notes["certificate"])
+    forged = {"weights": {"weights": "0" * 64}, "facts": {"database": "0" * 64}}.get(how, {})
+    notes = saved.notes | {"certificate": json.dumps(stored | forged)}
+    if how == "missing":
+        del notes["certificate"]
+    if how == "nonsense":
+        notes["certificate"] = "certified!"
+    seen = []
+    monkeypatch.setattr(recertify, "verify", lambda layer, facts: seen.append(len(facts)) or verify(layer, facts))
+    edit(replace(saved, notes=notes), [("k00", "q0", saved.database.values[1])])
+    assert seen == [150]
+
+
+def test_a_layer_that_is_wrong_elsewhere_is_not_certified(tmp_path):
+    """Nothing is written unless forced."""
+    saved, path = constructed(uniform(50, 3, 9, seed=0), "binary"), tmp_path / "wrong.safetensors"
+    embedding = np.array(saved.layer.embedding)
+    embedding[3] = -embedding[3]
+    save_layer(path, replace(saved.layer, embedding=embedding), saved.database, notes=saved.notes)
+    old = path.read_bytes()
+    edited = edit_file(path, [("k00", "q0", saved.database.values[1])])
+    assert not edited.certificate.certified
+    assert path.read_bytes() == old
+    edit_file(path, [("k00", "q0", saved.database.values[1])], force=True)
+    assert path.read_bytes() != old
+
+
+# ---------------------------------------------------------------- files
+
+
+def test_an_edited_file_is_what_it_would_be_in_memory(tmp_path):
+    path = tmp_path / "a.safetensors"
+    found = construct(sample("astrid"))
+    found.save(path)
+    changes = [("Colin", "born_in", "Singapore"), ("Bo", "lives_in", "Malaysia")]
+    edited, loaded = edit_file(path, changes), load_layer(path)
+    assert loaded.database == edited.saved.database == edit(found.to_saved(), changes).saved.database
+    assert loaded.notes == edited.saved.notes
+    assert verify(loaded.layer, loaded.database).weights == edited.certificate.weights
+
+
+def test_what_cannot_be_done_leaves_the_file_alone(tmp_path):
+    path = tmp_path / "a.safetensors"
+    construct(sample("astrid"), only="binary").save(path)
+    old = path.read_bytes()
+    with pytest.raises(InputError, match=r"a.safetensors: no room for 'Oslo'"):
+        edit_file(path, [("Colin", "born_in", "Oslo")])
+    with pytest.raises(InputError, match=r"missing.safetensors: no such file"):
+        edit_file(tmp_path / "missing.safetensors", [("Colin", "born_in", "Oslo")])
+    assert path.read_bytes() == old
+
+
+EDITOR = """
+    import os, sys
+    from factrank.constructions import edit_file, CONSTRUCTIONS
+    for line in sys.stdin:  # one child for each line: it starts with everything imported and nothing running
+        child = os.fork()
+        if not child:
+            for number in range(10**9):
+                edit_file(sys.argv[1], [("k0", "q0", f"v{number % 5}"), ("k1", "q1", f"v{number % 4}")])
+                print("edited", flush=True)
+        print(child, flush=True)
+        os.waitpid(child, 0)
+        print("gone", flush=True)
+"""
+N_KILLS = 10
+
+
+def test_killed_while_editing(tmp_path):
+    """kill -9 at ten moments: the file is always one of those that were written whole."""
+    path, rng = tmp_path / "killed.safetensors", np.random.default_rng(0)
+    database = uniform(400, 8, 5, seed=0)
+    construct(database, only="binary").save(path)
+    rest = {pair: value for pair, value in facts_of(database).items() if pair not in {("k000", "q0"), ("k001", "q1")}}
+    code = textwrap.dedent(EDITOR).replace('"k0"', '"k000"').replace('"k1"', '"k001"')
+    cache = {"JAX_COMPILATION_CACHE_DIR": str(tmp_path / "jax"), "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
+    editor = subprocess.Popen(
+        [sys.executable, "-W", "ignore", "-c", code, path],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | cache,
+    )
+    with editor:
+        for _ in range(N_KILLS):
+            editor.stdin.write("go\n")
+            editor.stdin.flush()
+            pid, line = None, ""
+            while pid is None or line != "edited\n":
+                line = editor.stdout.readline()
+                pid = int(line) if line.strip().isdigit() else pid
+            time.sleep(rng.uniform(0.0, 0.1))
+            os.kill(pid, signal.SIGKILL)
+            while editor.stdout.readline() != "gone\n":
+                pass
+            saved = load_layer(path)
+            facts = facts_of(saved.database)
+            values = facts.pop(("k000", "q0")), facts.pop(("k001", "q1"))
+            assert facts == rest
+            assert values in {(f"v{i % 5}", f"v{i % 4}") for i in range(20)}
+            certificate = verify(saved.layer, saved.database)
+            assert certificate.certified
+            assert certificate.to_dict() == json.loads(saved.notes["certificate"]) | {"worst": list(certificate.worst)}
+        editor.stdin.close()
