@@ -14,6 +14,7 @@ from factrank.models import LayerShape
 from factrank.runs.claims import Claim, Quantity, Verdict, evaluate
 from factrank.runs.columns import row_of, trial_columns
 from factrank.runs.expressions import columns_in, frozen_where, numbers, selected, values
+from factrank.runs.result_tables import Tables
 from factrank.runs.statistics import sample_of
 from factrank.runs.study import Study
 from factrank.runs.study_table import judge, study_table
@@ -362,6 +363,11 @@ class TestData:
                 assert found[at] == pytest.approx(over_resamples(kind, own, np.ones((1, 5)))[0], abs=1e-12)
 
 
+def only(trials):
+    """Tables of trials alone."""
+    return Tables(trials, pa.table({}), pa.table({}))
+
+
 def tiny(size):
     facts = generated("uniform", n_keys=4, n_queries=3, n_values=4, seed=0)
     return [
@@ -386,17 +392,17 @@ class TestStudyTable:
         mixed = full.take(np.random.default_rng(0).permutation(full.num_rows))
         own = study_table(TINY, "quick", mixed)
         assert own["hash"].to_pylist() == [trial.hash for trial in tiny("quick")]
-        assert judge(TINY, "quick", mixed)[0][1].status == "reproduced"
+        assert judge(TINY, "quick", only(mixed))[0][1].status == "reproduced"
 
     def test_missing_trials_are_rows_without_numbers(self):
         own = study_table(TINY, "full", self.rows("full", skip=(4, 17)))
         assert own.num_rows == 30
         assert [at for at, status in enumerate(own["status"].to_pylist()) if status == "missing"] == [4, 17]
         assert own["model.d_vo"].to_pylist()[17] == 2
-        verdict = judge(TINY, "full", self.rows("full", skip=(4, 17)))[0][1]
+        verdict = judge(TINY, "full", only(self.rows("full", skip=(4, 17))))[0][1]
         assert verdict == Verdict("not comparable", why="2 of 30 trials have no value (2 missing)")
 
     @pytest.mark.parametrize("empty", [pa.table({}), pa.table({"hash": pa.array([], pa.string())})])
     def test_empty_store(self, empty):
         assert set(study_table(TINY, "quick", empty)["status"].to_pylist()) == {"missing"}
-        assert judge(TINY, "quick", empty)[0][1].status == "not comparable"
+        assert judge(TINY, "quick", only(empty))[0][1].status == "not comparable"

@@ -89,8 +89,9 @@ def selected(table: pa.Table, where: Where) -> Bool[np.ndarray, " rows"]:
     for column, wanted in where:
         choices = wanted if isinstance(wanted, tuple) else (wanted,)
         known = not missing_columns(table, column)
-        found = values(table, column) if known else [None] * table.num_rows
-        kept &= np.array([any(_same(value, choice) for choice in choices) for value in found], dtype=bool)
+        found = [(isinstance(value, bool), value) for value in values(table, column)] if known else []
+        agrees = {key: any(_same(key[1], choice) for choice in choices) for key in {*found, (False, None)}}
+        kept &= np.array([agrees[key] for key in found] if known else agrees[False, None], dtype=bool)
     return kept
 
 
@@ -140,4 +141,5 @@ def _as_numbers(column: pa.ChunkedArray) -> Float[np.ndarray, " rows"]:
     kind = column.type
     if not (pa.types.is_floating(kind) or pa.types.is_integer(kind) or pa.types.is_boolean(kind)):
         return np.full(len(column), np.nan)
-    return np.array([np.nan if value is None else float(value) for value in column.to_pylist()], dtype=np.float64)
+    cast = column.cast(pa.float64(), safe=False)
+    return np.array(cast.to_numpy(), dtype=np.float64)
