@@ -156,5 +156,6 @@ def _root_mean_square(errors: Float[np.ndarray, " settings"]) -> float:
 
 
 def _shown(term: str) -> str:
-    """A term with the last parts of the names of columns."""
-    return re.sub(r"[A-Za-z_]\w*\.(?=[A-Za-z_])", "", term)
+    """A term with the last parts of the names of columns; sums stand in brackets."""
+    short = re.sub(r"[A-Za-z_]\w*\.(?=[A-Za-z_])", "", term)
+    return f"({short})" if " + " in short or " - " in short else short
