@@ -80,6 +80,14 @@ def test_run_report_and_export(call, study, tmp_path):
     assert (tmp_path / "all.csv").read_text().count("\n") == 9
 
 
+def test_run_without_a_report(call, study, tmp_path):
+    code, out, err = call("study", "run", study(), "--no-report")
+    assert (code, err) == (0, "")
+    assert " reproduced" in out
+    assert "report:" not in out
+    assert {path.name for path in (tmp_path / "factrank-store").iterdir()}.isdisjoint({"reports"})
+
+
 def test_list_and_show(call, study, monkeypatch):
     assert [one.name for studies in PAPERS.values() for one in studies] == list(CATALOGUE)
     assert not set(PAPERS) & set(CATALOGUE)

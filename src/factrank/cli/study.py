@@ -102,6 +102,9 @@ def run(
     rerun_failed: Annotated[bool, typer.Option("--rerun-failed", help="Run failed trials again.")] = False,
     keep_weights: Annotated[bool, typer.Option("--keep-weights", help="Store the trained models too.")] = False,
     track: Annotated[TrackerWanted | None, typer.Option(help="Report trials there, too.")] = None,
+    no_report: Annotated[
+        bool, typer.Option("--no-report", help="Write no report: for machines without the libraries that draw.")
+    ] = False,
 ) -> None:
     """Run the trials of a study that the store does not have, judge its claims and write its report.
 
@@ -133,7 +136,8 @@ def run(
             say_interrupted(summary, store)
         say_done(summary)
 
-    finish_all(studies, size, kept, _commands(studies, name, python, store, size), before=run_one)
+    commands = _commands(studies, name, python, store, size)
+    finish_all(studies, size, kept, None if no_report else commands, before=run_one)
 
 
 @app.command()

@@ -23,13 +23,14 @@ def finish_all(
     studies: Sequence[Study],
     size: Size,
     store: Store,
-    command: Callable[[Study], str],
+    command: Callable[[Study], str] | None,
     output: Path | None = None,
     before: Callable[[Study], None] = lambda _: None,
 ) -> None:
     """Do what comes `before` for each study, judge its claims and write its report; end with the exit code for all.
 
-    `command` gives the command that runs a study. A claim that is not reproduced does not stop the next study.
+    `command` gives the command that runs a study, for its report; without it none is written. A claim that is not
+    reproduced does not stop the next study.
     """
     judged: list[tuple[Claim, Verdict]] = []
     sound = True
@@ -38,7 +39,7 @@ def finish_all(
             if len(studies) > 1:
                 say_heading(f"{study.name} ({at} of {len(studies)}): {study.title}", first=at == 1)
             before(study)
-            verdicts, failures = _finish(study, size, store, command(study), output)
+            verdicts, failures = _finish(study, size, store, command and command(study), output)
             judged += verdicts
             sound = sound and not failures
     except KeyboardInterrupt:
@@ -52,11 +53,10 @@ def finish_all(
 
 
 def _finish(
-    study: Study, size: Size, store: Store, command: str, output: Path | None
+    study: Study, size: Size, store: Store, command: str | None, output: Path | None
 ) -> tuple[list[tuple[Claim, Verdict]], str]:
     """Judge the claims, write the report and say where it is; gives the verdicts, and what is said of failures."""
-    from factrank.report.study_report import write_report  # noqa: PLC0415 - JAX takes a second to load
-    from factrank.report.study_terminal import claims_table, failures_text  # noqa: PLC0415
+    from factrank.report.study_terminal import claims_table, failures_text  # noqa: PLC0415 - JAX takes a second to load
     from factrank.runs.study_table import judge, study_table  # noqa: PLC0415
 
     tables = store.tables()
@@ -66,7 +66,10 @@ def _finish(
     failures = failures_text(study_table(study, size, tables.trials))
     if failures:
         typer.echo(f"factrank: {failures}\n--rerun-failed runs them again", err=True)
-    typer.echo(f"report: {write_report(study, size, store, command, output)}")
+    if command is not None:
+        from factrank.report.study_report import write_report  # noqa: PLC0415 - a bare machine has nothing that draws
+
+        typer.echo(f"report: {write_report(study, size, store, command, output)}")
     return verdicts, failures
 
 
