@@ -30,7 +30,7 @@ from factrank.tensors.zero_one import AXES, Core, ZeroOneTensor, others
 MOST_CELLS = 30_000_000
 """Larger tensors, equal slices merged, are given up."""
 
-GREEDY_WORK = 50_000_000_000
+GREEDY_WORK = 200_000_000
 """Most cells times terms for which greedy terms are looked for."""
 
 LEAST_SQUARES_UNKNOWNS = 1_500
@@ -39,11 +39,11 @@ LEAST_SQUARES_UNKNOWNS = 1_500
 STEPS, STARTS = 80, 2
 """of so many steps, from so many random starts."""
 
-SWEEPS, SWEEP_WORK = 200, 2_000_000_000
+SWEEPS, SWEEP_WORK = 200, 200_000_000
 """Alternating least squares: most sweeps of one fit, and most cells times terms of all its sweeps."""
 
 Terms = tuple[Float[np.ndarray, "_i _r"], Float[np.ndarray, "_j _r"], Float[np.ndarray, "_k _r"]]
-"""Terms of any number of terms."""
+"""The factors of any number of terms."""
 
 Fit = tuple[float, Terms]
 """A relative residual and the terms that have it."""
