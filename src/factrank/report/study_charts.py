@@ -153,7 +153,7 @@ def _heat_map(chart: Chart, rows: list[Record]) -> Any:
     middle = (min(numbers) + max(numbers)) / 2
     legend = alt.Legend(title=_title("colour", chart), format=".2f" if max(map(abs, numbers)) < 100 else "~s")
     base = alt.Chart().encode(
-        x=alt.X("x:O", title=_title("x", chart), axis=alt.Axis(labelAngle=0)),
+        x=alt.X("x:O", title=_title("x", chart), axis=alt.Axis(labelAngle=0, labelOverlap=True)),
         y=alt.Y("y:O", title=_title("y", chart), sort="descending"),
         tooltip=_tooltip(chart, rows),
     )

@@ -115,13 +115,16 @@ CHARTS = (
     ),
 )
 
+BOUNDS: Where = ((LAYER_RANK, (2, 3, 4, *range(6, 21, 2))),)
+"""Those of the shapes; tables of 5 and 10 values lower two of them to 9 and 19, which no other table has."""
+
 SUMMARIES = (
     Summary(
         "greatest-rank",
         "Greatest certified rank of a table that layers of each rank bound memorised, mean over seeds",
         (
-            ("argmax", Quantity("greatest", MEMORISED_RANK)),
-            (f"softmax>={TAU}", Quantity("greatest", CONFIDENT_RANK)),
+            ("argmax", Quantity("greatest", MEMORISED_RANK, where=BOUNDS)),
+            (f"softmax>={TAU}", Quantity("greatest", CONFIDENT_RANK, where=BOUNDS)),
         ),
         over=(LAYER_RANK, N_KEYS),
         x_title=LAYER_RANK_TITLE,
@@ -130,7 +133,7 @@ SUMMARIES = (
     Summary(
         "inflation",
         "The same as a multiple of the layer's bound",
-        (("argmax", Quantity("greatest", f"{MEMORISED_RANK} / {LAYER_RANK}")),),
+        (("argmax", Quantity("greatest", f"{MEMORISED_RANK} / {LAYER_RANK}", where=BOUNDS)),),
         over=(LAYER_RANK, N_KEYS),
         x_title=LAYER_RANK_TITLE,
         y_title="rank memorised / bound on the layer's",
