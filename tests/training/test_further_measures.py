@@ -52,6 +52,7 @@ def test_everything_comes_out_under_its_name(engine):
     assert unequal(bare.metrics, full.metrics) == {
         *certified_ranks(SPARSE),
         *("facts", "layer_rank", "parameters", "memorised", "memorised_0.9", "memorised_0.5"),
+        *("predicted_2.0", "predicted_2.6", "predicted_3.6"),
         *("violates", "memorised_rank", "artifacts_0.9", "artifacts_0.5", "silent_fibers"),
         *("additive_share", "direct_alone", "heads_alone", "cp_rank", "cp_residual"),
     }

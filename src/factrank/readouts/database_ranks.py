@@ -28,7 +28,7 @@ def certified_ranks(database: Database) -> dict[str, float]:
     """Certified bounds of the three ranks, the bound of Wong's Proposition 2.1, and the information in bits.
 
     The names are rank_lower, rank_upper, completion_lower, completion_upper, effective_lower, effective_upper,
-    proposition and bits. Remembered by the fingerprint of the database.
+    proposition, bits and bits_by_query. Remembered by the fingerprint of the database.
 
     >>> from factrank.databases import sample
     >>> ranks = certified_ranks(sample("astrid"))
@@ -59,4 +59,5 @@ def _certified_ranks(database: Database) -> dict[str, float]:
         for name, bounds in (("rank", rank), ("completion", completion), ("effective", effective))
         for side in ("lower", "upper")
     }
-    return numbers | {"proposition": float(proposition_bound(tensor)), "bits": float(database.bits)}
+    information = {"bits": float(database.bits), "bits_by_query": float(database.bits_by_query)}
+    return numbers | {"proposition": float(proposition_bound(tensor))} | information

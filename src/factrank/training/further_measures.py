@@ -2,10 +2,11 @@
 
     artifacts     artifacts_<tau>, silent_fibers, facts
     ranks         rank_lower, rank_upper, completion_lower, completion_upper, effective_lower, effective_upper,
-                  proposition (Wong 2025, proposition 2.1), bits, facts, parameters; layer_rank, a certified upper bound
-                  of the rank of the layer's tensor from its shape; memorised and memorised_<tau>, 1 where every fact is
-                  right; violates, 1 where every fact is right and the rank of the database certainly exceeds
-                  layer_rank; memorised_rank, rank_lower where every fact is right, else 0
+                  proposition (Wong 2025, proposition 2.1), bits, bits_by_query, facts, parameters; layer_rank, a
+                  certified upper bound of the rank of the layer's tensor from its shape; memorised and
+                  memorised_<tau>, 1 where every fact is right; violates, 1 where every fact is right and the rank of
+                  the database certainly exceeds layer_rank; memorised_rank, rank_lower where every fact is right, else
+                  0; predicted_<b>, the recall min(1, b parameters / bits) of a layer that holds b bits per parameter
     additive      additive_share, direct_alone, heads_alone
     planted_cp    cp_rank, cp_residual
     readings      a row for each readout
@@ -27,6 +28,8 @@ from factrank.training.task import Reading, tau_recall
 from factrank.training.trial import ModelSpec, Readings, Trial
 
 Model = AttentionLayer | RecallTransformer
+BITS_PER_PARAMETER = (2.0, 2.6, 3.6)
+"""What language models were found to hold (arXiv 2404.05405, 2505.24832), and tensors fitted to tables between them."""
 ADDITIVE = ("additive_share", "direct_alone", "heads_alone")
 
 
@@ -77,7 +80,13 @@ def _ranks(trial: Trial, database: Database, model: Model, numbers: Mapping[str,
         **by_tau,
         "violates": float(memorised and ranks["rank_lower"] > layer_rank),
         "memorised_rank": ranks["rank_lower"] if memorised else 0.0,
+        **{f"predicted_{b}": _predicted(b * model.parameters, ranks["bits"]) for b in BITS_PER_PARAMETER},
     }
+
+
+def _predicted(held: float, bits: float) -> float:
+    """The share of a table's facts that so many bits are enough for."""
+    return 1.0 if held >= bits else held / bits
 
 
 @lru_cache(maxsize=4096)

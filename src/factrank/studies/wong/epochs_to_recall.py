@@ -137,6 +137,7 @@ CLAIMS = (
         place="design trade-offs of a summary",
         quote="higher τ tightens rank correspondence but may require more epochs",
         note="In epochs, mean over widths. It cannot be below 0.",
+        extension=True,
     ),
     Claim(
         "by which factor",

@@ -1,8 +1,10 @@
 """Heads against width: many narrow heads or few wide ones, at the same n_heads x d_vo?
 
-The bound on the rank of a layer has n_heads and d_vo only as their product: with c = min(n_heads d_vo, d_model, |V|),
-rank(L) <= min(|K|, |Q|) c + min(|Q|, rank U - c), whatever d_qk is. If rank decided what training reaches, recall would
-be the same for all shapes of this study. A published summary of the paper says that the choice "depends on predicate
+The paper's bound on the rank of a layer has n_heads and d_vo only as their product: with c = min(n_heads d_vo, d_model,
+|V|), rank(L) <= min(|K|, |Q|) c + min(|Q|, rank U - c), whatever d_qk is. If it decided what training reaches, recall
+would be the same for all shapes of this study. With few tokens it is not the sharpest: a head adds at most |K| + |Q|,
+so that rank(L) <= n_heads (|K| + |Q|) + min(|Q|, rank U). Only at 5 queries all shapes have equal bounds by both.
+A published summary of the paper says that the choice "depends on predicate
 diversity", and does not say how.
 
 What is left open and we chose: n_heads x d_vo = 8, in one family with d_qk = 2 in every head (more heads have more

@@ -99,6 +99,8 @@ WITH_ESTIMATE: Where = (*BOXES, (D_MODEL, SMALL_LAYERS[0].d_model))
 STARVED_ROWS: Where = (*RANDOM, (D_VO, 1))
 WIDE_ROWS: Where = (*RANDOM, (f"4 * {D_VO} - {D_MODEL}", 0))
 BITS = "bits / parameters"
+PREDICTED = (2.0, 2.6, 3.6)
+"""Bits per parameter of the predictions."""
 RECALLED_BITS = f"{ARGMAX} * bits / parameters"
 FACTS = "facts"
 
@@ -163,6 +165,15 @@ SUMMARIES = (
         log_x=True,
     ),
     Summary(
+        "capacity",
+        "Random tables, d_vo = d_model / 4: predicted less trained recall, for layers that hold b bits per parameter",
+        tuple((f"b = {b}", Quantity("mean", f"predicted_{b} - {ARGMAX}", where=WIDE_ROWS)) for b in PREDICTED),
+        over=("parameters", FACTS),
+        x_title="parameters of the layer",
+        y_title="predicted less trained recall",
+        log_x=True,
+    ),
+    Summary(
         "bounds",
         "Random tables: certified bounds of the rank, and Proposition 2.1",
         (
@@ -213,6 +224,7 @@ def _at_width(n_facts: int, d_model: int) -> Claim:
         quote="increasing layer capacity without increasing the number of parameters",
         note=f"d_model {d_model}, 4 heads: recall with d_vo = d_qk = {d_model // 4} less recall with d_vo = 1 and "
         f"d_qk = {d_model // 2 - 1}. The paper stops at 200 facts.",
+        extension=True,
     )
 
 
@@ -231,6 +243,19 @@ def _most_bits(n_facts: int) -> Claim:
 
 
 CLAIMS = (
+    *(
+        Claim(
+            f"capacity of {b} bits per parameter",
+            f"Predicted less trained recall, for layers that hold {b} bits per parameter.",
+            Quantity("mean", f"predicted_{b} - {ARGMAX}", within=(N_KEYS,), where=WIDE_ROWS),
+            None,
+            place="beside the next checks",
+            note="min(1, b parameters / bits) less recall, layers with d_vo = d_model / 4, averaged over widths and "
+            "sizes of tables. 2 and 3.6 were found for language models, 2.6 for tensors fitted to tables.",
+            extension=True,
+        )
+        for b in PREDICTED
+    ),
     Claim(
         "rank predicts recall",
         "On tables of 2,000 facts and more, recall rises with the bound on the rank of the layer.",
