@@ -307,7 +307,9 @@ def test_publish_and_check(call, paper, tmp_path):
     assert (code, err) == (0, "")
     assert out == "made/up: 3 studies, 3 claims: 1 reproduced, 1 not reproduced, 1 measured\n"
     checked = call("study", "publish", "paper2025", "made/up", "--check")
-    assert checked == (0, "made/up: all as its tables and its text give\n", "")
+    assert checked == (0, "made/up: no difference from its checksums, its tables and its text\n", "")
+    code, out, err = call("study", "publish", "paper2025", "made/nowhere", "--check")
+    assert (code, out, "made/nowhere: no such folder" in err) == (2, "", True)
     (tmp_path / "made" / "up" / "text.md").write_text("{{trials one}} trials, {{claim one | wide}}.\n")
     code, out, _ = call("study", "publish", "paper2025", "made/up", "--check")
     assert (code, "made/up/README.md, line 3: " in out) == (1, True)

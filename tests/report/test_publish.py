@@ -1,10 +1,12 @@
 """Publishing: whoever has the folder finds the same, and what was altered in it is found."""
 
+import hashlib
 import json
 import re
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
@@ -12,12 +14,13 @@ from hypothesis import strategies as st
 
 from factrank.errors import InputError
 from factrank.report.publish import differences, publish
+from factrank.report.published_checks import checksums_text
 from factrank.report.published_tables import LEFT_OUT, load_published, published_size, write_published
 from factrank.runs.columns import row_of
 from factrank.runs.result_tables import Tables
 from factrank.runs.store import Store
 from factrank.runs.study_table import judge, study_table, summarise
-from reproductions.made_up_paper import PAPER, fill, recall_of, result_of, widths
+from reproductions.made_up_paper import PAPER, QUOTE, fill, recall_of, result_of, widths
 
 WIDTHS, READOUTS = PAPER
 
@@ -59,6 +62,7 @@ def test_the_folder_holds_everything(published):
         "README.md",
         *(f"charts/readouts-{name}.svg" for name in ("curve", "ranks")),
         *(f"charts/widths-{name}.svg" for name in ("all", "by-width", "heat", "lines", "points")),
+        "checksums.txt",
         "claims.csv",
         "claims.md",
         "summaries/readouts-ranks.csv",
@@ -74,6 +78,19 @@ def test_the_folder_holds_everything(published):
     assert "![Recall by (width)](charts/widths-lines.svg)" in readme
     assert "{{" not in readme
     assert differences(published, PAPER) == []
+
+
+def test_quotes_and_notes_are_published(published):
+    rows = pyarrow.csv.read_csv(
+        published / "claims.csv", parse_options=pyarrow.csv.ParseOptions(newlines_in_values=True)
+    ).to_pylist()
+    assert [(row["quote"], row["note"]) for row in rows[:2]] == [(QUOTE, "d_qk is\nfixed <here>."), ("", "")]
+    text = (published / "claims.md").read_text(encoding="utf-8")
+    assert "## Widths | and recall\n\n| name | claim | published |" in text
+    assert "| rises | Recall rises. (Figure 1) | rises | 0.1 [0.1, 0.1] |" in text
+    quoted = '“recall \\*rises\\* with d_vo, "always" \\[3\\]”'
+    assert f"\n\n- **rises** (Figure 1): {quoted} Note: d_qk is fixed &lt;here>.\n\n## Readouts\n" in text
+    assert text.count("\n- **") == 1
 
 
 def test_publishing_twice_gives_the_same_bytes(store, published, copy):
@@ -149,12 +166,24 @@ def altered(path, old, new):
     path.write_text(text.replace(old, new, 1), encoding="utf-8")
 
 
+def rewrite_checksums(folder):
+    """As somebody would who knows of them."""
+    names = [name for name in contents(folder) if name not in ("checksums.txt", "charts/old-name.svg")]
+    names = [name for name in names if not name.startswith("store/")]
+    (folder / "checksums.txt").write_text(checksums_text(folder, names), encoding="utf-8")
+
+
 def test_altered_texts_are_found(copy):
     altered(copy / "claims.csv", '"reproduced"', '"not reproduced"')
     altered(copy / "claims.md", "**reproduced**", "not reproduced")
     altered(copy / "summaries" / "widths-by-width.csv", "0.42", "0.43")
     altered(copy / "README.md", "50 trials", "51 trials")
     (copy / "charts" / "widths-lines.svg").unlink()
+    altered(copy / "charts" / "widths-heat.svg", "</text>", " not</text>")
+    before = differences(copy, PAPER)
+    for name in ("README.md", "charts/widths-heat.svg", "claims.csv", "claims.md", "summaries/widths-by-width.csv"):
+        assert f"{copy / name}: not the file that was published: its checksum is another" in before
+    rewrite_checksums(copy)
     (copy / "charts" / "old-name.svg").write_text("<svg/>")
     found = "\n".join(differences(copy, PAPER))
     for text in (
@@ -162,7 +191,7 @@ def test_altered_texts_are_found(copy):
         "claims.md, line 7:",
         "widths-by-width.csv, row 4: value is 0.43, but the tables give 0.42",
         "README.md, line 5: '2 studies, 51 trials",
-        "charts/widths-lines.svg: no such picture",
+        "charts/widths-lines.svg: no such file",
         "charts/old-name.svg: not of this paper",
     ):
         assert text in found
@@ -184,7 +213,8 @@ def test_altered_tables_are_found(copy, published):
         ((published / "tables" / "readouts.parquet").read_bytes(), "not the table of widths: it says 'readouts'"),
     ):
         path.write_bytes(content)
-        (found,) = differences(copy, PAPER)
+        checksum, found = differences(copy, PAPER)
+        assert checksum == f"{path}: not the file that was published: its checksum is another"
         assert expected in found
     path.unlink()
     assert differences(copy, PAPER) == [f"{path}: no such file"]
@@ -194,7 +224,98 @@ def test_files_that_are_gone_are_found(copy):
     for name in ("claims.csv", "README.md", "claims.md"):
         (copy / name).unlink()
     found = differences(copy, PAPER)
-    assert [Path(text.split(": ")[0]).name for text in found] == ["claims.csv", "claims.md", "README.md"]
+    assert [Path(text.split(": ")[0]).name for text in found] == ["README.md", "claims.csv", "claims.md"]
+    (copy / "README.md").write_bytes(b"\xff")
+    assert any("README.md: cannot be read as UTF-8 text" in text for text in differences(copy, PAPER))
+    (copy / "checksums.txt").unlink()
+    assert f"{copy / 'checksums.txt'}: no such file" in differences(copy, PAPER)
+    with pytest.raises(InputError, match="nowhere: no such folder"):
+        differences(copy / "nowhere", PAPER)
+
+
+def test_checksums_are_those_of_sha256sum(copy):
+    path = copy / "checksums.txt"
+    lines = path.read_text(encoding="utf-8").splitlines()
+    files = sorted(name for name in contents(copy) if name != "checksums.txt")
+    assert lines == [f"{hashlib.sha256((copy / name).read_bytes()).hexdigest()}  {name}" for name in files]
+    outside = f"{'0' * 64}  ../secret.txt"
+    path.write_text("\n".join([*lines[1:], outside, lines[3], "no checksum"]) + "\n", encoding="utf-8")
+    wrong = "not the checksum and the name of a file of this paper, each once"
+    n_lines = len(lines)
+    assert differences(copy, PAPER) == [
+        *(f"{path}, line {line}: {wrong}" for line in (n_lines, n_lines + 1, n_lines + 2)),
+        f"{copy / files[0]}: checksums.txt does not name it",
+    ]
+    path.write_bytes(b"\xff")
+    assert "checksums.txt: cannot be read" in differences(copy, PAPER)[0]
+
+
+def test_every_chart_that_can_be_drawn_must_be_there(copy):
+    altered(copy / "text.md", "{{chart widths | heat}}", "")
+    tables = fill(Store(copy / "store")).tables()
+    publish("made-up", PAPER, "full", tables, copy)
+    assert differences(copy, PAPER) == []
+    assert "widths-heat" not in (copy / "README.md").read_text(encoding="utf-8")
+    (copy / "charts" / "widths-heat.svg").unlink()
+    rewrite_checksums(copy)
+    assert differences(copy, PAPER) == [f"{copy / 'charts' / 'widths-heat.svg'}: no such file"]
+
+
+@pytest.mark.parametrize(
+    ("name", "alter", "expected"),
+    [
+        (
+            "widths",
+            lambda rows: [row | {"model.d_qk": 99} for row in rows],
+            ["40 rows with another model.d_qk than the trial, as 99 for 2"],
+        ),
+        (
+            "widths",
+            lambda rows: [row | {"model.d_vo": 5 - row["model.d_vo"]} for row in rows],
+            ["40 rows with another model.d_vo than the trial, as 4 for 1"],
+        ),
+        (
+            "widths",
+            lambda rows: [row | {"seed": None} for row in rows[:1]] + rows[1:],
+            ["1 row with another seed than the trial, as None for 0"],
+        ),
+        (
+            "widths",
+            lambda rows: [row | {"model.more": "odd"} for row in rows],
+            ["40 rows with another model.more than the trial, as 'odd' for None"],
+        ),
+        ("widths", lambda rows: rows + rows[3:5], ["2 rows with the hash of another row"]),
+        ("widths", lambda rows: [*rows, rows[0] | {"hash": "0" * 64}], ["1 row of no trial of the study"]),
+        ("readouts.curves", lambda rows: [*rows, rows[0]], ["1 row with the hash, epoch of another row"]),
+        (
+            "readouts.readings",
+            lambda rows: [*rows, rows[0] | {"upper": 0.0}],
+            ["1 row with the hash, precision, temperature, tau of another row"],
+        ),
+        (
+            "readouts.readings",
+            lambda rows: [row | {"model.d_vo": 7} for row in rows],
+            ["20 rows with another model.d_vo than the trial, as 7 for 2"],
+        ),
+        (
+            "readouts.curves",
+            lambda rows: [{key: row[key] for key in row if key != "epoch"} for row in rows],
+            ["it has no column epoch"],
+        ),
+    ],
+)
+def test_rows_that_are_not_those_of_the_trials_are_found(copy, name, alter, expected):
+    """Even where somebody wrote the checksums anew."""
+    study = next(one for one in PAPER if one.name == name.split(".")[0])
+    path = copy / "tables" / f"{name}.parquet"
+    data = name.partition(".")[2] or "trials"
+    about = json.loads(pq.read_metadata(path).metadata[b"factrank"])
+    rows = alter(getattr(load_published(copy, study), data).to_pylist())
+    content = json.dumps(about | {"constants": {}}).encode()
+    pq.write_table(pa.Table.from_pylist(rows).replace_schema_metadata({b"factrank": content}), path)
+    rewrite_checksums(copy)
+    found = [text.removeprefix(f"{path}: ") for text in differences(copy, PAPER) if text.startswith(f"{path}: ")]
+    assert found == expected
 
 
 # ---------------------------------------------------------------- what is missing

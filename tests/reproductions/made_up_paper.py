@@ -29,6 +29,7 @@ def read(size):
     ]
 
 
+QUOTE = 'recall *rises* with d_vo, "always" [3]'
 RISES = Quantity("slope", "recall", "model.d_vo")
 RANK = Quantity("mean", "upper", where=(("tau", 0.5),), minus=Quantity("mean", "upper", where=(("tau", 0.95),)))
 
@@ -46,7 +47,9 @@ PAPER = (
             Chart("points", "Recall against loss", "points", "loss", "recall", "loss"),
         ),
         claims=(
-            Claim("rises", "Recall rises.", RISES, "rises", place="Figure 1"),
+            Claim(
+                "rises", "Recall rises.", RISES, "rises", place="Figure 1", quote=QUOTE, note="d_qk is\nfixed <here>."
+            ),
             Claim("falls", "Recall falls | really.", RISES, "falls"),
             Claim("half", "Recall is -0.5.", Quantity("mean", "recall"), -0.5, tolerance=0.01),
             Claim("slope", "How fast?", RISES, None),

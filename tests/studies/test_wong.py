@@ -124,6 +124,8 @@ def test_a_world_against_the_paper_does_not():
 def test_a_world_where_nothing_matters_does_not():
     found = verdicts("full", lambda d_vo, d_qk: 0.5)
     assert found.pop("d_qk is neutral at larger d_vo") == "reproduced"
+    best = [claim.name for claim in STUDY.claims if claim.quantity.kind == "best"]
+    assert {found.pop(name) for name in best} == {"not comparable"}  # there is no best split
     assert set(found.values()) == {"not reproduced"}
 
 

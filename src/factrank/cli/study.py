@@ -168,8 +168,8 @@ def publish(
     """Write tables, charts, claims and the lab report of a paper to a folder, from the store.
 
     README.md is made from text.md, prose with placeholders for every number; a first text is written where there is
-    none. --check says whether the folder is what its own tables and text give. Exit code 1 says that it is not, or
-    that trials are missing.
+    none. --check compares the folder with its checksums, its tables with the trials of the studies, and all claims,
+    summaries and texts with what its tables give. Exit code 1 says that something differs, or that trials are missing.
     """
     from factrank.report.publish import differences  # noqa: PLC0415 - JAX takes a second to load
     from factrank.report.publish import publish as write  # noqa: PLC0415
@@ -177,7 +177,7 @@ def publish(
     studies = _studies(name, None)
     if check:
         found = differences(folder, studies)
-        typer.echo("\n".join(found) or f"{folder}: all as its tables and its text give")
+        typer.echo("\n".join(found) or f"{folder}: no difference from its checksums, its tables and its text")
         raise typer.Exit(1 if found else 0)
     kept = _existing(store)
     published = write(Path(name).stem, studies, _size(full), kept.tables(), folder)

@@ -6,6 +6,7 @@ that a text with three digits is the same wherever it is made.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import pyarrow as pa
@@ -68,6 +69,17 @@ def cell(text: str) -> str:
     """
     plain = shown_name(" ".join(text.split()), None)
     return plain.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;")
+
+
+def inline(text: str) -> str:
+    r"""A text in a line of prose, to be read as it is: on one line, with the signs of Markdown and HTML escaped.
+
+    >>> print(inline("d_vo is *not* [here]\n<b> &amp; $x$, _so_"))
+    d_vo is \*not\* \[here\] &lt;b> &amp;amp; \$x\$, \_so\_
+    """
+    plain = shown_name(" ".join(text.split()), None)
+    plain = re.sub(r"[\\`*~$\[\]]|(?<![^\W_])_|_(?![^\W_])", r"\\\g<0>", plain)  # d_vo needs none
+    return re.sub(r"&(?=#?\w+;)", "&amp;", plain).replace("<", "&lt;")
 
 
 def table_text(head: Sequence[str], rows: Sequence[Sequence[str]], numeric: Sequence[str] = ()) -> str:

@@ -2,19 +2,20 @@
 
     text.md        prose with placeholders (`factrank.report.lab_report`), written by hand; a first one if there is none
     README.md      the text with the numbers in it
-    claims.csv     every claim: published, ours, interval, seeds, verdict, why; claims.md shows the same
+    claims.csv     every claim: published, ours, interval, seeds, verdict, why, quote, note; claims.md shows the same
     summaries/     every summary, as CSV
     tables/        the results of the trials (`factrank.report.published_tables`)
     charts/        every chart and summary, as SVG
+    checksums.txt  the SHA-256 of each of these files (`factrank.report.published_checks`)
 
 Everything is computed from tables/ as they were written, so that whoever has the folder finds the same; `differences`
-says whether that is so.
+says whether that is so, of claims, summaries and texts by computing them again, of pictures by their checksums alone.
 """
 
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from math import isclose
@@ -27,18 +28,33 @@ import pyarrow.csv
 from factrank.databases.streams import replacing, require_file
 from factrank.errors import InputError
 from factrank.report.lab_report import drawn_parts, first_text, picture_name, pictures_named, render
-from factrank.report.markdown import steady_table
-from factrank.report.published_tables import data_used, load_published, published_size, table_path, write_published
+from factrank.report.markdown import inline, steady_table
+from factrank.report.published_checks import CHECKSUMS, checksum_differences, checksums_text, row_differences
+from factrank.report.published_tables import (
+    TABLES,
+    data_used,
+    load_published,
+    published_size,
+    table_path,
+    write_published,
+)
 from factrank.report.small_svg import small_svg
-from factrank.report.study_pictures import pictures
-from factrank.report.study_results import Results, StudyResults, claims_text, published_text, study_results
+from factrank.report.study_pictures import pictures, shown_parts
+from factrank.report.study_results import (
+    Results,
+    StudyResults,
+    claims_text,
+    published_text,
+    quotes_text,
+    study_results,
+)
 from factrank.runs.exports import as_data, write_table
 from factrank.runs.result_tables import Tables
 from factrank.runs.study import Size, Study
-from factrank.runs.study_table import judge
+from factrank.runs.study_table import judge, study_tables
 
 TEXT, README, CLAIMS, CLAIMS_TEXT = "text.md", "README.md", "claims.csv", "claims.md"
-TABLES, SUMMARIES, CHARTS = "tables", "summaries", "charts"
+SUMMARIES, CHARTS = "summaries", "charts"
 MADE = f"<!-- Made from {TEXT} by `factrank study publish`: edit that file. -->\n\n"
 
 CLAIM_COLUMNS: dict[str, Any] = {
@@ -54,6 +70,8 @@ CLAIM_COLUMNS: dict[str, Any] = {
     "seeds": pa.int64(),
     "verdict": pa.string(),
     "why": pa.string(),
+    "quote": pa.string(),
+    "note": pa.string(),
 }
 
 
@@ -92,33 +110,40 @@ def publish(paper: str, studies: Sequence[Study], size: Size, tables: Tables, fo
     if absent:
         raise InputError(f"{folder / TEXT}: it shows {', '.join(absent)}, but there is nothing to draw")
     _write(folder / README, readme)
-    return Publication(results, _strange(folder, studies))
+    _write(folder / CHECKSUMS, checksums_text(folder, _names(studies, drawn)))
+    return Publication(results, _strange(folder, _names(studies, drawn)))
 
 
 def differences(folder: str | Path, studies: Sequence[Study]) -> list[str]:
-    """What in a published folder is not what its tables and its text give; nothing where all is."""
+    """What in a published folder is not as it was published, or not what its tables, its text and the studies give."""
     folder = Path(folder)
+    if not folder.is_dir():
+        raise InputError(f"{folder}: no such folder")
+    found = checksum_differences(folder, _names(studies))
+    results: dict[str, StudyResults] = {}
+    drawn: set[str] = set()
     try:
-        results = {
-            study.name: study_results(study, published_size(folder, study), load_published(folder, study))
-            for study in studies
-        }
+        for study in studies:
+            size, tables = published_size(folder, study), load_published(folder, study)
+            results[study.name] = result = study_results(study, size, tables)
+            parts = shown_parts(study, study_tables(study, size, tables), result.summaries)
+            drawn |= {picture_name(study, part.name) for part, _ in parts}
+            found += row_differences(folder, study, size, tables)
+            if result.n_missing:
+                found.append(f"{study.name}: {result.n_missing:,} of its trials are not in its table")
     except InputError as error:
-        return [str(error)]
-    found = [
-        f"{name}: {one.n_missing:,} of its trials are not in its table"
-        for name, one in results.items()
-        if one.n_missing
-    ]
+        return list(dict.fromkeys([*found, str(error)]))
     found += _table_differences(folder / CLAIMS, claims_table(results))
     for result in results.values():
         for summary, table in result.summaries:
             found += _table_differences(folder / _summary_name(result.study, summary.name), steady_table(table))
     found += _line_differences(folder / CLAIMS_TEXT, lambda: all_claims_text(results))
     found += _line_differences(folder / README, lambda: _readme(folder, results))
-    shown = sorted(pictures_named(_text_of(folder / README))) if (folder / README).is_file() else []
-    found += [f"{folder / picture}: no such picture" for picture in shown if not (folder / picture).is_file()]
-    return found + [f"{path}: not of this paper" for path in _strange(folder, studies)]
+    readme = folder / README
+    shown = pictures_named(readme.read_text(encoding="utf-8", errors="replace")) if readme.is_file() else set()
+    found += [f"{folder / one}: no such file" for one in sorted(shown | drawn) if not (folder / one).is_file()]
+    found += [f"{path}: not of this paper" for path in _strange(folder, _names(studies, drawn))]
+    return list(dict.fromkeys(found))  # a file that is gone is missed more than once
 
 
 def claims_table(results: Results) -> pa.Table:
@@ -137,6 +162,8 @@ def claims_table(results: Results) -> pa.Table:
             "seeds": verdict.n_seeds,
             "verdict": verdict.status,
             "why": verdict.why,
+            "quote": claim.quote,
+            "note": claim.note,
         }
         for name, found in results.items()
         for claim, verdict in found.judged
@@ -145,8 +172,13 @@ def claims_table(results: Results) -> pa.Table:
 
 
 def all_claims_text(results: Results) -> str:
-    """The claims of all studies in Markdown."""
-    parts = [f"## {found.study.title}\n\n{claims_text(found)}\n" for found in results.values() if found.judged]
+    """The claims of all studies in Markdown: a table for each study, and below it quotes and notes."""
+    parts = [
+        f"## {inline(found.study.title)}\n\n{claims_text(found, names=True)}\n"
+        + (f"\n{quotes}\n" if (quotes := quotes_text(found)) else "")
+        for found in results.values()
+        if found.judged
+    ]
     return "\n".join(["# Claims\n", *parts])
 
 
@@ -185,11 +217,18 @@ def _write_pictures(folder: Path, study: Study, size: Size, tables: Tables) -> s
     return names
 
 
-def _strange(folder: Path, studies: Sequence[Study]) -> list[Path]:
+def _names(studies: Sequence[Study], drawn: Collection[str] | None = None) -> set[str]:
+    """The files that are published, with the pictures `drawn`, or all that there might be."""
+    names = {TEXT, README, CLAIMS, CLAIMS_TEXT}
+    names |= {table_path(Path(TABLES), study, data).as_posix() for study in studies for data in data_used(study)}
+    names |= {_summary_name(study, summary.name) for study in studies for summary in study.summaries}
+    possible = {picture_name(study, part.name) for study in studies for part in drawn_parts(study)}
+    return names | (possible if drawn is None else set(drawn))
+
+
+def _strange(folder: Path, names: Collection[str]) -> list[Path]:
     """Files beside the published ones that no study has, as of one that was renamed."""
-    known = {table_path(folder / TABLES, study, data) for study in studies for data in data_used(study)}
-    known |= {folder / _summary_name(study, summary.name) for study in studies for summary in study.summaries}
-    known |= {folder / picture_name(study, part.name) for study in studies for part in drawn_parts(study)}
+    known = {folder / name for name in names}
     return [
         path
         for name in (TABLES, SUMMARIES, CHARTS)
@@ -207,9 +246,10 @@ def _table_differences(path: Path, expected: pa.Table) -> list[str]:
     expected = as_data(expected)
     kinds = {field.name: field.type for field in expected.schema}
     options = pyarrow.csv.ConvertOptions(column_types=kinds, strings_can_be_null=False)
+    lines = pyarrow.csv.ParseOptions(newlines_in_values=True)  # a note may have several
     try:
         require_file(path)
-        table = pyarrow.csv.read_csv(path, convert_options=options)
+        table = pyarrow.csv.read_csv(path, parse_options=lines, convert_options=options)
     except (InputError, pa.ArrowInvalid) as error:
         return [str(error) if isinstance(error, InputError) else f"{path}: not a readable CSV file: {error}"]
     if table.schema.names != expected.schema.names or table.num_rows != expected.num_rows:

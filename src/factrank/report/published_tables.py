@@ -30,6 +30,9 @@ from factrank.runs.study import Chart, Size, Study
 from factrank.runs.study_table import MISSING, study_table
 from factrank.runs.summaries import Summary
 
+TABLES = "tables"
+"""The folder of the tables in the published one."""
+
 LEFT_OUT = ("trial", "error", "seconds", "width")
 METADATA = b"factrank"
 ZSTD_LEVEL = 19
@@ -75,7 +78,7 @@ def load_published(folder: str | Path, study: Study) -> Tables:
 
     `factrank.runs.study_table.judge` takes them.
     """
-    place = Path(folder) / "tables"
+    place = Path(folder) / TABLES
     found = {data: _unpacked(table_path(place, study, data), study)[0] for data in data_used(study)}
     empty = Tables.empty()
     return Tables(**{data: found.get(data, getattr(empty, data)) for data in get_args(DataName)})
@@ -83,7 +86,7 @@ def load_published(folder: str | Path, study: Study) -> Tables:
 
 def published_size(folder: str | Path, study: Study) -> Size:
     """Which size of a study was published."""
-    path = table_path(Path(folder) / "tables", study, "trials")
+    path = table_path(Path(folder) / TABLES, study, "trials")
     found = _unpacked(path, study)[1].get("size")
     for size in get_args(Size):
         if found == size:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from factrank.report.labels import label
-from factrank.report.markdown import cell, number_text, steady, table_text, value_text
+from factrank.report.markdown import cell, inline, number_text, steady, table_text, value_text
 from factrank.runs.claims import Claim, Verdict, evaluate
 from factrank.runs.fits import Fit, FitResult
 from factrank.runs.result_tables import DataName, Tables
@@ -49,10 +49,11 @@ def _asked(own: Tables, data: DataName) -> tuple[pa.Table, pa.Table | None]:
     return own.rows(data), None if data == "trials" else own.beside(data)
 
 
-def claims_text(found: StudyResults) -> str:
-    """The claims of a study as a table; those with a star are our own questions."""
+def claims_text(found: StudyResults, *, names: bool = False) -> str:
+    """The claims of a study as a table, if wanted with their names; those with a star are our own questions."""
     rows = [
         [
+            *([cell(claim.name)] if names else []),
             cell(claim.statement + (" *" if claim.extension else "") + (f" ({claim.place})" if claim.place else "")),
             cell(published_text(claim)),
             value_text(verdict.value, *(verdict.interval or (None, None))),
@@ -62,9 +63,21 @@ def claims_text(found: StudyResults) -> str:
         ]
         for claim, verdict in found.judged
     ]
-    head = ["claim", "published", "ours [95 %]", "seeds", "verdict", "why"]
+    head = [*(["name"] if names else []), "claim", "published", "ours [95 %]", "seeds", "verdict", "why"]
     star = "\n\n\\* not published: a question of ours" if any(claim.extension for claim, _ in found.judged) else ""
     return table_text(head, rows, numeric=["ours [95 %]", "seeds"]) + star
+
+
+def quotes_text(found: StudyResults) -> str:
+    """The words that the claims of a study rest on, and our notes on them, as a list; empty where there are none."""
+    lines = []
+    for claim, _ in found.judged:
+        said = [f"“{inline(claim.quote)}”"] if claim.quote else []
+        said += [f"Note: {inline(claim.note)}"] if claim.note else []
+        if said:
+            place = f" ({inline(claim.place)})" if claim.place else ""
+            lines.append(f"- **{inline(claim.name)}**{place}: {' '.join(said)}")
+    return "\n".join(lines)
 
 
 def published_text(claim: Claim) -> str:

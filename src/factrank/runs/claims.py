@@ -8,8 +8,9 @@ where. `evaluate` computes our value and a 95 % interval over seeds, and gives a
 - "greater" and "rises" are reproduced when the whole interval is above 0, "less" and "falls" when it is below, "flat"
   when it lies within 0 +- tolerance, "not rising" when it lies below the tolerance.
 - Where nothing comparable was published, our value is "measured": it is reported, and agrees with nothing.
-- A claim is not comparable where trials are missing or have no value, and with fewer than 3 seeds; a number also with
-  fewer than 10. Between 3 and 9 seeds a direction is judged, and the verdict says that there are few.
+- A claim is not comparable where trials are missing or have no value (an infinite one is none), with fewer than 3
+  seeds, and where fewer than half of the resamples have a value; a number also with fewer than 10 seeds. Between 3 and
+  9 seeds a direction is judged, and the verdict says that there are few.
 
 The interval is a bootstrap of whole seeds: everything that belongs to one database (by the seed that generated it), or,
 where there is one database, to one seed of training, is drawn together, so that shapes are compared on equal databases.
@@ -42,6 +43,8 @@ Status = Literal["reproduced", "not reproduced", "measured", "not comparable"]
 SEEDS_FOR_NUMBERS = 10
 SEEDS_FOR_DIRECTIONS = 3
 RESAMPLES = 10_000
+DEFINED_SHARE = 0.5
+"""The least share of resamples with a value: percentiles of fewer would be those of a minority of the seeds' draws."""
 OF_ONE_COLUMN = ("mean", "greatest")
 """The kinds that take no second column."""
 
@@ -52,11 +55,11 @@ class Quantity:
 
     `kind`: the mean of a column; the slope of its least-squares line against another column, Pearson's or Spearman's
     correlation with it; "best": the value of the other column at which the mean of this one is greatest (the middle of
-    several); "least": the least value of the other column at which the mean of this one is within `slack` of what it is
-    at the greatest; "greatest": the greatest value of each seed, averaged over seeds; "fraction": the sum of this one
-    over the sum of the other. `within`: computed inside each group of rows that agree in these columns, then averaged
-    over groups. `where`: the rows that count. `minus`: another quantity to subtract, on the same seeds. Columns may be
-    arithmetic (`factrank.runs.expressions`).
+    several; not defined where all are equal); "least": the least value of the other column at which the mean of this
+    one is within `slack` of what it is at the greatest; "greatest": the greatest value of each seed, averaged over
+    seeds; "fraction": the sum of this one over the sum of the other. `within`: computed inside each group of rows that
+    agree in these columns, then averaged over groups. `where`: the rows that count. `minus`: another quantity to
+    subtract, on the same seeds. Columns may be arithmetic (`factrank.runs.expressions`).
     """
 
     kind: Kind
@@ -187,9 +190,9 @@ def evaluate(claim: Claim, table: pa.Table, trials: pa.Table | None = None) -> V
         return Verdict("not comparable", n_seeds=n_seeds, why=f"{no_sum}, so that it is not defined")
     total = _difference(parts)
     value = float(total[0])
-    if n_seeds < SEEDS_FOR_DIRECTIONS:
-        return Verdict("not comparable", value, None, n_seeds, f"{_seeds(n_seeds)}: too few, 3 are the least")
-    interval = _interval(total[1:], n_seeds)
+    interval, problem = _interval(total[1:], n_seeds)
+    if interval is None:
+        return Verdict("not comparable", value, None, n_seeds, problem)
     status, why = _judge(claim, value, interval, n_seeds)
     return Verdict(status, value, interval, n_seeds, why)
 
@@ -255,11 +258,16 @@ def _difference(parts: Sequence[Float[np.ndarray, " draws"]]) -> Float[np.ndarra
     return total
 
 
-def _interval(resampled: Float[np.ndarray, " resamples"], n_seeds: int) -> tuple[float, float]:
-    tail = float(ndtr(-sqrt(n_seeds / (n_seeds - 1)) * stdtrit(n_seeds - 1, 0.975)))
+def _interval(resampled: Float[np.ndarray, " resamples"], n_seeds: int) -> tuple[tuple[float, float] | None, str]:
+    """Percentiles of the resamples that have a value, or why there are none."""
+    if n_seeds < SEEDS_FOR_DIRECTIONS:
+        return None, f"{_seeds(n_seeds)}: too few, 3 are the least"
     defined = resampled[np.isfinite(resampled)]
+    if len(defined) < DEFINED_SHARE * len(resampled):
+        return None, f"defined on {len(defined):,} of {len(resampled):,} resamples of the seeds, fewer than half"
+    tail = float(ndtr(-sqrt(n_seeds / (n_seeds - 1)) * stdtrit(n_seeds - 1, 0.975)))
     low, high = np.quantile(defined, [tail, 1 - tail])
-    return float(low), float(high)
+    return (float(low), float(high)), ""
 
 
 def _judge(claim: Claim, value: float, interval: tuple[float, float], n_seeds: int) -> tuple[Status, str]:

@@ -2,8 +2,8 @@
 
 Where charts and claims name a column they may also write arithmetic: names of columns and numbers with ` + `, ` - `,
 ` * ` or ` / ` between them, in the usual order, for example "model.d_qk + model.d_vo - model.d_model". The signs stand
-between spaces, because names may contain dashes; a column that bears the whole text as its name comes first. Nothing is
-executed.
+between spaces, because names may contain dashes, and there are no brackets; a column that bears the whole text as its
+name comes first. Nothing is executed.
 """
 
 from __future__ import annotations
@@ -19,6 +19,11 @@ from factrank.errors import InputError
 
 SOUND = ("finished", "stopped")
 """The statuses of trials whose numbers mean something."""
+
+STRAY_SIGN = re.compile(r"(?<!\S)[-+*/^()]+(?!\S)")
+"""A sign by itself in what should be a name or a number, as in "1 +" or "x ** 2"."""
+
+BRACKET = re.compile(r"[()]")
 
 Value = str | int | float | bool | None
 Where = tuple[tuple[str, Value | tuple[Value, ...]], ...]
@@ -115,8 +120,12 @@ def _terms(expression: str) -> list[tuple[int, list[tuple[str, str]]]]:
     signs = [1, *(1 if sign == "+" else -1 for sign in parts[1::2])]
     products = [re.split(r" ([*/]) ", part) for part in parts[::2]]
     split = [list(zip(["*", *product[1::2]], map(str.strip, product[::2]), strict=True)) for product in products]
-    if any(not term for product in split for _, term in product):
-        raise InputError(f"{expression!r} is no column and no arithmetic on columns")
+    terms = [term for product in split for _, term in product]
+    if any(not term or STRAY_SIGN.search(term) or (len(terms) > 1 and BRACKET.search(term)) for term in terms):
+        raise InputError(
+            f"{expression!r} is no column, and no arithmetic that is understood: names of columns and numbers, "
+            "with + - * / between spaces, and no brackets"
+        )
     return list(zip(signs, split, strict=True))
 
 

@@ -43,8 +43,11 @@ class Fit:
         object.__setattr__(self, "terms", (terms,) if isinstance(terms, str) else tuple(terms))
         if not self.terms or len(set(self.terms)) < len(self.terms):
             raise InputError(f"fit {self.name}: one term or more, all different; got {self.terms}")
-        for term in self.terms:
-            columns_in(term)  # raises where arithmetic is broken
+        try:
+            for term in self.terms:
+                columns_in(term)  # raises where arithmetic is broken
+        except InputError as error:
+            raise InputError(f"fit {self.name}: {error}") from None
 
 
 @dataclass(frozen=True)

@@ -30,8 +30,8 @@ class Sample:
 
     @property
     def lacking(self) -> Bool[np.ndarray, " rows"]:
-        """Rows without a value."""
-        return np.asarray(np.isnan(self.y) | np.isnan(self.x))
+        """Rows without a value; an infinite number is none: no mean, slope or interval can be made of it."""
+        return np.asarray(~(np.isfinite(self.y) & np.isfinite(self.x)))
 
     @property
     def n_groups(self) -> int:
@@ -151,9 +151,11 @@ def _means_by_place(
 def _best(
     places: Float[np.ndarray, " places"], means: Float[np.ndarray, "resamples places"]
 ) -> Float[np.ndarray, " resamples"]:
-    """The x at which the mean of y is greatest; the mean of several such."""
-    top = means >= np.nanmax(means, axis=1, keepdims=True) - 1e-12
-    return np.asarray((top * places).sum(axis=1) / top.sum(axis=1))
+    """The x at which the mean of y is greatest; the mean of several such, and nan where all are equally great."""
+    greatest = np.nanmax(means, axis=1)
+    top = means >= greatest[:, None] - 1e-12
+    middle = (top * places).sum(axis=1) / top.sum(axis=1)
+    return np.where(np.nanmin(means, axis=1) >= greatest - 1e-12, np.nan, middle)
 
 
 def _least(

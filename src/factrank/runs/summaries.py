@@ -8,7 +8,7 @@ with these values alone.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import isnan
+from math import isfinite
 from typing import Any
 
 import pyarrow as pa
@@ -125,7 +125,7 @@ def _settings(table: pa.Table, over: tuple[str, ...]) -> dict[Key, list[int]]:
         return {}
     rows: dict[Key, list[int]] = {}
     for at, key in enumerate(zip(*(values(table, name) for name in over), strict=True)):
-        if not any(value is None or (isinstance(value, float) and isnan(value)) for value in key):
+        if not any(value is None or (isinstance(value, float) and not isfinite(value)) for value in key):
             rows.setdefault(key, []).append(at)
     return rows
 
