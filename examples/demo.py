@@ -46,7 +46,7 @@ def rerun(console: Console, folder: Path) -> None:
     with TerminalMeter() as meter:
         summary = run_study(chosen, "quick", store, meter=meter)
     console.print(f"{summary.n_ended} trials run now, {summary.n_before} were stored before, in {folder}\n")
-    console.print(claims_table(judge(chosen, "quick", store.trials())))
+    console.print(claims_table(judge(chosen, "quick", store.tables())))
     command = f"factrank study run {chosen.name} --store {folder}"
     path = write_report(chosen, "quick", store, command)
     console.print(f"The same with 10 seeds and more shapes: [bold]{command} --full[/bold]")

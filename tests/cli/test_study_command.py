@@ -11,9 +11,13 @@ from types import SimpleNamespace
 import pyarrow.parquet as pq
 import pytest
 
-from factrank.runs import trackers
+from factrank import studies as studies_of_papers
+from factrank.report import study_report
+from factrank.runs import runner, trackers
+from factrank.runs.runner import Summary
 from factrank.runs.store import Store
-from factrank.studies import CATALOGUE
+from factrank.runs.study_files import load_study
+from factrank.studies import CATALOGUE, PAPERS
 
 TEXT = """\
 name: small
@@ -76,10 +80,25 @@ def test_run_report_and_export(call, study, tmp_path):
     assert (tmp_path / "all.csv").read_text().count("\n") == 9
 
 
-def test_list_and_show(call, study):
+def test_run_without_a_report(call, study, tmp_path):
+    code, out, err = call("study", "run", study(), "--no-report")
+    assert (code, err) == (0, "")
+    assert " reproduced" in out
+    assert "report:" not in out
+    assert {path.name for path in (tmp_path / "factrank-store").iterdir()}.isdisjoint({"reports"})
+
+
+def test_list_and_show(call, study, monkeypatch):
+    assert [one.name for studies in PAPERS.values() for one in studies] == list(CATALOGUE)
+    assert not set(PAPERS) & set(CATALOGUE)
+    small = load_study(study())
+    monkeypatch.setattr(studies_of_papers, "PAPERS", {"a2025": (small, small), "b2026": (small,)})
     code, out, _ = call("study", "list")
     assert code == 0
-    assert all(name in out for name in CATALOGUE)
+    lines = out.splitlines()
+    assert lines[0] == "a2025: 2 studies; factrank study run a2025 runs all"
+    assert lines[lines.index("") + 1] == "b2026: 1 study; factrank study run b2026 runs all"
+    assert [line.split()[:3] for line in lines if line.startswith("small")] == [["small", "6", "8"]] * 2
     code, out, _ = call("study", "show", study())
     assert code == 0
     assert "\x1b" not in out
@@ -153,6 +172,7 @@ def test_python_runs_only_when_asked(call, tmp_path):
         (["run", "x.yaml", "--python", "x.py"], "give the name of a study"),
         (["run", "x.yaml"], "x.yaml: no such file"),
         (["run", "vo-agains-qk"], "did you mean vo-against-qk"),
+        (["run", "wong205"], "did you mean wong2025"),
         (["run", "--python", "x.py"], "x.py: no such file"),
         (["run", "small.yaml", "--store", "small.yaml"], "small.yaml: is not a folder"),
         (["run", "small.yaml", "--track", "wandb"], "pip install wandb"),
@@ -160,6 +180,9 @@ def test_python_runs_only_when_asked(call, tmp_path):
         (["report", "small.yaml", "-o", "x.pdf"], "ends in .html"),
         (["report", "small.yaml", "--store", "nowhere"], "nothing was ever stored there"),
         (["export", "x.csv"], "nothing was ever stored there"),
+        (["publish", "small.yaml", "folder"], "nothing was ever stored there"),
+        (["publish", "nonsense", "folder"], "there is no study or paper 'nonsense'"),
+        (["publish", "small.yaml"], "FOLDER"),
         (["show", "small.yaml", "--nonsense"], "nonsense"),
     ],
 )
@@ -210,6 +233,98 @@ def test_trackers_hear_of_every_trial_once(call, study, monkeypatch, tmp_path):
     assert call("study", "run", study(), "--store", "other", "--track", "tensorboard")[0] == 0
     assert sorted(step for name, step in heard if name == "loss") == [1, 2, 3, 4, 5, 6]
     assert closed == ["wandb", "other/tensorboard/small"]
+
+
+# -------------------------------------------------------------------- papers
+
+
+@pytest.fixture
+def paper(study, monkeypatch):
+    """A paper of three small studies; the claim of the first is not reproduced."""
+    texts = (
+        ("one", [("published: rises", "published: falls")]),
+        ("two", []),
+        ("three", [("published: rises", "published: null"), ("d_vo: [1, 4]", "d_vo: [1, 2]")]),
+    )
+    studies = tuple(
+        load_study(study(("name: small", f"name: {name}"), *changes, name=f"{name}.yaml")) for name, changes in texts
+    )
+    monkeypatch.setitem(PAPERS, "paper2025", studies)
+    return studies
+
+
+def test_a_paper_runs_all_its_studies(call, paper, tmp_path):
+    """A claim that is not reproduced stops nothing, and decides the exit code of all."""
+    code, out, err = call("study", "run", "paper2025")
+    assert (code, err) == (1, "")
+    headings = [line for line in out.splitlines() if " of 3): A small study" in line]
+    assert [line.split()[0] for line in headings] == ["one", "two", "three"]
+    assert "\x1b" not in out
+    assert out.index("6 trials in ") < out.index("nothing to run: all 6 trials are stored") < out.index("3 trials in ")
+    assert out.count("report: factrank-store/reports/") == 3
+    assert out.endswith("\nin all: 3 studies, 3 claims: 1 reproduced, 1 not reproduced, 1 measured\n")
+    page = (tmp_path / "factrank-store" / "reports" / "two-quick.html").read_text(encoding="utf-8")
+    assert "factrank study run two<" in page
+
+    code, again, _ = call("study", "report", "paper2025")
+    assert (code, again.splitlines()[-1]) == (1, out.splitlines()[-1])
+    assert call("study", "run", "paper2025")[1].count("nothing to run: all 6 trials are stored") == 3
+    dry = call("study", "run", "paper2025", "--dry-run")[1]
+    assert dry.count("6 trials: 6 finished, 0 to run") == 3
+    code, _, err = call("study", "report", "paper2025", "-o", "x.html")
+    assert (code, "paper2025 has 3 studies" in err) == (2, True)
+    assert call("study", "show", "paper2025")[1].count("run it: factrank study run ") == 3
+
+
+def test_ctrl_c_stops_a_paper_at_once(call, paper, monkeypatch):
+    begun = []
+
+    def interrupted(study, *_, **__):
+        begun.append(study.name)
+        return Summary(6, 0, 6, 0, 1.0) if study.name == "one" else Summary(6, 0, 2, 0, 1.0, interrupted=True)
+
+    monkeypatch.setattr(runner, "run_study", interrupted)
+    code, out, err = call("study", "run", "paper2025")
+    assert (code, begun) == (130, ["one", "two"])
+    assert "interrupted; 2 of 6 trials are stored in factrank-store; the same command goes on" in err
+    assert "in all" not in out
+
+
+def test_ctrl_c_while_a_report_is_written(call, paper, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(study_report, "write_report", interrupted)
+    code, out, err = call("study", "run", "paper2025")
+    assert (code, err) == (130, "factrank: interrupted; the same command goes on\n")
+    assert "two (2 of 3)" not in out
+    monkeypatch.undo()
+
+
+def test_publish_and_check(call, paper, tmp_path):
+    call("study", "run", "paper2025")
+    code, out, err = call("study", "publish", "paper2025", "made/up", "--quick")
+    assert (code, err) == (0, "")
+    assert out == "made/up: 3 studies, 3 claims: 1 reproduced, 1 not reproduced, 1 measured\n"
+    checked = call("study", "publish", "paper2025", "made/up", "--check")
+    assert checked == (0, "made/up: no difference from its checksums, its tables and its text\n", "")
+    code, out, err = call("study", "publish", "paper2025", "made/nowhere", "--check")
+    assert (code, out, "made/nowhere: no such folder" in err) == (2, "", True)
+    (tmp_path / "made" / "up" / "text.md").write_text("{{trials one}} trials, {{claim one | wide}}.\n")
+    code, out, _ = call("study", "publish", "paper2025", "made/up", "--check")
+    assert (code, "made/up/README.md, line 3: " in out) == (1, True)
+    assert call("study", "publish", "paper2025", "made/up", "--quick")[0] == 0
+    assert "6 trials, 0." in (tmp_path / "made" / "up" / "README.md").read_text(encoding="utf-8")
+
+    code, out, err = call("study", "publish", "paper2025", "made/full")
+    assert code == 1
+    assert "factrank: two: 2 trials were not run: factrank study run two --full\n" in err
+    (tmp_path / "made" / "up" / "tables" / "old.parquet").touch()
+    _, _, err = call("study", "publish", "paper2025", "made/up", "--quick")
+    assert err == "factrank: made/up/tables/old.parquet: no study of paper2025 has this file; it is left\n"
+    assert call("study", "publish", "two.yaml", "made/one", "--quick")[1] == (
+        "made/one: 1 study, 1 claim: 1 reproduced\n"
+    )
 
 
 # -------------------------------------------------------------------- processes

@@ -21,8 +21,8 @@ TABLE = [
     ((12, 3, 6), (6, 2, 1, 2), 4, 6, 14, 12, 13, True),  # K = Q c: proved, one below the bound
     ((14, 4, 8), (8, 1, 1, 3), 3, 8, 16, 13, 16, True),
     ((8, 4, 8), (8, 2, 1, 2), 4, 8, 20, 8, 14, False),
-    ((8, 6, 8), (8, 1, 1, 3), 3, 8, 23, 8, 15, False),
-    ((6, 6, 6), (6, 1, 1, 3), 3, 6, 21, 6, 12, False),
+    ((8, 6, 8), (8, 1, 1, 3), 3, 8, 20, 8, 15, False),  # few tokens: K + Q + min(Q, r_U), not min(K, Q) c + ... = 23
+    ((6, 6, 6), (6, 1, 1, 3), 3, 6, 18, 6, 12, False),
 ]
 
 
@@ -67,6 +67,23 @@ def test_table_in_floating_point(sizes, shape, seed):
     if bounds.attained:
         assert ranks.substitution == bounds.upper.value
     assert ranks.substitution <= bounds.generic.upper.value
+
+
+@pytest.mark.parametrize(("n_heads", "terms"), [(1, 40), (2, 70), (3, 100)])
+def test_a_head_has_no_more_terms_than_tokens(n_heads, terms):
+    """However wide it is: a term per key, one per query, and what no key changes; multiplied out they are the layer."""
+    sizes = n_keys, n_queries, _ = 20, 10, 20
+    shape = LayerShape(d_model=16, n_heads=n_heads, d_qk=3, d_vo=16)
+    assert layer_rank_bounds(shape, *sizes).upper.value == terms
+    layer = layer_of((16, n_heads, 3, 16), sizes, seed=0, score_scale=3.0)
+    with jax.enable_x64(True):
+        tensor, parts = np.asarray(layer.tensor()), layer.parts()
+    attention, circuits = np.asarray(parts.attention)[..., 0], np.asarray(parts.circuits)
+    by_key, by_query = circuits[:, :n_keys], circuits[:, n_keys:]
+    constant = np.asarray(parts.direct) + by_query.sum(axis=0)
+    rebuilt = np.einsum("hkq,hkv->kqv", attention, by_key) - np.einsum("hkq,hqv->kqv", attention, by_query) + constant
+    np.testing.assert_allclose(rebuilt, tensor, atol=1e-12)
+    assert n_heads * (n_keys + n_queries) + np.linalg.matrix_rank(constant) == terms
 
 
 def test_conditioning():

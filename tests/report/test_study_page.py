@@ -4,19 +4,39 @@ import re
 import shutil
 from contextlib import contextmanager
 from html import unescape
+from io import StringIO
 
 import pyarrow as pa
 import pytest
+from made_up_study import (
+    CHARTS,
+    CLAIMS,
+    DRAWN,
+    EMPTY,
+    MEAN,
+    SUMMARIES,
+    made,
+    made_curves,
+    made_study,
+    made_table,
+    only,
+    trials,
+)
+from rich.console import Console
 
-from factrank.models import LayerShape
 from factrank.report.chart_records import chart_records
 from factrank.report.labels import label
-from factrank.report.study_charts import chart_text, draw, save_charts
+from factrank.report.study_charts import chart_text, draw
 from factrank.report.study_page import build_page, script_data
-from factrank.runs.claims import Claim, Quantity
-from factrank.runs.columns import failed_row, trial_columns, versions
-from factrank.runs.study import Chart, Source, Study
-from factrank.training import Trial, generated
+from factrank.report.study_pictures import save_charts
+from factrank.report.study_terminal import claims_table
+from factrank.report.summary_charts import draw_summary, summary_records
+from factrank.runs.claims import Claim
+from factrank.runs.columns import failed_row, versions
+from factrank.runs.fits import Fit
+from factrank.runs.study import Chart, Source
+from factrank.runs.study_table import judge, summarise
+from factrank.runs.summaries import Summary
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 HOSTILE = (
@@ -25,78 +45,16 @@ HOSTILE = (
 )
 BROKEN = "\n\\\"'\0\u2028\uffff"
 """Letters that end a string of an expression, or the process that draws; in a column's name they stand at the front."""
-RUN = {"status": "finished", "error": None, "engine": "fused", "device": "x86_64", "width": 1, "seconds": 0.5}
 
 
-def trials(size):
-    return [
-        Trial(
-            generated("uniform", n_keys=4, n_queries=n_queries, n_values=4, seed=seed),
-            LayerShape(8, 1, d_qk, d_vo),
-            seed=seed,
-            curve_epochs=(0, 100),
-        )
-        for n_queries in ((3,) if size == "quick" else (3, 4))
-        for d_vo in (1, 2, 3)
-        for d_qk in (1, 2)
-        for seed in range(3)
-    ]
-
-
-CHARTS = (
-    Chart("heat", "Heat", "heatmap", "model.d_vo", "model.d_qk", "recall", "database.n_queries"),
-    Chart("lines", "Lines", "lines", "model.d_vo", "recall", "model.d_qk", x_title="width"),
-    Chart("plain", "Plain lines", "lines", "model.d_vo + model.d_qk", "recall", where=(("seed", 0),)),
-    Chart("points", "Points", "points", "loss", "recall", "model.kind", log_x=True),
-    Chart("bars", "Bars", "bars", "model.d_vo", "recall", "model.d_qk"),
-    Chart("curves", "Curves", "lines", "epoch", "loss", "model.d_vo", data="curves"),
-)
-CLAIMS = (
-    Claim("rises", "It rises.", Quantity("slope", "recall", "model.d_vo"), "rises", place="Figure 1"),
-    Claim("falls", "It falls.", Quantity("slope", "recall", "model.d_vo"), "falls", quote="down it goes"),
-    Claim("half", "It is a half.", Quantity("mean", "recall"), 0.5, 0.1, note="A note."),
-)
-
-
-def made_study(text="Plain", **changes):
-    fields = {
-        "name": "made-up",
-        "title": f"Title {text}",
-        "source": Source(f"Paper {text}", f"Figure {text}", "https://example.org/?a=1&b=2"),
-        "question": f"Question {text}",
-        "method": f"Method {text}",
-        "trials": trials,
-        "charts": CHARTS,
-        "claims": CLAIMS,
-    }
-    return Study(**(fields | changes))
-
-
-def made_table(size="quick", change=lambda at, row: row):
-    rows = []
-    for at, trial in enumerate(trials(size)):
-        numbers = {"recall": 0.2 * trial.model.d_vo + 0.01 * trial.seed, "loss": 1 / (1 + at), "epochs": 100}
-        rows.append(change(at, {**trial_columns(trial), **RUN, **versions(), **numbers}))
-    return pa.Table.from_pylist([{name: row.get(name) for row_ in rows for name in row_} for row in rows])
-
-
-def made_curves(size="quick"):
-    rows = [
-        {"hash": trial.hash, "epoch": epoch, "loss": 1.0 / (1 + epoch), "recall": 0.0}
-        for trial in trials(size)
-        for epoch in (0, 100)
-    ]
-    return pa.Table.from_pylist([*rows, {"hash": "of another study", "epoch": 7, "loss": 9.0, "recall": 0.0}])
-
-
-EMPTY = pa.table({})
+NOTHING = only(EMPTY)
 
 
 # ---------------------------------------------------------------- the text of the page
 
 
 def test_page_says_what_there_is():
-    page = build_page(made_study(), "quick", made_table(), made_curves(), command="factrank study run mine.yaml")
+    page = build_page(made_study(), "quick", made(), command="factrank study run mine.yaml")
     for text in (
         "Question Plain",
         "Method Plain",
@@ -107,6 +65,11 @@ def test_page_says_what_there_is():
         "3 seeds: a number needs at least 10",
         "“down it goes”",
         "0.5 ± 0.1",
+        "none published",
+        "○ measured",
+        "1 claim measured",
+        "Means by shape",
+        "<code>recall = 0.01 + 0.2 d_vo</code>",
         "fused (18 trials)",
         "x86_64",
         versions()["jax"],
@@ -117,7 +80,7 @@ def test_page_says_what_there_is():
     ):
         assert text in page, text
     assert "What went wrong" not in page
-    assert "factrank study run made-up --full" in build_page(made_study(), "full", EMPTY, EMPTY)
+    assert "factrank study run made-up --full" in build_page(made_study(), "full", NOTHING)
 
 
 def test_failures_and_problems_are_told():
@@ -127,7 +90,7 @@ def test_failures_and_problems_are_told():
         return row | ({"status": "diverged", "recall": float("nan")} if at == 5 else {})
 
     table = made_table(change=fail)
-    page = build_page(made_study(), "quick", table, made_curves(), [f"trials/a.parquet: truncated {HOSTILE}"])
+    page = build_page(made_study(), "quick", only(table, made_curves()), [f"trials/a.parquet: truncated {HOSTILE}"])
     assert "2 failed" in page
     assert "1 diverged" in page
     assert "MemoryError: &lt;/script&gt;" in page
@@ -139,7 +102,7 @@ def test_failures_and_problems_are_told():
 
 def test_links_are_only_of_the_web():
     study = made_study(source=Source("Paper", link="javascript:alert(1)"))
-    assert "javascript:alert" not in build_page(study, "quick", EMPTY, EMPTY)
+    assert "javascript:alert" not in build_page(study, "quick", NOTHING)
 
 
 def test_script_data_never_ends_a_script():
@@ -148,20 +111,20 @@ def test_script_data_never_ends_a_script():
 
 
 def test_same_store_same_page():
-    first = build_page(made_study(), "quick", made_table(), made_curves())
-    assert first == build_page(made_study(), "quick", made_table(), made_curves())
+    first = build_page(made_study(), "quick", made())
+    assert first == build_page(made_study(), "quick", made())
 
 
 # ---------------------------------------------------------------- what charts show
 
 
 def test_records_are_means_over_seeds():
-    heat = chart_records(CHARTS[0], made_table(), EMPTY)
+    heat = chart_records(CHARTS[0], made())
     assert len(heat.rows) == 6
     cell = next(row for row in heat.rows if (row["x"], row["y"]) == (2, 1))
     assert cell["colour"] == pytest.approx(0.41)
     assert (cell["low"], cell["high"], cell["n"]) == (pytest.approx(0.4), pytest.approx(0.42), 3)
-    curves = chart_records(CHARTS[5], made_table(), made_curves())
+    curves = chart_records(CHARTS[5], made())
     assert {(row["x"], row["colour"], row["n"]) for row in curves.rows} == {
         (e, v, 6) for e in (0, 100) for v in (1, 2, 3)
     }
@@ -179,25 +142,25 @@ def test_trials_that_did_not_finish_change_nothing(chart, status):
         pa.array(["stopped" if at == 1 else found for at, found in enumerate(table["status"].to_pylist())]),
     )
     others = table.take([at for at in range(18) if at not in unsound])
-    records = chart_records(chart, table, made_curves())
-    assert records.rows == chart_records(chart, others, made_curves()).rows
+    records = chart_records(chart, only(table, made_curves()))
+    assert records.rows == chart_records(chart, only(others, made_curves())).rows
     assert records.notes == ("2 trials that did not finish are not shown.",)
     without = table.drop_columns("status")
-    assert chart_records(chart, without, made_curves()).rows != records.rows
-    assert chart_records(chart, without, made_curves()).notes == ()
+    assert chart_records(chart, only(without, made_curves())).rows != records.rows
+    assert chart_records(chart, only(without, made_curves())).notes == ()
 
 
 def test_records_that_cannot_be_shown_are_named():
     chart = Chart("log", "Log", "lines", "model.d_vo", "gain", log_y=True)
     table = made_table(change=lambda at, row: row | {"gain": float(at - 2) if at != 9 else None})
-    records = chart_records(chart, table, EMPTY)
+    records = chart_records(chart, only(table))
     assert records.notes == (
         "3 values of 0 or less have no place on the logarithmic axis.",
         "1 trials without these numbers are not shown.",
     )
     assert (
         "no trial has a column nonsense"
-        in chart_records(Chart("n", "N", "bars", "seed", "nonsense"), table, EMPTY).notes[0]
+        in chart_records(Chart("n", "N", "bars", "seed", "nonsense"), only(table)).notes[0]
     )
 
 
@@ -212,18 +175,84 @@ def test_labels_are_words():
 @pytest.mark.parametrize("chart", CHARTS, ids=lambda chart: chart.name)
 @pytest.mark.parametrize("size", ["quick", "full"])
 def test_every_kind_of_chart_is_valid(chart, size):
-    specification = draw(chart, chart_records(chart, made_table(size), made_curves(size))).to_dict()
+    specification = draw(chart, chart_records(chart, made(size))).to_dict()
     assert ("facet" in specification) == (size == "full" and chart.name == "heat")
 
 
 def test_pictures(tmp_path):
-    paths = save_charts(made_study(charts=CHARTS[:2]), "full", made_table("full"), EMPTY, tmp_path / "new")
+    study = made_study(charts=CHARTS[:2], summaries=SUMMARIES[:1])
+    paths = save_charts(study, "full", only(made_table("full")), tmp_path / "new")
     assert [path.name for path in paths] == [
-        f"made-up-full-{chart}.{suffix}" for chart in ("heat", "lines") for suffix in ("svg", "png")
+        f"made-up-full-{chart}.{suffix}" for chart in ("heat", "lines", "means") for suffix in ("svg", "png")
     ]
     assert "queries: 4" in paths[0].read_text(encoding="utf-8")
     assert paths[1].read_bytes().startswith(b"\x89PNG")
-    assert save_charts(made_study(), "quick", EMPTY, EMPTY, tmp_path) == []
+    assert save_charts(made_study(), "quick", NOTHING, tmp_path) == []
+
+
+def test_summaries_are_drawn_as_they_are_tabled():
+    """Every row with a value is a point with its interval, beside the others at its x."""
+    for summary, table in summarise(made_study(), "full", made("full")):
+        records = summary_records(summary, table)
+        assert len(records.rows) == table.num_rows == {"means": 6, "two": 12}[summary.name]
+        for record, row in zip(records.rows, table.to_pylist(), strict=True):
+            assert (record["x"], record["y"], record["low"]) == (row["model.d_vo"], row["value"], row["low"])
+            assert record["colour"] == (row["model.d_qk"] if summary.name == "means" else row["quantity"])
+            assert abs(record["at"] - record["x"]) < 0.1
+        assert len({(record["at"], str(record.get("facet"))) for record in records.rows}) == len(records.rows)
+        specification = draw_summary(summary, records).to_dict()
+        assert ("facet" in specification) == (summary.name == "two")
+
+
+def test_summaries_that_cannot_be_shown_whole():
+    summary = Summary("s", "S", (("0.5", MEAN), ("0.9", MEAN)), ("a",), x="quantity", log_y=True)
+    rows = [
+        ("0.5", 1, 0.2, -0.1, 0.3),
+        ("0.9", 1, 0.4, None, None),
+        ("0.5", 2, -1.0, -2.0, 0.0),
+        ("0.9", 2, None, None, None),
+    ]
+    names = ("quantity", "a", "value", "low", "high")
+    table = pa.Table.from_pylist([dict(zip(names, row, strict=True)) | {"seeds": 3, "why": ""} for row in rows])
+    records = summary_records(summary, table)
+    assert [(record["x"], record["y"], record["low"]) for record in records.rows] == [(0.5, 0.2, 0.1), (0.9, 0.4, None)]
+    assert records.notes == (
+        "1 of 4 have no value; the table says why.",
+        "1 values of 0 or less have no place on the logarithmic axis.",
+        "1 intervals reach 0 or less and are cut at the foot of the logarithmic axis.",
+    )
+    nothing = summary_records(summary, table.slice(3))
+    assert nothing.notes == ("Nothing to draw yet: no setting has a value.",)
+
+
+def test_claims_in_the_terminal():
+    console = Console(width=200, file=StringIO())
+    console.print(claims_table(judge(made_study(), "quick", made())))
+    lines = console.file.getvalue().splitlines()
+    assert any(re.match(r"Nobody says what it is\. +none +0\.61 .* measured", line) for line in lines)
+    assert any(re.match(r"It rises\. +rises +0\.2 ", line) for line in lines)
+
+
+def hostile_summaries(words, number):
+    """Summaries whose titles, labels, columns and cells hold anything."""
+    label = f"Label {HOSTILE}"
+    more = {"x_title": HOSTILE, "y_title": HOSTILE}
+    first = Summary("four", f"Chart {HOSTILE}", ((label, MEAN), ("other", MEAN)), (words, number), **more)
+    second = Summary("five", HOSTILE, ((label, MEAN), ("other", MEAN)), (number, words), x="quantity")
+    return (first, second), (Fit("rule", f"Fit {HOSTILE}", "four", ("1",), label),)
+
+
+def test_pictures_of_hostile_summaries(tmp_path):
+    words, number = (f"{BROKEN} {field} {HOSTILE}" for field in ("words", "number"))
+    summaries, fits = hostile_summaries(words, number)
+    table = made_table(change=lambda at, row: row | {words: f"{BROKEN} {HOSTILE[-20:]} {at % 2}", number: at % 3})
+    paths = save_charts(made_study(charts=(), summaries=summaries, fits=fits), "quick", only(table), tmp_path)
+    assert [path.suffix for path in paths] == [".svg", ".png"] * 2
+    for picture in paths[::2]:
+        drawing = picture.read_text(encoding="utf-8")
+        shown = unescape(re.sub("<[^>]*>", "", drawing))
+        assert "Label </script><script>window.hack" in shown
+        assert not {"script", "img", "b"} & set(re.findall(r"<(\w+)", drawing))
 
 
 @pytest.mark.parametrize("text", [*BROKEN, HOSTILE, "']/+alert(1)+//", '"+alert(1)+"', "\ud800"], ids=ascii)
@@ -249,7 +278,8 @@ def test_pictures_of_hostile_text(tmp_path, kind, texts):
         Chart("one", f"Chart {HOSTILE}", kind, x, y, colour, facet, **titles),
         Chart("two", HOSTILE, kind, x, y, colour, **titles),
     )
-    paths = save_charts(made_study(charts=charts), "quick", made_table(change=change), EMPTY, tmp_path)
+    study = made_study(charts=charts, summaries=(), fits=())
+    paths = save_charts(study, "quick", only(made_table(change=change)), tmp_path)
     assert [path.suffix for path in paths] == [".svg", ".png"] * 2
     for picture in paths[::2]:
         drawing = picture.read_text(encoding="utf-8")
@@ -313,21 +343,21 @@ def drawn(page):
 
 @pytest.mark.parametrize(("width", "scheme", "size"), [(1200, "light", "full"), (390, "dark", "quick")])
 def test_charts_are_drawn_and_nothing_leaves_the_file(browser, tmp_path, width, scheme, size):
-    html = build_page(made_study(), size, made_table(size), made_curves(size))
+    html = build_page(made_study(), size, made(size))
     options = {"viewport": {"width": width, "height": 800}, "color_scheme": scheme}
     with opened(browser, tmp_path / "page.html", html, **options) as page:
         sizes = drawn(page)
-        assert len(sizes) == len(CHARTS)
+        assert len(sizes) == DRAWN
         assert all(wide > 100 and high > 100 for wide, high in sizes)
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         assert page.requests == [(tmp_path / "page.html").as_uri()]
         assert page.complaints == []
-        assert page.locator(".chart[aria-label]").count() == len(CHARTS)
+        assert page.locator(".chart[aria-label]").count() == DRAWN
 
 
 def test_charts_follow_the_reader(browser, tmp_path):
     """A choice in the legend, a narrower window and the other colours redraw without a complaint."""
-    html = build_page(made_study(), "full", made_table("full"), made_curves("full"))
+    html = build_page(made_study(), "full", made("full"))
     with opened(browser, tmp_path / "page.html", html, viewport={"width": 1000, "height": 800}) as page:
         before = drawn(page)
         page.locator("#chart-lines .role-legend-symbol path").first.click()
@@ -350,9 +380,11 @@ def test_hostile_text_is_shown_as_text(browser, tmp_path):
     table = made_table(
         change=lambda at, row: row | {"words": f"{HOSTILE} {at % 2}", HOSTILE: at % 3, "device": HOSTILE}
     )
-    html = build_page(made_study(HOSTILE, claims=(quote,), charts=charts), "quick", table, EMPTY, [HOSTILE], HOSTILE)
+    summaries, fits = hostile_summaries("words", HOSTILE)
+    study = made_study(HOSTILE, claims=(quote,), charts=charts, summaries=summaries, fits=fits)
+    html = build_page(study, "quick", only(table), [HOSTILE], HOSTILE)
     with opened(browser, tmp_path / "page.html", html) as page:
-        assert len(drawn(page)) == 3
+        assert len(drawn(page)) == 3 + len(summaries)
         assert page.evaluate("window.hacked") is None
         assert page.locator("img, b").count() == 0
         assert page.requests == [(tmp_path / "page.html").as_uri()]
@@ -365,7 +397,7 @@ def test_hostile_text_is_shown_as_text(browser, tmp_path):
 
 def test_policy_stops_what_would_slip_through(browser, tmp_path):
     """Even a script that stood in the page unescaped would not run."""
-    html = build_page(made_study(), "quick", made_table(), made_curves())
+    html = build_page(made_study(), "quick", made())
     html = html.replace("<main>", '<main><script>window.hacked = 1</script><img src=x onerror="window.hacked = 2">')
     with opened(browser, tmp_path / "page.html", html) as page:
         drawn(page)
@@ -378,16 +410,16 @@ def test_nothing_to_draw(browser, tmp_path, rows):
     table = EMPTY
     if rows == "failed":
         table = pa.Table.from_pylist([failed_row(trial, "out of luck") for trial in trials("quick")])
-    with opened(browser, tmp_path / "page.html", build_page(made_study(), "quick", table, EMPTY)) as page:
+    with opened(browser, tmp_path / "page.html", build_page(made_study(), "quick", only(table))) as page:
         text = page.inner_text("main")
-        assert text.count("Nothing to draw yet") == len(CHARTS)
+        assert text.count("Nothing to draw yet") == DRAWN
         assert text.count("not comparable") == len(CLAIMS) + 1
         assert ("18 missing" if rows == "empty" else "18 failed") in text
         assert page.complaints == []
 
 
 def test_study_without_charts_and_claims(browser, tmp_path):
-    study = made_study(charts=(), claims=(), source=None)
-    with opened(browser, tmp_path / "page.html", build_page(study, "quick", made_table(), EMPTY)) as page:
+    study = made_study(charts=(), claims=(), source=None, summaries=(), fits=())
+    with opened(browser, tmp_path / "page.html", build_page(study, "quick", made(curves=False))) as page:
         assert "18 finished" in page.inner_text("main")
         assert page.complaints == []

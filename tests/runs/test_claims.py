@@ -1,6 +1,7 @@
 """Claims on planted tables: values that are known, directions, too few seeds, missing trials, intervals that cover."""
 
 from dataclasses import replace
+from typing import get_args
 
 import numpy as np
 import pyarrow as pa
@@ -11,9 +12,11 @@ from scipy.stats import linregress, pearsonr, spearmanr
 
 from factrank.errors import InputError
 from factrank.models import LayerShape
-from factrank.runs.claims import Claim, Quantity, Verdict, evaluate
+from factrank.runs.claims import OF_ONE_COLUMN, RESAMPLES, Claim, Kind, Quantity, Verdict, _weights, evaluate
 from factrank.runs.columns import row_of, trial_columns
 from factrank.runs.expressions import columns_in, frozen_where, numbers, selected, values
+from factrank.runs.fits import Fit
+from factrank.runs.result_tables import Tables
 from factrank.runs.statistics import sample_of
 from factrank.runs.study import Study
 from factrank.runs.study_table import judge, study_table
@@ -102,6 +105,9 @@ class TestValues:
         assert (verdict.value, verdict.interval, verdict.status) == (3.0, (3.0, 3.0), "reproduced")
         tied = planted(10, lambda d_vo, d_qk, seed: float(d_vo in (2, 3)))
         assert evaluate(claim(best, "greater"), tied).value == 2.5
+        assert evaluate(claim(best, 2.5, 0.1), planted(10, lambda d_vo, d_qk, seed: noise(seed, scale=1))) == Verdict(
+            "not comparable", n_seeds=10, why="the numbers do not vary, so that it is not defined"
+        )  # the middle of all widths is no answer
 
     def test_arithmetic_on_columns(self):
         table = planted(3, linear(0))
@@ -202,6 +208,33 @@ class TestNotComparable:
         assert verdict == Verdict(
             "not comparable", why="2 of 80 trials have no value (1 diverged, 1 failed)"
         )  # no number is shown that leaves them out
+
+    @pytest.mark.parametrize("kind", get_args(Kind))
+    @pytest.mark.parametrize("infinite", [float("inf"), float("-inf")])
+    def test_an_infinite_number_is_no_value(self, kind, infinite):
+        quantity = Quantity(kind, "recall", "" if kind in OF_ONE_COLUMN else "model.d_vo")
+        table = planted(10, lambda d_vo, d_qk, seed: infinite if seed == 4 else 0.1 * d_vo + 0.01 * seed)
+        verdict = evaluate(claim(quantity, "rises"), table)
+        assert verdict == Verdict("not comparable", why="8 of 80 trials have no value (8 finished)")
+
+    @pytest.mark.parametrize(("n_groups", "status"), [(1, "measured"), (2, "not comparable"), (20, "not comparable")])
+    def test_quantities_that_few_resamples_have(self, n_groups, status):
+        """Each group has a sum in one seed only: a resample without one of these seeds has no value."""
+        rows = [(group, seed) for group in range(n_groups) for seed in range(20)]
+        hits = [float(group == seed) for group, seed in rows]
+        columns = {"group": [group for group, _ in rows], "seed": [seed for _, seed in rows]}
+        table = pa.table(columns | {"status": ["finished"] * len(rows), "above": hits, "below": hits})
+        verdict = evaluate(claim(Quantity("fraction", "above", "below", ("group",)), None), table)
+        assert (verdict.status, verdict.value, verdict.n_seeds) == (status, 1.0, 20)
+        # (1 - 1/20)^20 = 0.36 of the resamples lack a given seed; 0.59 of them lack one of two.
+        draws = _weights(20)[1:, :n_groups]
+        n_defined = int((draws > 0).all(axis=1).sum())
+        assert (n_defined >= RESAMPLES / 2) == (status == "measured")
+        if status == "measured":
+            assert verdict.interval == (1.0, 1.0)
+        else:
+            assert verdict.interval is None
+            assert verdict.why == f"defined on {n_defined:,} of 10,000 resamples of the seeds, fewer than half"
 
     def test_a_diverged_trial_is_no_measurement(self):
         """What a model that diverged recalls is stored as 0, and says nothing of its shape."""
@@ -314,6 +347,40 @@ class TestData:
             with pytest.raises(InputError, match=wrong):
                 altered.__post_init__()
 
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "y / (x - 1)",
+            "(x + 1) * y",
+            "2 * (x)",
+            "1 +",
+            "+ 1",
+            "x + ",
+            "x + - y",
+            "x ** 2",
+            "x ^ 2",
+            "- x",
+            "x * log(y)",
+        ],
+    )
+    def test_arithmetic_that_is_not_understood(self, text):
+        for build in (
+            lambda: Quantity("mean", text),
+            lambda: Quantity("mean", "recall", where=((text, 1),)),
+            lambda: Fit("rule", "Rule", "means", ("1", text)),
+        ):
+            with pytest.raises(InputError) as error:
+                build()
+            assert f"{text!r} is no column, and no arithmetic that is understood" in str(error.value)
+            assert "names of columns and numbers, with + - * / between spaces, and no brackets" in str(error.value)
+
+    def test_names_with_odd_letters(self):
+        """Dashes, brackets and numbers with signs are no arithmetic by themselves."""
+        table = pa.table({"loss (nats)": [1.0, 2.0], "a-b": [3.0, 4.0]})
+        assert numbers(table, "loss (nats)").tolist() == [1.0, 2.0]
+        assert numbers(table, "a-b * -1 + 1e-1").tolist() == [-2.9, -3.9]
+        assert columns_in("a-b / 2 - c.d") == ["a-b", "c.d"]
+
     def test_selections(self):
         table = pa.table({"a": [1, 2, None, 4], "b": ["x", "y", "x", None], "c": [True, False, True, None]})
         for where, expected in (
@@ -362,6 +429,11 @@ class TestData:
                 assert found[at] == pytest.approx(over_resamples(kind, own, np.ones((1, 5)))[0], abs=1e-12)
 
 
+def only(trials):
+    """Tables of trials alone."""
+    return Tables(trials, pa.table({}), pa.table({}))
+
+
 def tiny(size):
     facts = generated("uniform", n_keys=4, n_queries=3, n_values=4, seed=0)
     return [
@@ -386,17 +458,17 @@ class TestStudyTable:
         mixed = full.take(np.random.default_rng(0).permutation(full.num_rows))
         own = study_table(TINY, "quick", mixed)
         assert own["hash"].to_pylist() == [trial.hash for trial in tiny("quick")]
-        assert judge(TINY, "quick", mixed)[0][1].status == "reproduced"
+        assert judge(TINY, "quick", only(mixed))[0][1].status == "reproduced"
 
     def test_missing_trials_are_rows_without_numbers(self):
         own = study_table(TINY, "full", self.rows("full", skip=(4, 17)))
         assert own.num_rows == 30
         assert [at for at, status in enumerate(own["status"].to_pylist()) if status == "missing"] == [4, 17]
         assert own["model.d_vo"].to_pylist()[17] == 2
-        verdict = judge(TINY, "full", self.rows("full", skip=(4, 17)))[0][1]
+        verdict = judge(TINY, "full", only(self.rows("full", skip=(4, 17))))[0][1]
         assert verdict == Verdict("not comparable", why="2 of 30 trials have no value (2 missing)")
 
     @pytest.mark.parametrize("empty", [pa.table({}), pa.table({"hash": pa.array([], pa.string())})])
     def test_empty_store(self, empty):
         assert set(study_table(TINY, "quick", empty)["status"].to_pylist()) == {"missing"}
-        assert judge(TINY, "quick", empty)[0][1].status == "not comparable"
+        assert judge(TINY, "quick", only(empty))[0][1].status == "not comparable"

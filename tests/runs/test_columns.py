@@ -17,13 +17,14 @@ from factrank.runs.columns import (
     curve_rows,
     failed_row,
     in_order,
+    reading_rows,
     row_of,
     trial_columns,
     trial_of,
     versions,
 )
 from factrank.runs.parts import table_of
-from factrank.training import Given, Optimiser, Options, Training, Trial, generated
+from factrank.training import Given, Measures, Optimiser, Options, Readings, Training, Trial, generated
 
 
 def test_a_row_holds_the_whole_result():
@@ -71,6 +72,10 @@ def test_a_row_holds_the_whole_result():
         "measures.taus": "[0.95]",
         "measures.artifacts": False,
         "measures.epochs_to": True,
+        "measures.ranks": False,
+        "measures.additive": False,
+        "measures.readings": None,
+        "measures.planted_cp": None,
     }
     assert (row["seed"], row["curve_epochs"]) == (3, "[0, 50]")
 
@@ -82,6 +87,36 @@ def test_curves_have_a_row_per_epoch():
         {"hash": result.trial.hash, "epoch": 50, "loss": 0.5, "recall": 0.5, "recall_0.95": 0.25},
     ]
     assert curve_rows(replace(result, curves={})) == []
+
+
+def test_readings_have_a_row_each():
+    readings = [
+        {"precision": "float32", "temperature": 2, "tau": 0.5, "recall": 0.25, "ones": 3, "seed": 1, "odd": "\ud800"},
+        {"precision": "bfloat16", "temperature": 0.5, "tau": 0.5, "recall": math.inf},
+    ]
+    result = replace(made_up_result(2), readings=readings)
+    rows = reading_rows(result)
+    first = {"precision": "float32", "temperature": 2.0, "tau": 0.5, "recall": 0.25, "ones": 3.0, "metrics.seed": 1.0}
+    assert rows == [
+        {"hash": result.trial.hash, **first, "odd": "\\ud800"},
+        {"hash": result.trial.hash, **readings[1]},
+    ]
+    assert {type(cell) for cell in rows[0].values()} == {str, float}
+    assert reading_rows(made_up_result(2)) == []
+
+
+def test_what_is_read_of_a_model_shows_in_its_columns():
+    plain, read = (trial_columns(made_up_trial(0, measures=Measures(readings=one))) for one in (None, Readings()))
+    assert plain["measures.readings"] is None
+    assert {name: value for name, value in read.items() if name.startswith("measures.readings")} == {
+        "measures.readings.kind": "readings",
+        "measures.readings.taus": "[0.95]",
+        "measures.readings.temperatures": "[1.0]",
+        "measures.readings.precisions": '["float32"]',
+        "measures.readings.ranks": False,
+        "measures.readings.cp": False,
+    }
+    assert table_of([plain]).schema.field("measures.planted_cp").type == pa.float64()
 
 
 def test_a_failed_trial_keeps_its_error():
@@ -162,7 +197,13 @@ plain_trials = st.fixed_dictionaries(
         ),
         "seed": st.integers(0, 3),
         "measures": st.fixed_dictionaries(
-            {"taus": st.sampled_from([[0.5], [0.5, 0.95]]), "artifacts": st.booleans(), "epochs_to": st.booleans()}
+            {
+                "taus": st.sampled_from([[0.5], [0.5, 0.95]]),
+                "artifacts": st.booleans(),
+                "epochs_to": st.booleans(),
+                "readings": st.sampled_from([None, {"kind": "readings"}, {"kind": "readings", "temperatures": [2]}]),
+                "planted_cp": st.sampled_from([None, 0.5]),
+            }
         ),
         "curve_epochs": st.lists(st.integers(0, 100), max_size=2),
     }

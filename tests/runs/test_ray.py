@@ -18,7 +18,7 @@ from factrank.runs.executors import LocalExecutor
 from factrank.runs.ray_executor import RayExecutor, _Flight
 from factrank.runs.runner import run_study
 from factrank.runs.store import Store
-from factrank.training import Given, Training, Trial
+from factrank.training import Given, Measures, Readings, Training, Trial
 
 
 @pytest.fixture(scope="module")
@@ -40,12 +40,16 @@ def cluster():
         ray.shutdown()
 
 
+READ = Measures(readings=Readings((0.25, 0.5), (0.5,), ("bfloat16", "float32")))
+
+
 def everything(n_long):
     """Both engines, a database that is handed in, and a trial that fails."""
     database = uniform(6, 4, 5, seed=3)
     given = Trial(Given(database.fingerprint), LayerShape(4, 1, 2, 2), Training(epochs=50))
     wrong = Trial(Given(database.fingerprint), LayerShape(4, 1, 2, 2), Training(epochs=5, frozen=("nothing",)))
-    trials = [*sixty_trials()[:n_long], *lanes_trials(5), *fused_trials(4, curve_epochs=(0, 9)), given, wrong]
+    short = fused_trials(4, curve_epochs=(0, 9), measures=READ)
+    trials = [*sixty_trials()[:n_long], *lanes_trials(5), *short, given, wrong]
     return study_of(trials, databases=(database,))
 
 
@@ -77,6 +81,7 @@ def test_the_same_table_and_the_same_weights(cluster, tmp_path):
     for store, executor in zip(stores, (RayExecutor(keep_weights=True), LocalExecutor(keep_weights=True)), strict=True):
         assert run_study(study, "quick", store, executor=executor).n_failed == 1
     assert same_table(*stores)
+    assert stores[0].readings().num_rows == 16
     for name in stores[0].finished():
         ours, theirs = (jax.tree.leaves(store.weights(name)) for store in stores)
         assert all(np.array_equal(one, other) for one, other in zip(ours, theirs, strict=True))

@@ -23,7 +23,7 @@ from factrank.runs.estimate import plan_run
 from factrank.runs.executors import LocalExecutor
 from factrank.runs.runner import run_study
 from factrank.runs.store import Store
-from factrank.training import Given, Optimiser, Options, Training, Trial, train_many
+from factrank.training import Given, Measures, Optimiser, Options, Readings, Training, Trial, train_many
 
 
 class Counting:
@@ -58,7 +58,8 @@ class Progress:
 
 
 def test_results_are_those_of_the_engine(tmp_path):
-    trials = [*fused_trials(5, curve_epochs=(0, 10)), *lanes_trials(3)]
+    measures = Measures(readings=Readings((0.25, 0.5)))
+    trials = [*fused_trials(5, curve_epochs=(0, 10), measures=measures), *lanes_trials(3)]
     store, meter = Store(tmp_path), Progress()
     summary = run_study(study_of(trials), "quick", store, meter=meter)
     assert (summary.n_trials, summary.n_before, summary.n_ended, summary.n_failed, summary.n_left) == (8, 0, 8, 0, 0)
@@ -68,6 +69,8 @@ def test_results_are_those_of_the_engine(tmp_path):
         assert (row["status"], row["epochs"], row["engine"]) == (result.status, result.epochs, result.engine)
         assert {name: row[name] for name in result.metrics} == result.metrics
     assert store.curves().num_rows == 10
+    assert len({*store.readings()["hash"].to_pylist()}) == 5
+    assert store.readings().num_rows == 10
     assert meter.seen[0][:3] == (0, 8, 0)
     epochs = sum(trial.training.epochs for trial in trials)
     assert all(numbers[1] == 8 and numbers[3] == epochs and numbers[2] <= epochs for numbers in meter.seen)

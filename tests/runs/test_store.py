@@ -102,7 +102,8 @@ def test_odd_names_and_texts_come_back(store, tmp_path):
 
 
 def test_an_empty_store_is_a_table_without_rows(store):
-    assert (store.trials().num_rows, store.curves().num_rows) == (0, 0)
+    assert (store.trials().num_rows, store.curves().num_rows, store.readings().num_rows) == (0, 0, 0)
+    assert store.readings().schema.names == ["hash", "precision", "temperature", "tau"]
     assert store.trials().schema.names == list(RUN_COLUMNS)
     assert (store.finished(), store.failed(), store.problems(), store.exists) == (set(), set(), [], False)
     store.append([])
@@ -368,8 +369,8 @@ def test_a_store_is_a_folder(tmp_path):
 
 def test_a_folder_that_can_be_written_is_left_clean(store):
     store.require_writable()
-    assert sorted(path.name for path in store.folder.iterdir()) == ["curves", "drafts", "trials"]
-    assert not any(part_paths(store, name) for name in ("trials", "curves", "drafts"))
+    assert sorted(path.name for path in store.folder.iterdir()) == ["curves", "drafts", "readings", "trials"]
+    assert not any(part_paths(store, name) for name in ("trials", "curves", "readings", "drafts"))
 
 
 @pytest.mark.parametrize("fails_at", [1, 2, 3])

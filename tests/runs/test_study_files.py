@@ -14,7 +14,9 @@ from factrank.errors import InputError
 from factrank.models import LayerShape, TransformerShape
 from factrank.runs import Chart, Source, yaml_text
 from factrank.runs.claims import Claim, Quantity
+from factrank.runs.fits import Fit
 from factrank.runs.study_files import load_python_study, load_study
+from factrank.runs.summaries import Summary
 from factrank.training import Given, Measures, Training, Trial, generated
 
 TEXT = """\
@@ -113,6 +115,62 @@ def test_the_example_of_the_documentation(loaded):
     page = (Path(__file__).parents[2] / "docs" / "studies.md").read_text(encoding="utf-8")
     study = loaded(re.search(r"^```yaml\n(.*?)^```", page, re.MULTILINE | re.DOTALL)[1])
     assert (len(study.trials_of("quick")), len(study.trials_of("full"))) == (12, 40)
+
+
+def test_summaries_fits_and_claims_on_readings(loaded):
+    study = loaded(
+        small(
+            """
+summaries:
+  - name: knee
+    title: The least width
+    quantities:
+      half: {kind: least, column: recall, against: model.d_qk, slack: 0.02, where: {tau: 0.5}}
+      "0.9": {kind: least, column: recall, against: model.d_qk, where: {tau: [0.9, 0.95]}}
+    over: [model.d_model, database.n]
+    data: readings
+    x: quantity
+    log_x: true
+fits:
+  - {name: rule, title: A rule, summary: knee, terms: ["1", model.d_model / database.n], quantity: half}
+claims:
+  - name: share
+    statement: A share that nobody published.
+    quantity: {kind: fraction, column: violates, against: memorised}
+    published: null
+    note: The paper gives none.
+    data: readings
+"""
+        )
+    )
+    half = Quantity("least", "recall", "model.d_qk", where=(("tau", 0.5),), slack=0.02)
+    more = Quantity("least", "recall", "model.d_qk", where=(("tau", (0.9, 0.95)),))
+    assert study.summaries == (
+        Summary(
+            *("knee", "The least width", (("half", half), ("0.9", more)), ("model.d_model", "database.n"), "readings"),
+            x="quantity",
+            log_x=True,
+        ),
+    )
+    assert study.fits == (Fit("rule", "A rule", "knee", ("1", "model.d_model / database.n"), "half"),)
+    share = Quantity("fraction", "violates", "memorised")
+    said = "A share that nobody published."
+    assert study.claims == (Claim("share", said, share, None, note="The paper gives none.", data="readings"),)
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ("claims: [{name: a, statement: b, quantity: {kind: mean, column: recall}}]", "claims.0.published"),
+        ("summaries: [{name: a, title: b, quantities: {}, over: []}]", "one quantity or more"),
+        ("summaries: [{name: a, title: b, quantities: {c: {kind: least, column: d}}, over: []}]", "against"),
+        ("fits: [{name: a, title: b, summary: c, terms: ['1']}]", "no summary 'c'"),
+        ("charts: [{name: a, title: b, kind: lines, x: c, y: d, data: weights}]", "data"),
+    ],
+)
+def test_mistakes_in_summaries_and_fits_are_named(loaded, lines, message):
+    with pytest.raises(InputError, match=message):
+        loaded(small(lines))
 
 
 def test_little_need_be_said(loaded):

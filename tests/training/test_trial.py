@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from factrank.errors import InputError
 from factrank.models import LayerShape, TransformerShape
 from factrank.training.specification import Options, canonical_json, hash_of
-from factrank.training.trial import Given, Measures, Optimiser, Training, Trial, generated
+from factrank.training.trial import Given, Measures, Optimiser, Readings, Training, Trial, generated
 
 FACTS = generated("uniform", n_keys=20, n_queries=10, n_values=20, seed=0)
 LAYER = LayerShape(d_model=10, n_heads=1, d_qk=5, d_vo=5)
@@ -50,6 +50,26 @@ def test_golden_hashes(trial, expected):
     assert trial.hash == expected
 
 
+def test_golden_hash_of_what_is_measured_on_the_host():
+    readings = Readings((0.5, 0.9), (0.5, 2.0), ("bfloat16", "float64"), ranks=True, cp=True)
+    measures = Measures(ranks=True, additive=True, readings=readings, planted_cp=0.01)
+    trial = Trial(FACTS, LAYER, Training(precision="bfloat16"), measures=measures)
+    assert trial.hash == "7fc456f61498630fa44b96703aae6a9e93803811b8f45983d9598cc58801b406"
+    assert trial.to_dict()["measures"] == {
+        "ranks": True,
+        "additive": True,
+        "readings": {
+            "kind": "readings",
+            "taus": [0.5, 0.9],
+            "temperatures": [0.5, 2.0],
+            "precisions": ["bfloat16", "float64"],
+            "ranks": True,
+            "cp": True,
+        },
+        "planted_cp": 0.01,
+    }
+
+
 def test_defaults_are_left_out():
     plain = Trial(FACTS, LAYER).to_dict()
     assert set(plain) == {"version", "database", "model"}
@@ -77,7 +97,7 @@ trainings = dictionaries(
     check_every=st.integers(1, 100),
     frozen=st.lists(st.sampled_from(["w_q", "embedding", "unembedding"]), max_size=3),
     score_scale=st.floats(0, 10),
-    precision=st.sampled_from(["float32", "tf32", "float64"]),
+    precision=st.sampled_from(["float32", "tf32", "float64", "bfloat16"]),
     engine=st.sampled_from(["auto", "lanes"]),
 )
 sizes = {name: st.integers(1, 9) for name in ("d_model", "n_heads", "d_qk", "d_vo")}
@@ -91,6 +111,16 @@ transformers = st.fixed_dictionaries(
         "attention": st.sampled_from(["softmax", "linear", "affine"]),
     },
 )
+readings = st.fixed_dictionaries(
+    {},
+    optional={
+        "kind": st.just("readings"),
+        "taus": st.lists(st.sampled_from([0.25, 0.5]), min_size=1, unique=True),
+        "temperatures": st.lists(st.integers(1, 3) | st.floats(4, 5), min_size=1, max_size=3, unique=True),
+        "precisions": st.lists(st.sampled_from(["float32", "float64", "bfloat16"]), min_size=1, unique=True),
+        "cp": st.booleans(),
+    },
+)
 plain_trials = st.fixed_dictionaries(
     {
         "version": st.just(1),
@@ -101,7 +131,11 @@ plain_trials = st.fixed_dictionaries(
         "training": trainings,
         "seed": st.integers(0, 2**32 - 1),
         "measures": dictionaries(
-            taus=st.lists(st.floats(0.01, 0.99), min_size=1, max_size=3, unique=True), artifacts=st.booleans()
+            taus=st.lists(st.floats(0.01, 0.99), min_size=1, max_size=3, unique=True),
+            artifacts=st.booleans(),
+            ranks=st.booleans(),
+            readings=st.none() | readings,
+            planted_cp=st.none() | st.floats(0.01, 0.5),
         ),
         "curve_epochs": st.lists(st.integers(0, 20), max_size=4),
     },
@@ -138,6 +172,17 @@ def test_data_round_trip_and_identity(plain, other):
         ({"training": {"optimiser": {"options": [1]}}}, "options must be a dictionary"),
         ({"measures": {"taus": []}}, "taus must be"),
         ({"measures": {"taus": [0.5, 1.0]}}, "taus must be"),
+        ({"measures": {"ranks": 1}}, "ranks must be bool"),
+        ({"measures": {"planted_cp": 1.0}}, "planted_cp is a relative residual"),
+        ({"measures": {"planted_cp": 0}}, "planted_cp is a relative residual"),
+        ({"measures": {"readings": {"kind": "attention"}}}, "Trial.measures.readings: unknown 'kind'"),
+        ({"measures": {"readings": {"tau": 0.5}}}, "Trial.measures.readings: unknown 'tau'"),
+        ({"measures": {"readings": 3}}, "Trial.measures.readings must be a dictionary"),
+        ({"measures": {"readings": {"kind": "readings", "taus": [2]}}}, "taus must be"),
+        ({"measures": {"readings": {"kind": "readings", "temperatures": [1, 1.0]}}}, "temperatures must be different"),
+        ({"measures": {"readings": {"kind": "readings", "temperatures": [0]}}}, "temperatures must be different"),
+        ({"measures": {"readings": {"kind": "readings", "precisions": []}}}, "precisions is a list"),
+        ({"measures": {"readings": {"kind": "readings", "precisions": ["tf32"]}}}, "must be one of 'float32'"),
         ({"curve_epochs": [5000]}, "beyond the last epoch"),
         ({"curve_epochs": 5}, "must be a list"),
     ],

@@ -1,28 +1,38 @@
 """`factrank study`: run the catalogue's studies, or one's own, and see which published claims hold.
 
-Exit codes: 0 done, and no claim is refuted; 1 done, but a claim is not reproduced or a trial failed; 2 bad input; 130
-interrupted by Ctrl-C: what had ended is stored, and the same command goes on.
+The name of a paper stands for all its studies, one after the other. Exit codes: 0 done, and no claim is refuted; 1
+done, but a claim is not reproduced or a trial failed; 2 bad input; 130 interrupted by Ctrl-C: what had ended is stored,
+and the same command goes on.
 """
 
 from __future__ import annotations
 
 import shlex
+from collections.abc import Callable, Sequence
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
+from factrank.cli.study_words import (
+    console,
+    finish_all,
+    many,
+    say_done,
+    say_heading,
+    say_interrupted,
+    say_plans,
+    say_problems,
+    say_tally,
+)
 from factrank.errors import InputError
 
 if TYPE_CHECKING:
     from factrank.runs import Size, Study
     from factrank.runs.executors import Executor
-    from factrank.runs.runner import Summary
     from factrank.runs.store import Store
 
-INTERRUPTED = 130
 YAML_SUFFIXES = (".yaml", ".yml")
 STORE = Path("factrank-store")
 
@@ -33,7 +43,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-Name = Annotated[str | None, typer.Argument(metavar="NAME|FILE.yaml", help="A study of the catalogue, or a file.")]
+Name = Annotated[
+    str | None, typer.Argument(metavar="NAME|FILE.yaml", help="A study of the catalogue, a paper, or a file.")
+]
 Python = Annotated[
     Path | None, typer.Option("--python", metavar="FILE", help="A Python file that defines STUDY. This runs the file.")
 ]
@@ -57,20 +69,26 @@ class TrackerWanted(Enum):
 
 @app.command("list")
 def list_studies() -> None:
-    """List the studies of the catalogue, with the number of trials of each size."""
+    """List the papers and the studies of each, with the number of trials of each size."""
     from factrank.report.study_terminal import catalogue_table  # noqa: PLC0415 - JAX takes a second to load
-    from factrank.studies import CATALOGUE  # noqa: PLC0415
+    from factrank.studies import PAPERS  # noqa: PLC0415
 
-    _console().print(catalogue_table(CATALOGUE))
+    for at, (paper, studies) in enumerate(PAPERS.items()):
+        say_heading(f"{paper}: {many(len(studies), 'study')}; factrank study run {paper} runs all", first=at == 0)
+        console().print(catalogue_table({study.name: study for study in studies}))
 
 
 @app.command()
 def show(name: Name = None, python: Python = None) -> None:
-    """Say what a study asks, what it runs and what it claims."""
+    """Say what a study, or each study of a paper, asks, what it runs and what it claims."""
     from factrank.report.study_terminal import study_lines  # noqa: PLC0415
 
-    study = _study(name, python)
-    _console().print(study_lines(study, f"run it: {_command(name, python, 'quick', STORE)} [--full]"))
+    studies = _studies(name, python)
+    command = _commands(studies, name, python, STORE, "quick")
+    for at, study in enumerate(studies):
+        if at:
+            console().print()
+        console().print(study_lines(study, f"run it: {command(study)} [--full]"))
 
 
 @app.command()
@@ -84,37 +102,42 @@ def run(
     rerun_failed: Annotated[bool, typer.Option("--rerun-failed", help="Run failed trials again.")] = False,
     keep_weights: Annotated[bool, typer.Option("--keep-weights", help="Store the trained models too.")] = False,
     track: Annotated[TrackerWanted | None, typer.Option(help="Report trials there, too.")] = None,
+    no_report: Annotated[
+        bool, typer.Option("--no-report", help="Write no report: for machines without the libraries that draw.")
+    ] = False,
 ) -> None:
     """Run the trials of a study that the store does not have, judge its claims and write its report.
 
-    Ctrl-C keeps what has ended, and the same command goes on with the rest. Exit code 1 says that a claim was not
-    reproduced, or that trials failed.
+    The name of a paper runs all its studies. Ctrl-C keeps what has ended, and the same command goes on with the rest.
+    Exit code 1 says that a claim was not reproduced, or that trials failed.
     """
-    from factrank.report.study_terminal import dry_run_lines  # noqa: PLC0415 - JAX takes a second to load
-    from factrank.runs.estimate import plan_run  # noqa: PLC0415
-    from factrank.runs.runner import run_study  # noqa: PLC0415
+    from factrank.runs.runner import run_study  # noqa: PLC0415 - JAX takes a second to load
     from factrank.runs.store import Store  # noqa: PLC0415
     from factrank.runs.trackers import tracker_named  # noqa: PLC0415
     from factrank.training import TerminalMeter  # noqa: PLC0415
 
-    study, size, kept = _study(name, python), _size(full), Store(store)
+    studies, size, kept = _studies(name, python), _size(full), Store(store)
     if dry_run:
-        _console().print(dry_run_lines(plan_run(study, size, kept, rerun_failed=rerun_failed)))
+        say_plans(studies, size, kept, rerun_failed=rerun_failed)
         return
-    where = _executor(executor, kept, keep_weights)
-    tracker = tracker_named(track.value, study.name, store / "tensorboard") if track is not None else None
-    try:
-        with TerminalMeter() as meter:
-            summary = run_study(
-                study, size, kept, executor=where, meter=meter, tracker=tracker, rerun_failed=rerun_failed
-            )
-    finally:
-        if tracker is not None:
-            tracker.close()
-    if summary.interrupted:
-        _say_interrupted(summary, store)
-    _say_done(summary)
-    _finish(study, size, kept, _command(name, python, size, store))
+
+    def run_one(study: Study) -> None:
+        where = _executor(executor, kept, keep_weights)
+        tracker = tracker_named(track.value, study.name, store / "tensorboard") if track is not None else None
+        try:
+            with TerminalMeter() as meter:
+                summary = run_study(
+                    study, size, kept, executor=where, meter=meter, tracker=tracker, rerun_failed=rerun_failed
+                )
+        finally:
+            if tracker is not None:
+                tracker.close()
+        if summary.interrupted:
+            say_interrupted(summary, store)
+        say_done(summary)
+
+    commands = _commands(studies, name, python, store, size)
+    finish_all(studies, size, kept, None if no_report else commands, before=run_one)
 
 
 @app.command()
@@ -128,8 +151,46 @@ def report(
     """Write the report of a study from the store, without running anything; the exit codes are those of run."""
     if output is not None and output.suffix.lower() != ".html":
         raise InputError(f"{output}: a report is written to a file whose name ends in .html")
-    size = _size(full)
-    _finish(_study(name, python), size, _existing(store), _command(name, python, size, store), output)
+    studies, size = _studies(name, python), _size(full)
+    if output is not None and len(studies) > 1:
+        raise InputError(f"{output}: {name} has {len(studies)} studies, and each has its report; name one of them")
+    finish_all(studies, size, _existing(store), _commands(studies, name, python, store, size), output)
+
+
+@app.command()
+def publish(
+    name: Annotated[str, typer.Argument(metavar="NAME|FILE.yaml", help="A paper, a study, or a file.")],
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where to write.")],
+    full: Annotated[bool, typer.Option("--full/--quick", help="Which size is published.")] = True,
+    store: Folder = STORE,
+    check: Annotated[bool, typer.Option("--check", help="Write nothing: compare the folder with its tables.")] = False,
+) -> None:
+    """Write tables, charts, claims and the lab report of a paper to a folder, from the store.
+
+    README.md is made from text.md, prose with placeholders for every number; a first text is written where there is
+    none. --check compares the folder with its checksums, its tables with the trials of the studies, and all claims,
+    summaries and texts with what its tables give. Exit code 1 says that something differs, or that trials are missing.
+    """
+    from factrank.report.publish import differences  # noqa: PLC0415 - JAX takes a second to load
+    from factrank.report.publish import publish as write  # noqa: PLC0415
+
+    studies = _studies(name, None)
+    if check:
+        found = differences(folder, studies)
+        typer.echo("\n".join(found) or f"{folder}: no difference from its checksums, its tables and its text")
+        raise typer.Exit(1 if found else 0)
+    kept = _existing(store)
+    published = write(Path(name).stem, studies, _size(full), kept.tables(), folder)
+    say_problems(kept)
+    for path in published.strange:
+        typer.echo(f"factrank: {path}: no study of {name} has this file; it is left", err=True)
+    missing = {study: found.n_missing for study, found in published.results.items() if found.n_missing}
+    for study, n_missing in missing.items():
+        command = _command(study if len(studies) > 1 else name, None, _size(full), store)
+        typer.echo(f"factrank: {study}: {n_missing:,} trials were not run: {command}", err=True)
+    say_tally(folder, [pair for found in published.results.values() for pair in found.judged], len(studies))
+    if missing:
+        raise typer.Exit(1)
 
 
 @app.command()
@@ -140,30 +201,31 @@ def export(
     """Write the rows of all trials in the store to one file."""
     kept = _existing(store)
     kept.export(output)
-    _say_problems(kept)
+    say_problems(kept)
     typer.echo(f"{kept.trials().num_rows:,} trials in {output}")
 
 
 # -------------------------------------------------------------------- what the options mean
 
 
-def _study(name: str | None, python: Path | None) -> Study:
+def _studies(name: str | None, python: Path | None) -> tuple[Study, ...]:
+    """The studies that a name stands for: one, or all of a paper."""
     if (name is None) == (python is None):
-        raise InputError("give the name of a study (factrank study list), a YAML file, or --python FILE")
+        raise InputError("give the name of a study or a paper (factrank study list), a YAML file, or --python FILE")
     if python is not None:
         from factrank.runs.study_files import load_python_study  # noqa: PLC0415
 
-        return load_python_study(python)
+        return (load_python_study(python),)
     assert name is not None  # noqa: S101 - for mypy; checked above
     if name.lower().endswith(YAML_SUFFIXES):
         from factrank.runs.study_files import load_study  # noqa: PLC0415
 
-        return load_study(name)
+        return (load_study(name),)
     if name.lower().endswith(".py"):
         raise InputError(f"{name}: a Python study is run by --python {name}, because that executes it")
-    from factrank.studies import study  # noqa: PLC0415
+    from factrank.studies import studies_named  # noqa: PLC0415
 
-    return study(name)
+    return studies_named(name)
 
 
 def _size(full: bool) -> Size:
@@ -186,6 +248,13 @@ def _command(name: str | None, python: Path | None, size: Size, store: Path) -> 
     return shlex.join(["factrank", "study", "run", *which, *(["--full"] if size == "full" else []), *folder])
 
 
+def _commands(
+    studies: Sequence[Study], name: str | None, python: Path | None, store: Path, size: Size
+) -> Callable[[Study], str]:
+    """The command that runs each of the studies that a name stands for."""
+    return lambda study: _command(study.name if len(studies) > 1 else name, python, size, store)
+
+
 def _executor(wanted: ExecutorWanted, store: Store, keep_weights: bool) -> Executor | None:
     """What runs the trials; None for what `run_study` takes by itself."""
     if wanted is ExecutorWanted.ray:
@@ -198,51 +267,3 @@ def _executor(wanted: ExecutorWanted, store: Store, keep_weights: bool) -> Execu
     from factrank.runs.runner import checkpoint_folder  # noqa: PLC0415
 
     return LocalExecutor(keep_weights=keep_weights, checkpoints=checkpoint_folder(store))
-
-
-# -------------------------------------------------------------------- what is said
-
-
-def _finish(study: Study, size: Size, store: Store, command: str, output: Path | None = None) -> None:
-    """Judge the claims, write the report, say where it is, and end with the exit code for it."""
-    from factrank.report.study_report import write_report  # noqa: PLC0415 - JAX takes a second to load
-    from factrank.report.study_terminal import claims_table, failures_text  # noqa: PLC0415
-    from factrank.runs.study_table import judge, study_table  # noqa: PLC0415
-
-    table = store.trials()
-    verdicts = judge(study, size, table)
-    if verdicts:
-        _console().print(claims_table(verdicts))
-    failures = failures_text(study_table(study, size, table))
-    if failures:
-        typer.echo(f"factrank: {failures}\n--rerun-failed runs them again", err=True)
-    _say_problems(store)
-    typer.echo(f"report: {write_report(study, size, store, command, output)}")
-    if failures or any(verdict.status == "not reproduced" and not claim.extension for claim, verdict in verdicts):
-        raise typer.Exit(1)
-
-
-def _say_done(summary: Summary) -> None:
-    from factrank.report.study_terminal import duration  # noqa: PLC0415
-
-    if summary.n_before == summary.n_trials:
-        typer.echo(f"nothing to run: all {summary.n_trials:,} trials are stored")
-        return
-    before = f", {summary.n_before:,} were stored before" if summary.n_before else ""
-    typer.echo(f"{summary.n_ended:,} trials in {duration(summary.seconds)}{before}")
-
-
-def _say_interrupted(summary: Summary, store: Path) -> None:
-    stored = summary.n_trials - summary.n_left
-    done = f"interrupted; {stored:,} of {summary.n_trials:,} trials are stored in {store}"
-    typer.echo(f"factrank: {done}; the same command goes on with the others", err=True)
-    raise typer.Exit(INTERRUPTED)
-
-
-def _say_problems(store: Store) -> None:
-    for problem in store.problems():
-        typer.echo(f"factrank: {problem}; it is left out", err=True)
-
-
-def _console() -> Console:
-    return Console(highlight=False, markup=False)

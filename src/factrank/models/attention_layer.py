@@ -65,7 +65,7 @@ class AttentionLayer(PairReader):
 
     def scaled_scores(self, scale: Float[Array, ""] | float) -> AttentionLayer:
         """The layer whose attention scores are `scale` times as large: the scale is taken into W_Q."""
-        scaled: AttentionLayer = eqx.tree_at(lambda layer: layer.w_q, self, self.w_q * scale)
+        scaled: AttentionLayer = eqx.tree_at(lambda layer: layer.w_q, self, (self.w_q * scale).astype(self.w_q.dtype))
         return scaled
 
     # ---------------------------------------------------------------- logits

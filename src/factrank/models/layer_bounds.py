@@ -6,6 +6,12 @@ basis of the space that the heads write to (dimension at most c) and $m_q$ lies 
 $$c = \min(H \min(d_{vo}, d_{model}), d_{model}, V), \qquad r_U = \min(d_{model}, V), \qquad \rho = \min(Q, r_U - c),$$
 $$\operatorname{rank} L \le \min(K, Q)\, c + \rho \quad\text{and}\quad \le KQ, KV, QV \quad\text{for all weights.}$$
 
+Where tokens are few a head is small however wide it is: $\sum_k e_k \otimes A^h[k,:] \otimes V^h[k,:]$ and
+$-\sum_q A^h[:,q] \otimes e_q \otimes V^h[q,:]$ are K + Q terms, and what is left, $1_K$ times the matrix
+$x_q U + \sum_h V^h[q,:]$, has rank at most min(Q, r_U). With b = min(d_vo, d_model, V) therefore also
+
+$$\operatorname{rank} L \le H \min(K + Q,\ \min(K, Q)\, b) + \min(Q, r_U) \quad\text{for all weights.}$$
+
 Softmax: for generic weights this is an equality where $K \ge Qc + 1$, whatever d_qk is. Then the Qc columns of the N_q
 and the constant 1_K are independent (each logistic function has its own poles), and killing the key slices that sum to
 zero over the keys leaves $m_q$ modulo C. The same argument gives $\min(K - 1, Qc) + \rho$ from below for every K, and
@@ -201,6 +207,11 @@ class _Sizes:
         return min(self.d, self.V)
 
     @property
+    def tokens(self) -> int:
+        """Terms of a head, one per token; those of queries cost nothing where self weights do not depend on the key."""
+        return self.K if self.kind == "linear" else self.K + self.Q
+
+    @property
     def rho(self) -> int:
         return min(self.Q, self.r_u - self.c)
 
@@ -212,6 +223,7 @@ def _upper_bounds(s: _Sizes) -> list[Bound]:
         Bound(s.K * s.Q, "K Q"),
         Bound(s.K * s.V, "K V"),
         Bound(s.Q * s.V, "Q V"),
+        Bound(s.H * min(s.tokens, min(s.K, s.Q) * s.b) + min(s.Q, s.r_u), "H min(K + Q, min(K, Q) d_vo) + min(Q, r_U)"),
     ]
     if s.kind == "linear":
         bounds.append(Bound(s.H * s.a * s.b + min(s.Q, s.r_u), "H d_qk d_vo + min(Q, r_U)"))

@@ -185,7 +185,7 @@ class RecallTransformer(PairReader):
 
     def scaled_scores(self, scale: Float[Array, ""] | float) -> RecallTransformer:
         """The model whose attention scores are `scale` times as large."""
-        w_q = [block.w_q * scale for block in self.blocks]
+        w_q = [(block.w_q * scale).astype(block.w_q.dtype) for block in self.blocks]
         scaled: RecallTransformer = eqx.tree_at(lambda model: [block.w_q for block in model.blocks], self, w_q)
         return scaled
 

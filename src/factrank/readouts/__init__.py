@@ -11,12 +11,15 @@ from factrank.readouts.answer import answer as answer
 from factrank.readouts.attention_statistics import HeadStatistics as HeadStatistics
 from factrank.readouts.attribution import Attribution as Attribution
 from factrank.readouts.attribution import PairAttribution as PairAttribution
+from factrank.readouts.attribution import additive_numbers as additive_numbers
 from factrank.readouts.attribution import attribute as attribute
 from factrank.readouts.attribution import attribute_facts as attribute_facts
+from factrank.readouts.database_ranks import certified_ranks as certified_ranks
 from factrank.readouts.diagnosis import Diagnosis as Diagnosis
 from factrank.readouts.diagnosis import Finding as Finding
 from factrank.readouts.diagnosis import diagnose as diagnose
 from factrank.readouts.fibers import fibers_of as fibers_of
+from factrank.readouts.reading import readings_of as readings_of
 from factrank.readouts.readout import ReadoutRanks as ReadoutRanks
 from factrank.readouts.readout import argmax_tensor as argmax_tensor
 from factrank.readouts.readout import logits_at as logits_at

@@ -16,6 +16,7 @@ and the contributions are not numbers.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import nan
 from typing import Any
 
 import equinox as eqx
@@ -27,10 +28,11 @@ from jaxtyping import Array, Bool, Float, Int
 from factrank.databases import Database
 from factrank.errors import InputError
 from factrank.models import LayerTensor
+from factrank.models.weights import on_device
 from factrank.readouts.blocks import Model, full_precision, in_blocks, require_code, require_match
 from factrank.readouts.fibers import fibers_of
 from factrank.readouts.margins import margins
-from factrank.readouts.parts import parts_of
+from factrank.readouts.parts import has_parts, parts_of
 from factrank.readouts.recall import share
 
 
@@ -97,6 +99,22 @@ def attribute_facts(layer: Model, database: Database) -> Attribution:
     triples, fibers = database.triples, fibers_of(database)
     blocks = _contributions(parts_of(layer), triples[:, :2], fibers)
     return Attribution(blocks.margins, blocks.paths[:, 0], blocks.paths[:, 1:], blocks.margins > 0, blocks.right)
+
+
+def additive_numbers(model: Model, database: Database) -> dict[str, float]:
+    """The shares of the additive motif as plain numbers: additive_share, direct_alone, heads_alone of the best head.
+
+    NaN for models whose tensor is not a sum over paths, and where a path is not finite.
+    """
+    names = ("additive_share", "direct_alone", "heads_alone")
+    if not has_parts(model):
+        return dict.fromkeys(names, nan)
+    found = attribute_facts(on_device(model), database)
+    without_rival = np.isposinf(found.margins) & np.isnan(found.direct)
+    if not (np.isfinite(found.margins) | without_rival).all():
+        return dict.fromkeys(names, nan)
+    shares = found.additive_share, found.direct_alone, max(found.heads_alone)
+    return dict(zip(names, shares, strict=True))
 
 
 def attribute(

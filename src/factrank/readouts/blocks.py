@@ -87,7 +87,7 @@ def full_precision(model: PyTree) -> ExitStack:
     """A context for evaluation: no shortened products, and 64-bit numbers where the model's weights are 64-bit."""
     stack = ExitStack()
     stack.enter_context(jax.default_matmul_precision("highest"))
-    if any(leaf.dtype == np.float64 for leaf in jax.tree.leaves(eqx.filter(model, eqx.is_array))):
+    if any(getattr(leaf, "dtype", None) == np.float64 for leaf in jax.tree.leaves(model)):
         stack.enter_context(jax.enable_x64(True))
     return stack
 

@@ -25,6 +25,7 @@ def margins(logits: Float[Array, "n values"], fibers: Int[Array, "n m"]) -> Floa
 
 
 def probabilities(logits: Float[Array, "n values"], fibers: Int[Array, "n m"]) -> Float[Array, " n"]:
-    """The least probability among the values of each fiber."""
+    """The least probability among the values of each fiber, in float32 at least, so that thresholds are not rounded."""
     own = jnp.take_along_axis(logits, fibers, axis=1).min(axis=1)
-    return jnp.exp(own - jax.nn.logsumexp(logits, axis=1))
+    found = jnp.exp(own - jax.nn.logsumexp(logits, axis=1))
+    return found.astype(jnp.promote_types(found.dtype, jnp.float32))

@@ -17,6 +17,7 @@ import pyarrow as pa
 from factrank.report.labels import label
 from factrank.report.plain import shown_name
 from factrank.runs.expressions import Value, ended_soundly, missing_columns, selected, values
+from factrank.runs.result_tables import ROW_NAMES, Tables
 from factrank.runs.study import Chart
 
 Cell = str | int | float | None
@@ -31,45 +32,34 @@ class Records:
     notes: tuple[str, ...] = ()
 
 
-def chart_records(chart: Chart, trials: pa.Table, curves: pa.Table) -> Records:
-    """The records that a chart draws; none, and a note that says why, where the table has nothing to draw."""
-    table = trials if chart.data == "trials" else _with_trial_columns(curves, trials)
+def chart_records(chart: Chart, tables: Tables) -> Records:
+    """The records that a chart draws; none, and a note that says why, where the table has nothing to draw.
+
+    `tables` are those of the study (`factrank.runs.study_table.study_tables`).
+    """
+    table = tables.rows(chart.data)
     fields = {"x": chart.x, "y": chart.y, "colour": chart.colour, "facet": chart.facet}
     wanted = {field: column for field, column in fields.items() if column}
     unknown = missing_columns(table, *wanted.values())
     if unknown or not table.num_rows:
         what = f"a column {' or '.join(map(label, unknown))}" if unknown and table.num_rows else "a result"
-        return Records([], (f"Nothing to draw yet: no trial has {what}.",))
+        return Records([], (f"Nothing to draw yet: no {ROW_NAMES[chart.data]} has {what}.",))
     rows, unsound = _sound(table.filter(pa.array(selected(table, chart.where))))
-    cells = {field: [_cell(value) for value in values(rows, column)] for field, column in wanted.items()}
+    cells = {field: [cell(value) for value in values(rows, column)] for field, column in wanted.items()}
     records = [dict(zip(cells, row, strict=True)) for row in zip(*cells.values(), strict=True)]
     measured = "colour" if chart.kind == "heatmap" else "y"
-    known = [record for record in records if None not in record.values() and _is_number(record[measured])]
+    known = [record for record in records if None not in record.values() and is_number(record[measured])]
     if not known:
         return Records([], ("Nothing to draw yet: no finished trial has these numbers.",))
     known, notes = _positive(chart, known)
     lost = len(records) - len(known) - sum(dropped for dropped, _ in notes)
     texts = [text for _, text in notes]
     texts += [f"{unsound:,} trials that did not finish are not shown."] if unsound else []
-    texts += [f"{lost:,} trials without these numbers are not shown."] if lost else []
+    texts += [f"{lost:,} {ROW_NAMES[chart.data]}s without these numbers are not shown."] if lost else []
     shown = known if chart.kind == "points" else _means(known, measured)
     if not shown:
         texts.append("Nothing is left to draw.")
     return Records(shown, tuple(texts))
-
-
-def _with_trial_columns(curves: pa.Table, trials: pa.Table) -> pa.Table:
-    """Curves with the columns of their trials; those of trials that are not in the table are left out."""
-    if "hash" not in curves.column_names or "hash" not in trials.column_names:
-        return pa.table({})
-    place = {found: at for at, found in enumerate(trials.column("hash").to_pylist())}
-    at = [place.get(found) for found in curves.column("hash").to_pylist()]
-    own = curves.filter(pa.array([found is not None for found in at], pa.bool_()))
-    beside = trials.take(pa.array([found for found in at if found is not None], pa.int64()))
-    for name in beside.column_names:
-        if name not in own.column_names:
-            own = own.append_column(name, beside.column(name))
-    return own
 
 
 def _sound(rows: pa.Table) -> tuple[pa.Table, int]:
@@ -80,7 +70,7 @@ def _sound(rows: pa.Table) -> tuple[pa.Table, int]:
     return rows.filter(pa.array(sound)), len(others)
 
 
-def _cell(value: Value) -> Cell:
+def cell(value: Value) -> Cell:
     """A cell as a chart may show it: numbers that are infinite or none are missing, text is safe to show."""
     if isinstance(value, bool):
         return "yes" if value else "no"
@@ -89,7 +79,8 @@ def _cell(value: Value) -> Cell:
     return value if value is None or isinstance(value, int) else shown_name(str(value))
 
 
-def _is_number(value: Cell) -> bool:
+def is_number(value: Cell) -> bool:
+    """Whether a cell is a number."""
     return isinstance(value, int | float)
 
 
@@ -98,7 +89,7 @@ def _positive(chart: Chart, records: list[Record]) -> tuple[list[Record], list[t
     notes = []
     for field, logarithmic in (("x", chart.log_x), ("y", chart.log_y)):
         if logarithmic:
-            kept = [record for record in records if not _is_number(record[field]) or record[field] > 0]
+            kept = [record for record in records if not is_number(record[field]) or record[field] > 0]
             if len(kept) < len(records):
                 dropped = len(records) - len(kept)
                 notes.append((dropped, f"{dropped:,} values of 0 or less have no place on the logarithmic axis."))

@@ -40,6 +40,31 @@ LABELS = {
     "epoch": "epoch",
     "epochs": "epochs",
     "seconds": "seconds",
+    "facts": "facts",
+    "bits": "bits",
+    "parameters": "parameters",
+    "layer_rank": "greatest rank of the layer",
+    "rank_lower": "rank of the table, at least",
+    "rank_upper": "rank of the table, at most",
+    "completion_lower": "completion rank, at least",
+    "completion_upper": "completion rank, at most",
+    "effective_lower": "effective rank, at least",
+    "effective_upper": "effective rank, at most",
+    "memorised": "share that recalls everything",
+    "violates": "share of certified violations",
+    "memorised_rank": "rank of the table where memorised",
+    "additive_share": "share of facts that only the sum gets right",
+    "direct_alone": "recall of the direct path alone",
+    "heads_alone": "recall of the best head alone",
+    "cp_rank": "rank by numerical CP",
+    "tau": "confidence threshold τ",
+    "temperature": "temperature",
+    "precision": "precision",
+    "argmax": "recall by argmax",
+    "ones": "confident answers",
+    "flattening": "largest flattening rank",
+    "upper": "least upper bound of the rank",
+    "cp": "rank by numerical CP",
 }
 
 
@@ -60,6 +85,16 @@ def label(column: str) -> str:
             column = column.replace(name, _last(name))
         return shown_name(column, None)
     return shown_name(_last(column))
+
+
+def short_label(column: str) -> str:
+    """The same in a word or two, where room is scarce.
+
+    >>> short_label("model.d_vo"), short_label("database.n_queries"), short_label("recall_0.95")
+    ('d_vo', 'queries', 'recall at confidence 0.95')
+    """
+    text = label(column)
+    return _last(column) if re.fullmatch(r".* d_\w+", text) and " " not in column else text
 
 
 def _last(column: str) -> str:

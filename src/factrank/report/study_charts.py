@@ -6,19 +6,18 @@ through `chart_text`, and the fields of the data have fixed names.
 
 from __future__ import annotations
 
-from pathlib import Path
+import textwrap
+from collections.abc import Iterable
 from typing import Any
 
 import altair as alt
-import pyarrow as pa
 
 from factrank.errors import InputError
-from factrank.report.chart_records import Record, Records, chart_records
-from factrank.report.charts import save_chart
+from factrank.report.chart_records import Record, Records
 from factrank.report.labels import label
 from factrank.report.plain import shown_name
-from factrank.runs.study import Chart, Size, Study
-from factrank.runs.study_table import study_table
+from factrank.runs.result_tables import ROW_NAMES
+from factrank.runs.study import Chart
 
 FEW = 12
 """Up to this many values a numeric colour is shown as separate shades with a legend entry each."""
@@ -27,6 +26,8 @@ MOST_BANDS = 4
 """Of more lines than this, only those chosen in the legend have their band."""
 
 WIDTH, HEIGHT, PANEL = 460, 300, 230
+LETTER = 6.6
+"""About how wide a letter is, in pixels, at the size of axes and legends."""
 SHADES = {
     "light": {"ordinal": {"scheme": "viridis", "extent": [0.0, 0.88]}, "heatmap": {"scheme": "viridis"}},
     "dark": {"ordinal": {"scheme": "viridis", "extent": [0.25, 1.0]}, "heatmap": {"scheme": "viridis"}},
@@ -47,8 +48,9 @@ def theme(name: str) -> dict[str, Any]:
         "background": "white" if name == "light" else "transparent",
         "range": SHADES[name] | {"ramp": {"scheme": "viridis"}},
         "axis": text | {"gridColor": grid, "domainColor": line, "tickColor": line, "titlePadding": 8},
-        "legend": text | {"orient": "top", "symbolOpacity": 1, "gradientLength": 180, "titleLimit": 300},
-        "header": text | {"labelFontSize": 13, "labelFontWeight": "bold"},
+        "legend": text
+        | {"orient": "top", "symbolOpacity": 1, "gradientLength": 180, "titleLimit": 420, "labelLimit": 420},
+        "header": text | {"labelFontSize": 13, "labelFontWeight": "bold", "labelLimit": PANEL + 40},
         "title": {"color": ink, "fontSize": 14, "anchor": "start", "offset": 12},
         "view": {"stroke": None},
     }
@@ -70,7 +72,10 @@ def draw(chart: Chart, records: Records) -> Any:
     """The chart of records that are there, with its title, for a light page."""
     if not records.rows:
         raise InputError(f"chart {chart.name}: {' '.join(records.notes)}")
-    faceted = len({row["facet"] for row in records.rows if "facet" in row}) > 1
+    facets = sorted(
+        {row["facet"] for row in records.rows if "facet" in row}, key=lambda value: (isinstance(value, str), value)
+    )
+    faceted = len(facets) > 1
     size = {"width": PANEL, "height": PANEL} if faceted else {"width": WIDTH, "height": HEIGHT}
     if chart.kind == "heatmap" and not faceted:
         size = {"width": HEIGHT + 60, "height": HEIGHT + 60}
@@ -78,34 +83,28 @@ def draw(chart: Chart, records: Records) -> Any:
         {name: _cell(name, value, chart) for name, value in row.items() if faceted or name != "facet"}
         for row in records.rows
     ]
-    data = alt.InlineData(values=rows)
     marks = _MARKS[chart.kind](chart, rows).properties(**size)
-    if faceted:
-        facets = sorted({row["facet"] for row in records.rows}, key=lambda value: (isinstance(value, str), value))
-        order = [_cell("facet", value, chart) for value in facets]
-        facet = alt.Facet("facet:N", sort=order, title=None)
-        marks = marks.facet(facet, data=data, columns=3)
+    return composed(marks, rows, chart.title, [_cell("facet", value, chart) for value in facets])
+
+
+def composed(marks: Any, rows: list[Record], title: str, facets: list[str]) -> Any:
+    """Marks with their data, title and theme; where there are several facets, a panel for each in this order."""
+    data = alt.InlineData(values=rows)
+    if len(facets) > 1:
+        marks = marks.facet(alt.Facet("facet:N", sort=facets, title=None), data=data, columns=3)
     else:
         marks = marks.properties(data=data)
-    return marks.properties(title=chart_text(chart.title)).configure(**theme("light"))
+    width = PANEL * min(len(facets), 3) if len(facets) > 1 else WIDTH
+    return marks.properties(title=lines_of(title, width, 7.4)).configure(**theme("light"))
 
 
-def save_charts(study: Study, size: Size, table: pa.Table, curves: pa.Table, folder: str | Path) -> list[Path]:
-    """Write every chart that has something to show as SVG and PNG; gives the paths."""
-    folder = Path(folder)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"{folder}: charts cannot be written there: {error.strerror}") from None
-    own, paths = study_table(study, size, table), []
-    for chart in study.charts:
-        records = chart_records(chart, own, curves)
-        if records.rows:
-            picture = draw(chart, records)
-            for suffix in ("svg", "png"):
-                paths.append(folder / f"{study.name}-{size}-{chart.name}.{suffix}")
-                save_chart(picture, paths[-1])
-    return paths
+def lines_of(text: str, width: int, letter: float = LETTER) -> list[str]:
+    """A user's text as lines that fit a width in pixels.
+
+    >>> lines_of("Recall at constant parameters", 120)
+    ['Recall at constant', 'parameters']
+    """
+    return textwrap.wrap(chart_text(text), max(12, int(width / letter)), break_long_words=False) or [""]
 
 
 # ---------------------------------------------------------------- marks
@@ -154,7 +153,7 @@ def _heat_map(chart: Chart, rows: list[Record]) -> Any:
     middle = (min(numbers) + max(numbers)) / 2
     legend = alt.Legend(title=_title("colour", chart), format=".2f" if max(map(abs, numbers)) < 100 else "~s")
     base = alt.Chart().encode(
-        x=alt.X("x:O", title=_title("x", chart), axis=alt.Axis(labelAngle=0)),
+        x=alt.X("x:O", title=_title("x", chart), axis=alt.Axis(labelAngle=0, labelOverlap=True)),
         y=alt.Y("y:O", title=_title("y", chart), sort="descending"),
         tooltip=_tooltip(chart, rows),
     )
@@ -212,13 +211,19 @@ def _colour(chart: Chart, rows: list[Record]) -> Any:
     numeric = all(isinstance(value, int | float) for value in found)
     kind = "N" if not numeric else "O" if len(found) <= FEW else "Q"
     title = _title("colour", chart)
-    legend = alt.Legend(title=title) if kind == "Q" else alt.Legend(title=title, columns=8)
+    legend = alt.Legend(title=title) if kind == "Q" else alt.Legend(title=title, columns=legend_columns(found))
     return alt.Color(f"colour:{kind}", legend=legend)
+
+
+def legend_columns(labels: Iterable[object]) -> int:
+    """How many entries of a legend fit beside each other."""
+    longest = max(len(str(label_)) for label_ in labels)
+    return max(1, min(8, int(WIDTH / (LETTER * longest + 34))))
 
 
 def _tooltip(chart: Chart, rows: list[Record]) -> list[Any]:
     names = {field: _title(field, chart) for field in ("x", "y", "colour")}
-    names |= {"low": "least", "high": "greatest", "n": "trials"}
+    names |= {"low": "least", "high": "greatest", "n": f"{ROW_NAMES[chart.data]}s"}
     return [
         alt.Tooltip(f"{field}:{'Q' if all(isinstance(row[field], int | float) for row in rows) else 'N'}", title=title)
         for field, title in names.items()

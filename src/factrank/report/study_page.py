@@ -14,31 +14,33 @@ from collections.abc import Sequence
 from functools import cache
 from html import escape
 from importlib.resources import files
-from typing import Any
 
-import pyarrow as pa
 import vl_convert
 
-from factrank.report.chart_records import Records, chart_records
-from factrank.report.labels import label
+from factrank.report.chart_records import chart_records
 from factrank.report.plain import shown_name
-from factrank.report.study_charts import MOST_BANDS, draw, theme
-from factrank.report.study_sections import claims_section, failures_section, run_section, settings_section, tally
-from factrank.runs.claims import evaluate
-from factrank.runs.study import Chart, Size, Study
-from factrank.runs.study_table import study_table
+from factrank.report.study_charts import theme
+from factrank.report.study_figures import Figure, chart_figure, figure_html, summary_figure
+from factrank.report.study_sections import (
+    claims_section,
+    failures_section,
+    fits_section,
+    run_section,
+    settings_section,
+    tally,
+)
+from factrank.runs.result_tables import Tables
+from factrank.runs.study import Size, Study
+from factrank.runs.study_table import fitted, judge, study_tables, summarise
 
 MANY_POINTS = 1500
 """Beyond this many records a chart is drawn on a canvas rather than as SVG, which would be slow."""
-MOST_NUMBERS = 400
-"""Up to this many records a chart has them as a table below it."""
 
 
 def build_page(
     study: Study,
     size: Size,
-    table: pa.Table,
-    curves: pa.Table,
+    tables: Tables,
     problems: Sequence[str] = (),
     command: str = "",
 ) -> str:
@@ -46,22 +48,25 @@ def build_page(
 
     `problems` are those of the store, `command` is how to run the study again.
     """
-    own = study_table(study, size, table)
-    drawings = [(chart, chart_records(chart, own, curves)) for chart in study.charts]
-    judged = [(claim, evaluate(claim, own)) for claim in study.claims]
+    own_tables = study_tables(study, size, tables)
+    own, judged, summaries = own_tables.trials, judge(study, size, tables), summarise(study, size, tables)
+    charts = [chart_figure(chart, chart_records(chart, own_tables)) for chart in study.charts]
+    figures = [summary_figure(summary, table) for summary, table in summaries]
     body = [
         _head(study, size),
         tally(own, judged),
         f"<h2>Question</h2><p>{text(study.question)}</p>",
         f"<h2>Method</h2><p>{text(study.method)}</p>{_source(study)}",
         claims_section(judged),
-        _charts(drawings),
+        _figures("Charts", charts),
+        _figures("Summaries", figures),
+        fits_section(fitted(study, summaries)),
         settings_section(own),
         run_section(own, command or f"factrank study run {study.name}{' --full' if size == 'full' else ''}"),
         failures_section(own, problems),
         "<footer>Made by factrank from the store of results alone. This file asks nothing of the network.</footer>",
     ]
-    return _document(shown_name(study.title, None), "\n".join(body), _chart_data(drawings))
+    return _document(shown_name(study.title, None), "\n".join(body), _chart_data([*charts, *figures]))
 
 
 def text(user_text: str) -> str:
@@ -93,70 +98,14 @@ def _source(study: Study) -> str:
     return f"<p class=soft>Source: {paper}{figure}.</p>"
 
 
-def _charts(drawings: Sequence[tuple[Chart, Records]]) -> str:
-    if not drawings:
-        return ""
-    return "<h2>Charts</h2>" + "\n".join(_figure(chart, records) for chart, records in drawings)
+def _figures(title: str, figures: Sequence[Figure]) -> str:
+    return f"<h2>{title}</h2>" + "\n".join(map(figure_html, figures)) if figures else ""
 
 
-def _figure(chart: Chart, records: Records) -> str:
-    name = text(chart.name)
-    notes = "".join(f"<p class=soft>{text(note)}</p>" for note in records.notes)
-    if not records.rows:
-        return f'<figure id="figure-{name}"><figcaption><h3>{text(chart.title)}</h3></figcaption>{notes}</figure>'
-    kind = {"lines": "Lines", "points": "Points", "bars": "Bars", "heatmap": "Heat map"}[chart.kind]
-    shown = chart.colour if chart.kind == "heatmap" else chart.y
-    alternative = f"{kind}: {chart.title}. {label(shown or '')} against {chart.x_title or label(chart.x)}"
-    caption = f"<p class=soft>{_reading(chart, records)}</p>" if chart.kind in ("lines", "bars") else ""
-    return (
-        f'<figure id="figure-{name}"><figcaption><h3>{text(chart.title)}</h3></figcaption>'
-        f'<div class=chart id="chart-{name}" data-chart="{name}" role="group" aria-label="{text(alternative)}"></div>'
-        f"{caption}{notes}{_numbers(chart, records)}</figure>"
-    )
-
-
-def _reading(chart: Chart, records: Records) -> str:
-    """How a chart of means is read."""
-    if chart.kind == "bars":
-        return "Thin lines reach from the least to the greatest."
-    lines = len({row.get("colour") for row in records.rows})
-    band = "Bands reach from the least to the greatest."
-    if lines == 1:
-        return band
-    return f"{band} Choose a line in the legend to {'set it apart' if lines <= MOST_BANDS else 'see its band'}."
-
-
-def _numbers(chart: Chart, records: Records) -> str:
-    """The records of a chart as a table, for those who cannot see it or want the numbers."""
-    if len(records.rows) > MOST_NUMBERS:
-        return ""
-    names = {"facet": label(chart.facet or ""), "x": chart.x_title or label(chart.x)}
-    names |= {"colour": label(chart.colour or ""), "y": chart.y_title or label(chart.y)}
-    names |= {"low": "least", "high": "greatest", "n": "trials"}
-    fields = [field for field in names if field in records.rows[0]]
-    head = "".join(f"<th scope=col>{text(names[field])}</th>" for field in fields)
-
-    def cell(value: Any) -> str:
-        shown = f"{value:.4g}" if isinstance(value, float) else str(value)
-        return f"<td{'' if isinstance(value, str) else ' class=number'}>{text(shown)}</td>"
-
-    rows = "".join(f"<tr>{''.join(cell(row[field]) for field in fields)}</tr>" for row in records.rows)
-    return (
-        f'<details><summary>The numbers</summary><div class=numbers tabindex="0"><table class=plain>'
-        f"<caption>{text(chart.title)}</caption><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div></details>"
-    )
-
-
-def _chart_data(drawings: Sequence[tuple[Chart, Records]]) -> str:
-    """What the page's script draws: one specification per chart, without title and colours, and the two themes."""
-    charts: dict[str, Any] = {}
-    for chart, records in drawings:
-        if records.rows:
-            specification = draw(chart, records).to_dict()
-            for name in ("title", "config"):
-                specification.pop(name)
-            charts[chart.name] = specification | {"usermeta": {"square": chart.kind == "heatmap"}}
-    canvas = [chart.name for chart, records in drawings if len(records.rows) > MANY_POINTS]
+def _chart_data(figures: Sequence[Figure]) -> str:
+    """What the page's script draws: one specification per figure, without title and colours, and the two themes."""
+    charts = {figure.name: figure.picture for figure in figures if figure.picture is not None}
+    canvas = [figure.name for figure in figures if figure.n_records > MANY_POINTS]
     themes = {name: theme(name) | {"background": "transparent"} for name in ("light", "dark")}
     return script_data({"charts": charts, "canvas": canvas, "themes": themes})
 

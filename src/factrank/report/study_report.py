@@ -6,8 +6,8 @@ from pathlib import Path
 
 from factrank.databases.streams import replacing
 from factrank.errors import InputError
-from factrank.report.study_charts import save_charts
 from factrank.report.study_page import build_page
+from factrank.report.study_pictures import save_charts
 from factrank.runs.store import Store
 from factrank.runs.study import Size, Study
 
@@ -29,9 +29,9 @@ def write_report(study: Study, size: Size, store: Store, command: str, path: Pat
             path.parent.mkdir(exist_ok=True)
         except OSError as error:
             raise InputError(f"{path.parent}: cannot be made: {error.strerror or error}; -o writes elsewhere") from None
-    table, curves = store.trials(), store.curves()
-    page = build_page(study, size, table, curves, store.problems(), command)
+    tables = store.tables()
+    page = build_page(study, size, tables, store.problems(), command)
     with replacing(path) as stream:
         stream.write(page.encode())
-    save_charts(study, size, table, curves, path.parent)
+    save_charts(study, size, tables, path.parent)
     return path

@@ -13,10 +13,12 @@ from factrank.report.plain import shown_name
 from factrank.runs.claims import Claim, Verdict
 from factrank.runs.columns import TRIAL_GROUPS
 from factrank.runs.expressions import Value
+from factrank.runs.fits import Fit, FitResult
 
 BADGES = {
     "reproduced": ("yes", "✓ reproduced"),
     "not reproduced": ("no", "✗ not reproduced"),
+    "measured": ("measured", "○ measured"),
     "not comparable": ("open", "– not comparable"),
 }
 DIRECTIONS = {"greater": "greater than 0", "less": "less than 0", "flat": "flat", "not rising": "does not rise"}
@@ -80,10 +82,42 @@ def _claim_row(claim: Claim, verdict: Verdict) -> str:
 
 def _published(claim: Claim) -> str:
     """What was published, or, of an extension, what we ask."""
+    if claim.published is None:
+        return "none published"
     tolerance = f" ± {claim.tolerance:g}" if claim.tolerance else ""
     if isinstance(claim.published, str):
         return DIRECTIONS.get(claim.published, claim.published) + (f" (0{tolerance})" if tolerance else "")
     return f"{claim.published:g}{tolerance}"
+
+
+def fits_section(fits: Sequence[tuple[Fit, FitResult]]) -> str:
+    """Each fit as a formula, with its errors beside those of the constant alone."""
+    if not fits:
+        return ""
+    names = ("Rule", "Error", "Left out", "Mean alone", "Left out", "R²", "Settings")
+    head = "".join(f"<th scope=col{' class=number' if at else ''}>{name}</th>" for at, name in enumerate(names))
+    rows = "".join(_fit_row(fit, result) for fit, result in fits)
+    caption = (
+        "Least squares over settings. Errors are root mean squares: of the rule, and of rules fitted without the "
+        "setting that they predict; then both of the mean alone."
+    )
+    return (
+        f"<h2>Fits</h2><div class=scroll><table class='plain fits'><caption>{caption}</caption>"
+        f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"
+    )
+
+
+def _fit_row(fit: Fit, result: FitResult) -> str:
+    numbers = (result.error, result.left_out, result.constant_error, result.constant_left_out, result.r_squared)
+    cells = ["–" if number is None else f"{number:.3g}".replace("-", "−") for number in numbers]
+    without = f" ({result.n_without:,} without a value)" if result.n_without else ""
+    formula = f"<div><code>{_text(result.formula)}</code></div>" if result.formula else ""
+    why = f"<div class=soft>{_text(result.why)}</div>" if result.why else ""
+    return (
+        f"<tr><th scope=row>{_text(fit.title)}{formula}{why}</th>"
+        f"{''.join(f'<td class=number>{cell}</td>' for cell in cells)}"
+        f"<td class=number>{result.n_settings:,}{without}</td></tr>"
+    )
 
 
 def settings_section(own: pa.Table) -> str:
@@ -112,7 +146,8 @@ def _settings(caption: str, rows: Sequence[tuple[str, str]]) -> str:
     )
     head = "<th scope=col>Setting</th><th scope=col>Values</th><th scope=col>Column</th>"
     return (
-        f"<div class=scroll><table class=plain><caption>{caption}</caption><thead><tr>{head}</tr></thead>"
+        f"<div class=scroll><table class=plain><caption>{caption}</caption>"
+        f"<thead><tr>{head}</tr></thead>"
         f"<tbody>{body}</tbody></table></div>"
     )
 

@@ -16,7 +16,7 @@ from factrank.runs.estimate import DryRun
 from factrank.runs.study import Study
 from factrank.training.trial import Trial
 
-STYLES = {"reproduced": "green", "not reproduced": "red", "not comparable": ""}
+STYLES = {"reproduced": "green", "not reproduced": "red", "measured": "cyan", "not comparable": ""}
 LONGEST_ERROR, SHOWN_ERRORS, SHOWN_VALUES = 200, 3, 12
 
 
@@ -55,7 +55,7 @@ def claims_table(verdicts: Sequence[tuple[Claim, Verdict]]) -> RenderableType:
         ("claim", "text"), ("published", "number"), ("ours", "number"), ("interval", "word"), ("verdict", "word")
     )
     for claim, verdict in verdicts:
-        published = claim.published if isinstance(claim.published, str) else f"{claim.published:.3g}"
+        published = f"{claim.published:.3g}" if isinstance(claim.published, float) else str(claim.published or "none")
         ours = "" if verdict.value is None else f"{verdict.value:.3g}"
         interval = "" if verdict.interval is None else " to ".join(f"{end:.3g}" for end in verdict.interval)
         statement = _safe(claim.statement) + (" *" if claim.extension else "")

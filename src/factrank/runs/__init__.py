@@ -7,9 +7,12 @@ everything up to training; nothing that a bare GPU machine lacks, and nothing th
 
 from factrank.runs.claims import Claim as Claim
 from factrank.runs.claims import Quantity as Quantity
+from factrank.runs.fits import Fit as Fit
+from factrank.runs.result_tables import Tables as Tables
 from factrank.runs.runner import run_study as run_study
 from factrank.runs.store import Store as Store
 from factrank.runs.study import Chart as Chart
 from factrank.runs.study import Size as Size
 from factrank.runs.study import Source as Source
 from factrank.runs.study import Study as Study
+from factrank.runs.summaries import Summary as Summary

@@ -6,6 +6,8 @@
     database.*, model.*, training.*, measures.*, curve_epochs, seed the trial, defaults included
     loss, recall, recall_0.95, margin, ..., epochs_to.recall        the numbers, by their own names
 
+Curves and readings are tables of their own: hash, epoch or precision, temperature and tau, and the numbers.
+
 Arguments of a generator stand beside its name (`database.n_keys`), options of an optimiser under it
 (`training.optimiser.b1`). Lists are JSON text. A number that does not exist is null; one that is NaN stays NaN.
 """
@@ -53,6 +55,8 @@ RUN_COLUMNS: dict[str, type] = {
 
 TRIAL_GROUPS = ("database.", "model.", "training.", "measures.", "curve_epochs", "seed")
 METRICS, EPOCHS_TO = "metrics.", "epochs_to."
+READING = ("precision", "temperature", "tau")
+"""What tells the readings of one trial apart."""
 LONGEST_ERROR = 10_000
 LARGEST_INTEGER = 2**63 - 1
 
@@ -95,6 +99,18 @@ def curve_rows(result: TrialResult) -> list[Row]:
             **{_metric_column(name): float(result.curves[name][at]) for name in names},
         }
         for at, epoch in enumerate(epochs)
+    ]
+
+
+def reading_rows(result: TrialResult) -> list[Row]:
+    """One row per reading: hash, what was read (precision, temperature, tau), and the numbers by their names."""
+    return [
+        {
+            "hash": result.trial.hash,
+            **{name: _reading_cell(reading[name]) for name in READING},
+            **{_metric_column(name): _reading_cell(cell) for name, cell in reading.items() if name not in READING},
+        }
+        for reading in result.readings
     ]
 
 
@@ -215,6 +231,11 @@ def _real_arguments(generator: str) -> frozenset[str]:
         return frozenset()
     parameters = inspect.signature(GENERATORS[generator], eval_str=True).parameters
     return frozenset(name for name, parameter in parameters.items() if parameter.annotation is float)
+
+
+def _reading_cell(value: Any) -> object:
+    """Text as it is; everything else is a real number."""
+    return plain_text(value) if isinstance(value, str) else float(value)
 
 
 def _metric_column(name: str) -> str:

@@ -2,8 +2,8 @@
 
 Where charts and claims name a column they may also write arithmetic: names of columns and numbers with ` + `, ` - `,
 ` * ` or ` / ` between them, in the usual order, for example "model.d_qk + model.d_vo - model.d_model". The signs stand
-between spaces, because names may contain dashes; a column that bears the whole text as its name comes first. Nothing is
-executed.
+between spaces, because names may contain dashes, and there are no brackets; a column that bears the whole text as its
+name comes first. Nothing is executed.
 """
 
 from __future__ import annotations
@@ -19,6 +19,11 @@ from factrank.errors import InputError
 
 SOUND = ("finished", "stopped")
 """The statuses of trials whose numbers mean something."""
+
+STRAY_SIGN = re.compile(r"(?<!\S)[-+*/^()]+(?!\S)")
+"""A sign by itself in what should be a name or a number, as in "1 +" or "x ** 2"."""
+
+BRACKET = re.compile(r"[()]")
 
 Value = str | int | float | bool | None
 Where = tuple[tuple[str, Value | tuple[Value, ...]], ...]
@@ -89,8 +94,9 @@ def selected(table: pa.Table, where: Where) -> Bool[np.ndarray, " rows"]:
     for column, wanted in where:
         choices = wanted if isinstance(wanted, tuple) else (wanted,)
         known = not missing_columns(table, column)
-        found = values(table, column) if known else [None] * table.num_rows
-        kept &= np.array([any(_same(value, choice) for choice in choices) for value in found], dtype=bool)
+        found = [(isinstance(value, bool), value) for value in values(table, column)] if known else []
+        agrees = {key: any(_same(key[1], choice) for choice in choices) for key in {*found, (False, None)}}
+        kept &= np.array([agrees[key] for key in found] if known else agrees[False, None], dtype=bool)
     return kept
 
 
@@ -114,8 +120,12 @@ def _terms(expression: str) -> list[tuple[int, list[tuple[str, str]]]]:
     signs = [1, *(1 if sign == "+" else -1 for sign in parts[1::2])]
     products = [re.split(r" ([*/]) ", part) for part in parts[::2]]
     split = [list(zip(["*", *product[1::2]], map(str.strip, product[::2]), strict=True)) for product in products]
-    if any(not term for product in split for _, term in product):
-        raise InputError(f"{expression!r} is no column and no arithmetic on columns")
+    terms = [term for product in split for _, term in product]
+    if any(not term or STRAY_SIGN.search(term) or (len(terms) > 1 and BRACKET.search(term)) for term in terms):
+        raise InputError(
+            f"{expression!r} is no column, and no arithmetic that is understood: names of columns and numbers, "
+            "with + - * / between spaces, and no brackets"
+        )
     return list(zip(signs, split, strict=True))
 
 
@@ -140,4 +150,5 @@ def _as_numbers(column: pa.ChunkedArray) -> Float[np.ndarray, " rows"]:
     kind = column.type
     if not (pa.types.is_floating(kind) or pa.types.is_integer(kind) or pa.types.is_boolean(kind)):
         return np.full(len(column), np.nan)
-    return np.array([np.nan if value is None else float(value) for value in column.to_pylist()], dtype=np.float64)
+    cast = column.cast(pa.float64(), safe=False)
+    return np.array(cast.to_numpy(), dtype=np.float64)

@@ -30,9 +30,12 @@ from factrank.runs.columns import EPOCHS_TO, RUN_COLUMNS, Row
 
 SUFFIX = ".parquet"
 SEALED = re.compile(r"([0-9]{8}T[0-9]{6}\.[0-9]{9}Z-[0-9a-f]{16})-([0-9a-f]{16})")
-"""The names of parts: the name that a part shares with its curves, and the start of the SHA-256 of its bytes."""
+"""The names of parts: what a part shares with its curves and readings, and a checksum (SHA-256) of its bytes."""
 ARROW: dict[type, Any] = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
-KNOWN: dict[str, Any] = {name: ARROW[kind] for name, kind in RUN_COLUMNS.items()} | {"training.batch_size": pa.int64()}
+KNOWN: dict[str, Any] = {name: ARROW[kind] for name, kind in RUN_COLUMNS.items()} | {
+    "training.batch_size": pa.int64(),
+    "measures.planted_cp": pa.float64(),
+}
 """The types of columns that may hold nothing but nulls in a part."""
 MOST_LETTERS = 300
 """An error of Arrow may quote much of a damaged file."""
@@ -61,7 +64,7 @@ def sealed_name(name: str, content: bytes) -> str:
 
 
 def shared_name(file_name: str) -> str:
-    """What a part of trials and a part of curves that were written together have in common."""
+    """What parts of trials, curves and readings that were written together have in common."""
     stem = file_name.removesuffix(SUFFIX)
     sealed = SEALED.fullmatch(stem)
     return sealed[1] if sealed else stem

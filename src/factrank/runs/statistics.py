@@ -1,4 +1,4 @@
-"""Means, slopes and correlations over the rows of a table, on all seeds and on resamples of them at once.
+"""Means, slopes and other quantities over the rows of a table, on all seeds and on resamples of them at once.
 
 Each seed is summarised per group by the sums of 1, x, y, x^2, xy, y^2. A resample draws seeds with replacement, so that
 its sums are those of the seeds times the number of times that each was drawn: one product of matrices serves thousands
@@ -30,22 +30,22 @@ class Sample:
 
     @property
     def lacking(self) -> Bool[np.ndarray, " rows"]:
-        """Rows without a value."""
-        return np.asarray(np.isnan(self.y) | np.isnan(self.x))
+        """Rows without a value; an infinite number is none: no mean, slope or interval can be made of it."""
+        return np.asarray(~(np.isfinite(self.y) & np.isfinite(self.x)))
 
     @property
     def n_groups(self) -> int:
         """How many groups there are."""
         return int(self.group.max()) + 1
 
-    def unequal(self) -> str:
+    def unequal(self, row_name: str = "trial") -> str:
         """Which seed has another number of rows than the others in some group; empty where there is none."""
         counts = np.zeros((len(self.units), self.n_groups), dtype=int)
         np.add.at(counts, (self.unit, self.group), 1)
         most = counts.max(axis=0)
         for unit, own in zip(self.units, counts, strict=True):
             if (own < most).any():
-                return f"{unit} has {own.sum():,} of {most.sum():,} trials"
+                return f"{unit} has {own.sum():,} of {most.sum():,} {row_name}s"
         return ""
 
 
@@ -78,12 +78,22 @@ def _units(rows: pa.Table) -> list[str]:
 
 
 def over_resamples(
-    kind: str, sample: Sample, weights: Float[np.ndarray, "resamples units"]
+    kind: str, sample: Sample, weights: Float[np.ndarray, "resamples units"], slack: float = 0.0
 ) -> Float[np.ndarray, " resamples"]:
     """A quantity on each resample, averaged over groups; nan where it is not defined."""
-    if kind == "best":
-        by_group = [_best(sample, group, weights) for group in range(sample.n_groups)]
+    if kind in ("best", "least"):
+        groups = [_means_by_place(sample, group, weights) for group in range(sample.n_groups)]
+        by_group = [_best(*group) if kind == "best" else _least(*group, slack) for group in groups]
         return np.asarray(np.mean(by_group, axis=0))
+    if kind in ("greatest", "fraction"):
+        return (_greatest if kind == "greatest" else _fraction)(sample, weights)
+    return _from_moments(kind, sample, weights)
+
+
+def _from_moments(
+    kind: str, sample: Sample, weights: Float[np.ndarray, "resamples units"]
+) -> Float[np.ndarray, " resamples"]:
+    """Means, slopes and correlations, from the sums of 1, x, y, x^2, xy, y^2."""
     x, y = _centred(sample, ranks=kind == "rank correlation")
     sums = np.zeros((len(sample.units), 6, sample.n_groups))
     for at, term in enumerate((np.ones_like(x), x, y, x * x, x * y, y * y)):
@@ -124,8 +134,10 @@ def _ranks(column: Float[np.ndarray, " rows"]) -> Float[np.ndarray, " rows"]:
     return (np.cumsum(counts) - (counts - 1) / 2)[places]
 
 
-def _best(sample: Sample, group: int, weights: Float[np.ndarray, "resamples units"]) -> Float[np.ndarray, " resamples"]:
-    """The x at which the mean of y is greatest; the mean of several such."""
+def _means_by_place(
+    sample: Sample, group: int, weights: Float[np.ndarray, "resamples units"]
+) -> tuple[Float[np.ndarray, " places"], Float[np.ndarray, "resamples places"]]:
+    """The values of x in a group, ascending, and the mean of y at each; nan where a resample has no row there."""
     own = sample.group == group
     places, place = np.unique(sample.x[own], return_inverse=True)
     sums = np.zeros((2, len(sample.units), len(places)))
@@ -133,5 +145,40 @@ def _best(sample: Sample, group: int, weights: Float[np.ndarray, "resamples unit
         np.add.at(total, (sample.unit[own], place), term)
     with np.errstate(divide="ignore", invalid="ignore"):
         means = (weights @ sums[1]) / (weights @ sums[0])
-    top = means >= np.nanmax(means, axis=1, keepdims=True) - 1e-12
-    return np.asarray((top * places).sum(axis=1) / top.sum(axis=1))
+    return places, means
+
+
+def _best(
+    places: Float[np.ndarray, " places"], means: Float[np.ndarray, "resamples places"]
+) -> Float[np.ndarray, " resamples"]:
+    """The x at which the mean of y is greatest; the mean of several such, and nan where all are equally great."""
+    greatest = np.nanmax(means, axis=1)
+    top = means >= greatest[:, None] - 1e-12
+    middle = (top * places).sum(axis=1) / top.sum(axis=1)
+    return np.where(np.nanmin(means, axis=1) >= greatest - 1e-12, np.nan, middle)
+
+
+def _least(
+    places: Float[np.ndarray, " places"], means: Float[np.ndarray, "resamples places"], slack: float
+) -> Float[np.ndarray, " resamples"]:
+    """The least x at which the mean of y is that at the greatest x, less a slack, or more."""
+    enough = means >= means[:, -1:] - slack - 1e-12
+    return np.where(enough.any(axis=1), places[enough.argmax(axis=1)], np.nan)
+
+
+def _greatest(sample: Sample, weights: Float[np.ndarray, "resamples units"]) -> Float[np.ndarray, " resamples"]:
+    """The greatest y of each seed and group, averaged over both."""
+    greatest = np.full((len(sample.units), sample.n_groups), -np.inf)
+    np.maximum.at(greatest, (sample.unit, sample.group), sample.y)
+    by_group = (weights @ greatest) / weights.sum(axis=1, keepdims=True)
+    return np.asarray(by_group.mean(axis=1))
+
+
+def _fraction(sample: Sample, weights: Float[np.ndarray, "resamples units"]) -> Float[np.ndarray, " resamples"]:
+    """The sum of y over the sum of x."""
+    sums = np.zeros((2, len(sample.units), sample.n_groups))
+    for total, term in zip(sums, (sample.y, sample.x), strict=True):
+        np.add.at(total, (sample.unit, sample.group), term)
+    above, below = weights @ sums[0], weights @ sums[1]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(np.where(below == 0, np.nan, above / below).mean(axis=1))

@@ -2,6 +2,7 @@
 
     trials/    one row per trial (`columns`), in Parquet parts
     curves/    one row per trial and recorded epoch; a part begins with the name of its part in trials/
+    readings/  one row per trial and readout that was looked at; likewise
     weights/   one safetensors file per trial, named after its hash, where asked for
     drafts/    files that are being written, or were when their writer was killed; nobody reads them
 
@@ -14,8 +15,9 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -23,17 +25,32 @@ import pyarrow.compute as pc
 from factrank.errors import InputError
 from factrank.models.part_arrays import AnyLayer
 from factrank.models.sealed_file import SUFFIX as WEIGHTS_SUFFIX
-from factrank.runs.columns import ENDED, RUN_COLUMNS, STATUSES, Row, curve_rows, failed_row, in_order, row_of
+from factrank.runs.columns import (
+    ENDED,
+    RUN_COLUMNS,
+    STATUSES,
+    Row,
+    curve_rows,
+    failed_row,
+    in_order,
+    reading_rows,
+    row_of,
+)
 from factrank.runs.exports import write_table
 from factrank.runs.kept_weights import read_weights, weights_path, weights_problems, write_weights
 from factrank.runs.parts import ARROW, new_name, packed, publishing, sealed_name, table_of, write_draft
+from factrank.runs.result_tables import Tables
 from factrank.runs.tables import PART, Problems, first_rows, is_measured, read_parts, united
 from factrank.training.train import TrialResult
 from factrank.training.trial import SCHEMA, Trial
 
-TRIALS, CURVES, WEIGHTS, DRAFTS = "trials", "curves", "weights", "drafts"
+TRIALS, CURVES, READINGS, WEIGHTS, DRAFTS = "trials", "curves", "readings", "weights", "drafts"
 IDENTITY: dict[str, type] = {"hash": str, "status": str, "trial": str}
-CURVE_IDENTITY: dict[str, type] = {"hash": str, "epoch": int}
+LONG_TABLES: dict[str, dict[str, type]] = {
+    CURVES: {"hash": str, "epoch": int},
+    READINGS: {"hash": str, "precision": str, "temperature": float, "tau": float},
+}
+"""The tables of several rows per trial, and what tells their rows apart."""
 VERSION = f'"version":{SCHEMA}'
 """What the canonical JSON of every trial that is known here contains."""
 
@@ -73,12 +90,12 @@ class Store:
 
     def require_writable(self) -> None:
         """Make the folder and try a draft: what would go wrong after hours of training is an `InputError` now."""
-        self._make(TRIALS, CURVES, DRAFTS)
+        self._make(TRIALS, *LONG_TABLES, DRAFTS)
         with publishing(self.folder) as drafts:
             draft = self._draft()
             write_draft(drafts, draft, draft, b"can this be written?")  # it stays where it is, and is removed
         effective = os.access in os.supports_effective_ids
-        for name in (TRIALS, CURVES):
+        for name in (TRIALS, *LONG_TABLES):
             if not os.access(self.folder / name, os.W_OK | os.X_OK, effective_ids=effective):
                 raise InputError(f"{self.folder / name}: no permission to write there")
 
@@ -94,18 +111,24 @@ class Store:
         """
         ended = [result for result in results if result.status in ENDED]
         rows = [*map(row_of, ended), *(failed_row(*failure) for failure in failures)]
-        curves = [row for result in ended for row in curve_rows(result)]
-        self.append_rows(rows, curves, [result for result in ended if keep_weights and result.weights is not None])
+        long = {
+            CURVES: [row for result in ended for row in curve_rows(result)],
+            READINGS: [row for result in ended for row in reading_rows(result)],
+        }
+        self.append_rows(rows, long, [result for result in ended if keep_weights and result.weights is not None])
 
     def append_rows(
-        self, rows: Iterable[Row], curves: Iterable[Row] = (), with_weights: Sequence[TrialResult] = ()
+        self,
+        rows: Sequence[Row],
+        long: Mapping[str, Sequence[Row]] = MappingProxyType({}),
+        with_weights: Sequence[TrialResult] = (),
     ) -> None:
-        """The same with the rows of `row_of`, `failed_row` and `curve_rows`, made where the trials ran."""
-        rows, curves = list(rows), list(curves)
+        """The same with the rows of `row_of` and `failed_row`; those of `curve_rows` and `reading_rows` by table."""
         if not rows:
             return
-        contents = [(folder, packed(table_of(found))) for folder, found in ((CURVES, curves), (TRIALS, rows)) if found]
-        self._make(TRIALS, CURVES, DRAFTS, *([WEIGHTS] if with_weights else []))
+        found = {**long, TRIALS: rows}
+        contents = [(folder, packed(table_of(found[folder]))) for folder in (*LONG_TABLES, TRIALS) if found.get(folder)]
+        self._make(TRIALS, *LONG_TABLES, DRAFTS, *([WEIGHTS] if with_weights else []))
         with publishing(self.folder) as drafts:
             for result in with_weights:
                 place = weights_path(self.folder / WEIGHTS, result.trial.hash)
@@ -133,18 +156,30 @@ class Store:
 
     def curves(self) -> pa.Table:
         """One row per trial and recorded epoch, sorted by both: the curves that came with the row that counts."""
+        return self._long(CURVES)
+
+    def readings(self) -> pa.Table:
+        """One row per trial, precision, temperature and tau, sorted by them; those of the row that counts."""
+        return self._long(READINGS)
+
+    def tables(self) -> Tables:
+        """All three tables."""
+        return Tables(self.trials(), self.curves(), self.readings())
+
+    def _long(self, folder: str) -> pa.Table:
+        identity = LONG_TABLES[folder]
         rows = self._counting(list(IDENTITY))
-        parts, _ = read_parts(self.folder / CURVES, CURVE_IDENTITY, lambda _, table: (table, []))
-        table = united([_no_rows(CURVE_IDENTITY | {PART: str}), *parts])
+        parts, _ = read_parts(self.folder / folder, identity, lambda _, table: (table, []))
+        table = united([_no_rows(identity | {PART: str}), *parts])
         at = pc.index_in(table["hash"], rows["hash"].combine_chunks())
         other = pc.not_equal(table[PART], rows[PART].take(at))
         table = table.append_column("\0other", other).filter(pc.is_valid(at))
-        # Of each trial the part of its row, else the first; of this part every epoch once.
+        # Of each trial the part of its row, else the first; of this part every epoch, or readout, once.
         best = first_rows(table, ["hash"], ["\0other", PART])
         of_part = best[PART].take(pc.index_in(table["hash"], best["hash"].combine_chunks()))
-        table = first_rows(table.filter(pc.equal(table[PART], of_part)), list(CURVE_IDENTITY))
-        numbers = sorted(set(table.schema.names) - {*CURVE_IDENTITY, PART, "\0other"})
-        return table.select([*CURVE_IDENTITY, *numbers])
+        table = first_rows(table.filter(pc.equal(table[PART], of_part)), list(identity))
+        numbers = sorted(set(table.schema.names) - {*identity, PART, "\0other"})
+        return table.select([*identity, *numbers])
 
     def finished(self) -> set[str]:
         """The hashes of the trials that have ended: finished, stopped or diverged."""
@@ -161,8 +196,12 @@ class Store:
     def problems(self) -> Problems:
         """What is wrong with files that are no sound parts, one text each; nothing is ever deleted or mended."""
         _, in_trials = read_parts(self.folder / TRIALS, IDENTITY, _sound_rows)
-        _, in_curves = read_parts(self.folder / CURVES, CURVE_IDENTITY, lambda _, table: (table, []))
-        return [*in_trials, *in_curves, *weights_problems(self.folder / WEIGHTS)]
+        in_long = [
+            problem
+            for folder, identity in LONG_TABLES.items()
+            for problem in read_parts(self.folder / folder, identity, lambda _, table: (table, []))[1]
+        ]
+        return [*in_trials, *in_long, *weights_problems(self.folder / WEIGHTS)]
 
     def export(self, path: str | os.PathLike[str]) -> None:
         """Write the table of trials to one Parquet or CSV file, by its suffix."""

@@ -6,7 +6,6 @@ Charts and claims name columns of the table of results (`factrank.runs.columns`)
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -17,23 +16,18 @@ from factrank.errors import FactrankError, InputError
 from factrank.runs.claims import Claim
 from factrank.runs.columns import trial_columns
 from factrank.runs.expressions import Where, columns_in, frozen_where
+from factrank.runs.fits import Fit, require_columns_of
+from factrank.runs.names import require_name
+from factrank.runs.result_tables import DataName, require_data
+from factrank.runs.summaries import Summary
 from factrank.training.trial import Given, Trial
 
 Size = Literal["quick", "full"]
 ChartKind = Literal["lines", "points", "heatmap", "bars"]
-ChartData = Literal["trials", "curves"]
+ChartData = DataName
 
 SETTINGS = ("database.", "model.", "training.")
 """How the columns of what trials are given begin."""
-
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-"""Names become parts of file names, so they are short and plain."""
-
-
-def require_name(what: str, name: object) -> None:
-    """Raise unless the name can be part of a file name."""
-    if not isinstance(name, str) or not NAME.fullmatch(name) or name.endswith("."):
-        raise InputError(f"{what} must be 1 to 100 letters, digits, dots, dashes or underscores; got {name!r}")
 
 
 @dataclass(frozen=True)
@@ -52,7 +46,7 @@ class Chart:
     `where` keeps only the rows with these values, as (column, value) pairs or a dictionary. Where a column is named,
     arithmetic on columns may stand (`factrank.runs.expressions`). Lines, bars and heat maps
     draw means over the rows that agree in what is shown, in practice over seeds, lines with a band from the least to
-    the greatest. `data` says which table is drawn: one row per trial, or one per trial and recorded epoch.
+    the greatest. `data` says which table is drawn: one row per trial, or one per trial and recorded epoch or reading.
     """
 
     name: str
@@ -71,10 +65,9 @@ class Chart:
 
     def __post_init__(self) -> None:
         require_name("the name of a chart", self.name)
-        for field, choices in (("kind", get_args(ChartKind)), ("data", get_args(ChartData))):
-            if getattr(self, field) not in choices:
-                given = getattr(self, field)
-                raise InputError(f"the {field} of a chart must be one of {', '.join(choices)}; got {given!r}")
+        if self.kind not in get_args(ChartKind):
+            raise InputError(f"the kind of a chart must be one of {', '.join(get_args(ChartKind))}; got {self.kind!r}")
+        require_data("the data of a chart", self.data)
         object.__setattr__(self, "where", frozen_where(self.where))
         if self.kind == "heatmap" and not self.colour:
             raise InputError(f"chart {self.name}: a heat map needs `colour`, the column that its cells show")
@@ -92,7 +85,7 @@ class Chart:
 
 @dataclass(frozen=True, eq=False)
 class Study:
-    """A named list of trials with its charts and claims.
+    """A named list of trials with its charts, summaries, fits and claims.
 
     `trials` gives the list for each size. `databases` are those that trials name by fingerprint.
 
@@ -116,6 +109,8 @@ class Study:
     charts: tuple[Chart, ...] = ()
     claims: tuple[Claim, ...] = ()
     databases: tuple[Database, ...] = ()
+    summaries: tuple[Summary, ...] = ()
+    fits: tuple[Fit, ...] = ()
 
     def __post_init__(self) -> None:
         require_name("the name of a study", self.name)
@@ -123,9 +118,19 @@ class Study:
             raise InputError(
                 f"study {self.name}: trials is a function of the size that gives a list; got {self.trials!r}"
             )
-        names = [chart.name for chart in self.charts]
-        if len(set(names)) < len(names):
-            raise InputError(f"study {self.name}: two charts have one name among {', '.join(names)}")
+        for what, names in (
+            ("charts or summaries", [*(chart.name for chart in self.charts), *(one.name for one in self.summaries)]),
+            ("fits", [fit.name for fit in self.fits]),
+            ("claims", [claim.name for claim in self.claims]),
+        ):
+            if len(set(names)) < len(names):
+                raise InputError(f"study {self.name}: two {what} have one name among {', '.join(names)}")
+        summaries = {summary.name: summary for summary in self.summaries}
+        for fit in self.fits:
+            if fit.summary not in summaries:
+                known = ", ".join(summaries) or "none"
+                raise InputError(f"study {self.name}, fit {fit.name}: no summary {fit.summary!r}; there are: {known}")
+            require_columns_of(fit, summaries[fit.summary])
 
     def trials_of(self, size: Size) -> list[Trial]:
         """The trials of a size, each once, in the order of the study; a database without facts in hand is an error."""
@@ -164,6 +169,7 @@ class Study:
         named += [
             (f"claim {one.name}", name) for one in self.claims for part in one.quantity.parts for name in part.columns
         ]
+        named += [(f"summary {summary.name}", name) for summary in self.summaries for name in summary.columns]
         for where, name in named if trials else ():
             if name.startswith(SETTINGS) and name not in known:
                 near = get_close_matches(name, known, n=1)

@@ -25,7 +25,9 @@ from pydantic import BaseModel, ConfigDict, Field, StrictInt, ValidationError, f
 from factrank.databases import GENERATORS, Database, read, sample
 from factrank.errors import FactrankError, InputError
 from factrank.runs.claims import Claim
+from factrank.runs.fits import Fit
 from factrank.runs.study import Chart, Source, Study
+from factrank.runs.summaries import Summary
 from factrank.runs.yaml_text import read_yaml
 from factrank.training import Trial
 from factrank.training.trial import SCHEMA
@@ -61,9 +63,11 @@ class StudyText(BaseModel):
     entries: list[Plain] = Field(default=[{}], alias="list")
     quick: Plain = {}
     charts: tuple[Chart, ...] = ()
+    summaries: tuple[Summary, ...] = ()
+    fits: tuple[Fit, ...] = ()
     claims: tuple[Claim, ...] = ()
 
-    @field_validator("charts", "claims", mode="before")
+    @field_validator("charts", "summaries", "claims", mode="before")
     @classmethod
     def _as_pairs(cls, parts: Any) -> Any:
         return _pairs(parts)
@@ -101,6 +105,8 @@ def load_study(path: str | Path) -> Study:
             charts=text.charts,
             claims=text.claims,
             databases=tuple(facts.read.values()),
+            summaries=text.summaries,
+            fits=text.fits,
         )
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
@@ -297,12 +303,13 @@ def _is_choice(step: object) -> bool:
 
 
 def _pairs(plain: Any) -> Any:
-    """Selections written as dictionaries become the pairs that charts and claims hold."""
+    """Selections and labelled quantities written as dictionaries become the pairs that charts and claims hold."""
     if isinstance(plain, list):
         return list(map(_pairs, plain))
     if isinstance(plain, dict):
+        inner = {name: value if name == "where" else _pairs(value) for name, value in plain.items()}
         return {
-            name: list(value.items()) if name == "where" and isinstance(value, dict) else _pairs(value)
-            for name, value in plain.items()
+            name: list(value.items()) if name in ("where", "quantities") and isinstance(value, dict) else value
+            for name, value in inner.items()
         }
     return plain

@@ -1,15 +1,20 @@
-"""The table of one study: its trials in their order, from a store that may hold others, with those that are missing."""
+"""One study in a store that may hold others: its trials in their order, its claims judged, its summaries and fits."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import lru_cache
 
 import pyarrow as pa
 
 from factrank.runs.claims import Claim, Verdict, evaluate
 from factrank.runs.columns import RUN_COLUMNS, Row, in_order, trial_columns
+from factrank.runs.fits import Fit, FitResult, fit_result
 from factrank.runs.parts import as_texts
+from factrank.runs.result_tables import Tables
 from factrank.runs.study import Size, Study
+from factrank.runs.summaries import Summary, summary_table
 
 MISSING = "missing"
 """The status of a trial that is not in the store."""
@@ -47,7 +52,35 @@ def _table(rows: Sequence[Row], schema: pa.Schema) -> pa.Table:
     return pa.table(columns)
 
 
-def judge(study: Study, size: Size, table: pa.Table) -> list[tuple[Claim, Verdict]]:
+@lru_cache(maxsize=4)
+def study_tables(study: Study, size: Size, tables: Tables) -> Tables:
+    """The tables of one study: its own trials, and the long tables as they are (`Tables.rows` takes their own rows).
+
+    The last few are kept, because claims, summaries and charts each ask for them.
+    """
+    return replace(tables, trials=study_table(study, size, tables.trials))
+
+
+def judge(study: Study, size: Size, tables: Tables) -> list[tuple[Claim, Verdict]]:
     """Each claim of the study with our verdict, from the trials of this size."""
-    own = study_table(study, size, table)
-    return [(claim, evaluate(claim, own)) for claim in study.claims]
+    own = study_tables(study, size, tables)
+    return [(claim, evaluate(claim, own.rows(claim.data), _beside(own, claim.data))) for claim in study.claims]
+
+
+def summarise(study: Study, size: Size, tables: Tables) -> list[tuple[Summary, pa.Table]]:
+    """Each summary of the study with its table, from the trials of this size."""
+    own = study_tables(study, size, tables)
+    return [
+        (summary, summary_table(summary, own.rows(summary.data), _beside(own, summary.data)))
+        for summary in study.summaries
+    ]
+
+
+def fitted(study: Study, summaries: Sequence[tuple[Summary, pa.Table]]) -> list[tuple[Fit, FitResult]]:
+    """Each fit of the study with its result, from what `summarise` gives."""
+    by_name = {summary.name: table for summary, table in summaries}
+    return [(fit, fit_result(fit, by_name[fit.summary])) for fit in study.fits]
+
+
+def _beside(own: Tables, data: str) -> pa.Table | None:
+    return None if data == "trials" else own.beside(data)

@@ -18,6 +18,19 @@ from factrank.runs.parts import SUFFIX, as_texts, read_part, shared_name
 PART = "\0part"
 """A column with the shared name of the part that a row comes from, while tables are put together."""
 
+# fmt: off
+MEASURED = frozenset({
+    "loss", "margin", "median_margin",
+    "facts", "silent_fibers", "bits",
+    "parameters", "layer_rank", "violates", "proposition",
+    "rank_lower", "rank_upper", "completion_lower", "completion_upper", "effective_lower", "effective_upper",
+    "additive_share", "direct_alone", "heads_alone",
+    "cp_rank", "cp_residual",
+    "argmax", "ones", "flattening", "upper", "cp",
+})
+# fmt: on
+"""The numbers of trials, curves and readings that have one name; others have a threshold in it."""
+
 Problems = list[str]
 Check = Callable[[Path, pa.Table], tuple[pa.Table, Problems]]
 """The sound rows of a part, and what is wrong with the others."""
@@ -83,7 +96,7 @@ def first_rows(table: pa.Table, keys: Sequence[str], ranks: Sequence[str] = ()) 
 
 def is_measured(name: str) -> bool:
     """Whether a column holds what was measured: numbers, whatever a foreign file says."""
-    return name in ("loss", "margin", "median_margin") or name.startswith(("recall", "artifacts_", "epochs_to."))
+    return name in MEASURED or name.startswith(("recall", "artifacts_", "memorised", "epochs_to."))
 
 
 def _join(name: str, columns: Sequence[pa.ChunkedArray]) -> Any:

@@ -7,6 +7,7 @@ its module makes a `Study` and is entered in the `STUDIES` of its paper. It trai
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from difflib import get_close_matches
 
 from factrank.errors import InputError
@@ -28,6 +29,22 @@ def study(name: str) -> Study:
     """
     if name in CATALOGUE:
         return CATALOGUE[name]
-    near = get_close_matches(name.lower(), CATALOGUE, n=3, cutoff=0.5)
-    hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(CATALOGUE)}"
-    raise InputError(f"there is no study {name!r}; {hint}")
+    raise InputError(f"there is no study {name!r}; {_hint(name, CATALOGUE)}")
+
+
+def studies_named(name: str) -> tuple[Study, ...]:
+    """The studies of a paper, in their order, or the one study of this name.
+
+    >>> [study.name for study in studies_named("vo-against-qk")]
+    ['vo-against-qk']
+    """
+    if name in PAPERS:
+        return PAPERS[name]
+    if name in CATALOGUE:
+        return (CATALOGUE[name],)
+    raise InputError(f"there is no study or paper {name!r}; {_hint(name, [*CATALOGUE, *PAPERS])}")
+
+
+def _hint(name: str, known: Iterable[str]) -> str:
+    near = get_close_matches(name.lower(), known, n=3, cutoff=0.5)
+    return f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(known)}"

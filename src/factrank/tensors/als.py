@@ -88,8 +88,21 @@ def als_cp(
 
     The residual is |model - T| / |T|, from |T|^2 - 2 <T, model> + |model|^2 and so exact to about 1e-8.
     """
+    first, second, third = (rng.normal(size=(size, rank)) for size in target.shape)
+    return improve_by_sweeps(target, (first, second, third), seconds=seconds, sweeps=sweeps)
+
+
+def improve_by_sweeps(
+    target: SparseEntries | DenseEntries,
+    start: Factors,
+    *,
+    seconds: float = np.inf,
+    sweeps: int = 1000,
+    enough: float = CONVERGED,
+) -> CPFit:
+    """Alternating least squares from given factors, until the residual is small enough or falls no more."""
     end, norm = time.monotonic() + seconds, target.norm() or 1.0
-    factors: list[Float[np.ndarray, "_ _"]] = [rng.normal(size=(size, rank)) for size in target.shape]
+    factors: list[Float[np.ndarray, "_ _"]] = list(start)
     residual, done, status = np.inf, 0, "stalled"
     while done < sweeps:
         if time.monotonic() > end:
@@ -98,7 +111,7 @@ def als_cp(
         before = residual
         residual = _sweep(target, factors, norm)
         done += 1
-        if residual <= CONVERGED or before - residual < STALLED:
+        if residual <= enough or before - residual < STALLED:
             break
     balanced = balance((factors[0], factors[1], factors[2]))
     largest = float(term_norms(balanced).max(initial=0.0)) / norm

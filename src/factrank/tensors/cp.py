@@ -149,15 +149,17 @@ def improve(
     ridge: float = 0.0,
     iterations: int = 400,
     damping: float = 0.1,
+    enough: float = CONVERGED,
 ) -> CPFit:
-    """Levenberg-Marquardt from given factors; unknowns that are not free keep their values."""
+    """Levenberg-Marquardt from given factors until the residual is small enough; what is not free keeps its values."""
     end, norm = time.monotonic() + seconds, problem.norm()
     factors, done = problem.balanced(start), 0
     error, status = problem.error(factors), "stalled"
-    while done < PATIENCE * iterations:
+    patience = PATIENCE if enough <= CONVERGED else 1
+    while done < patience * iterations:
         residual = float(np.linalg.norm(error)) / norm
         largest = float(term_norms(factors).max(initial=0.0)) / norm
-        if residual <= CONVERGED or (largest > LARGEST_TERM and ridge == 0 and residual < LARGE_RESIDUAL):
+        if residual <= enough or (largest > LARGEST_TERM and ridge == 0 and residual < LARGE_RESIDUAL):
             break
         if done >= iterations and not (largest > SUSPECT_TERM and residual < SUSPECT_RESIDUAL):
             break

@@ -10,7 +10,7 @@ from factrank.tensors.bounds import Bound, Estimate
 from factrank.tensors.cp_search import MOST_UNKNOWNS, CPBound, completion_cp_bound, cp_bound, generic_rank
 from factrank.tensors.decomposition import Decomposition, lift
 from factrank.tensors.interval_proof import IntervalProof
-from factrank.tensors.ledger import Ledger
+from factrank.tensors.ledger import NO_SEARCHES, Ledger
 from factrank.tensors.zero_one import Core
 
 SHARE = 0.4
@@ -44,6 +44,9 @@ def _run(
     ledger: Ledger,
     search: Callable[[float, np.random.Generator], CPBound | None],
 ) -> tuple[list[Bound], Estimate | None]:
+    if not ledger.searches:
+        ledger.skip(name, NO_SEARCHES)
+        return [], None
     from threadpoolctl import threadpool_limits  # noqa: PLC0415 - trials run where it is not installed
 
     seconds = SHARE * ledger.left()

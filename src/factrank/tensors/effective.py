@@ -23,7 +23,7 @@ from factrank.tensors.counting import EXCLUDED_BITS, typical_effective_rank
 from factrank.tensors.decomposition import lifted
 from factrank.tensors.forster import FREQUENT_VALUES, two_value_bound
 from factrank.tensors.labels import STEPS, fits, label_bound
-from factrank.tensors.ledger import Ledger
+from factrank.tensors.ledger import NO_SEARCHES, Ledger
 from factrank.tensors.logits import ITERATIONS, LARGEST_LOGITS, PER_LOGIT, trained_bound
 from factrank.tensors.parabola import CodeBound, shared_bias_bound, slicewise_bound
 from factrank.tensors.rank import PER_FACT
@@ -108,6 +108,9 @@ def _code_bounds(core: Core, ledger: Ledger, lower: int) -> list[Bound]:
 
 def _searched_bounds(core: Core, ledger: Ledger, lower: int, best: int) -> list[Bound]:
     """Label search, then training: both end in time and claim only what their exact margins prove."""
+    if not ledger.searches:
+        ledger.skip("searches", NO_SEARCHES)
+        return []
     from threadpoolctl import threadpool_limits  # noqa: PLC0415 - trials run where it is not installed
 
     tensor, found = core.tensor, list[Bound]()

@@ -11,6 +11,7 @@ from factrank.tensors.bounds import Skipped
 T = TypeVar("T")
 
 INTERRUPTED = "interrupted"
+NO_SEARCHES = "a search that the clock ends does not repeat"
 
 RESERVE = 0.2
 """Share of the budget that dear methods leave to cheap ones after them."""
@@ -21,7 +22,10 @@ class Ledger:
 
     Cheap methods run first; a method whose expected time exceeds what is left of the budget is skipped, and the reason
     is kept. If `interruptible`, Ctrl-C ends the running method and skips all but the cheapest: what was found stays.
+    `searches` says whether methods may run that search until their time is up, and so find more on a faster machine.
     """
+
+    searches = True
 
     def __init__(self, budget: float, on_step: Callable[[str], None], *, interruptible: bool = False) -> None:
         self._budget, self._start, self._on_step = budget, time.monotonic(), on_step

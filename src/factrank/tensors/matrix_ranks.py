@@ -2,18 +2,21 @@
 
 Peel (exact over the rationals); split what is left into connected pieces; on each piece a modular rank is a lower
 bound, the number of distinct rows or columns an upper one, and where they differ a piece of moderate size is done
-exactly over the rationals with python-flint. Small pieces, of which there may be very many, are done all at once: their
-minors are smaller than the prime (Hadamard), so that the modular rank is the rational one.
+exactly over the rationals, with python-flint or, where that is missing, modulo many primes. Small pieces, of which
+there may be very many, are done all at once: their minors are smaller than the prime (Hadamard), so that the modular
+rank is the rational one.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib.util import find_spec
 
 import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Int
 
+from factrank.tensors.many_primes import prime_work, rank_by_primes
 from factrank.tensors.modular import PRIME, rank_mod_prime
 from factrank.tensors.peeling import peel, triangular_rank
 from factrank.tensors.pieces import Piece, split_core
@@ -29,6 +32,9 @@ PROJECTION_STEP, PROJECTION_MARGIN = 4096, 16
 
 RATIONAL_SIZE = 600
 """Pieces whose smaller side is at most this long get an exact rational rank."""
+
+PRIME_WORK = 1_000_000_000
+"""Without python-flint only up to so many products, a second or two."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,8 +90,8 @@ def piece_bounds(piece: Piece) -> tuple[int, int]:
         return projected_rank(piece.matrix) if thin else triangular_rank(piece.matrix), piece.size
     lower = rank_mod_prime(piece.matrix.toarray())
     if lower < piece.size <= RATIONAL_SIZE:
-        lower = rational_rank(piece.matrix.toarray())
-        return lower, lower
+        exact = affordable_rank(piece.matrix.toarray())
+        return (lower, piece.size) if exact is None else (exact, exact)
     return lower, piece.size
 
 
@@ -103,11 +109,22 @@ def projected_rank(matrix: sp.csr_array) -> int:
 
 
 def rational_rank(matrix: Int[np.ndarray, "rows columns"]) -> int:
-    """The rank over the rationals, exactly, with python-flint.
+    """The rank over the rationals, exactly, with python-flint or else modulo many primes.
 
     >>> rational_rank(np.array([[1, 2, 3], [2, 4, 6]]))
     1
     """
-    from flint import fmpz_mat  # noqa: PLC0415 - only exact arithmetic needs it
+    if not matrix.size:
+        return 0
+    try:
+        from flint import fmpz_mat  # noqa: PLC0415 - only exact arithmetic needs it, and trials run without it
+    except ImportError:
+        return rank_by_primes(matrix)
+    return int(fmpz_mat(matrix.tolist()).rank())
 
-    return int(fmpz_mat(matrix.tolist()).rank()) if matrix.size else 0
+
+def affordable_rank(matrix: Int[np.ndarray, "rows columns"]) -> int | None:
+    """The same, or None where python-flint is missing and the primes would take too long."""
+    if prime_work(matrix) > PRIME_WORK and find_spec("flint") is None:
+        return None
+    return rational_rank(matrix)

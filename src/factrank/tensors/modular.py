@@ -18,27 +18,27 @@ PRIME = 8_388_593
 PANEL = 64
 
 
-def rank_mod_prime(matrix: Int[np.ndarray, "rows columns"]) -> int:
-    """The rank of an integer matrix modulo `PRIME`: at most its rational rank.
+def rank_mod_prime(matrix: Int[np.ndarray, "rows columns"], prime: int = PRIME) -> int:
+    """The rank of an integer matrix modulo a prime, at most `PRIME`: at most its rational rank.
 
     >>> rank_mod_prime(np.array([[1, 2], [2, 4]]))
     1
     """
     if matrix.shape[0] < matrix.shape[1]:
         matrix = matrix.T
-    remaining = np.asfortranarray(_residue((matrix % PRIME).astype(np.float64)))
+    remaining = np.asfortranarray(_residue((matrix % prime).astype(np.float64), prime))
     rank = 0
     for start in range(0, remaining.shape[1], PANEL):
         if rank == len(remaining):
             break
         panel = remaining[rank:, start : start + PANEL]
-        rows, lower = _eliminate(panel.copy())
+        rows, lower = _eliminate(panel.copy(), prime)
         n_pivots = len(rows)
         _swap_to_front(remaining[rank:, start:], rows)
         right = remaining[rank:, start + PANEL :]
         if n_pivots and right.shape[1]:
-            top = _solve_unit_lower(lower[:n_pivots], right[:n_pivots])
-            right[n_pivots:] = _residue(right[n_pivots:] - lower[n_pivots:] @ top)
+            top = _solve_unit_lower(lower[:n_pivots], right[:n_pivots], prime)
+            right[n_pivots:] = _residue(right[n_pivots:] - lower[n_pivots:] @ top, prime)
         rank += n_pivots
     return rank
 
@@ -79,13 +79,15 @@ def _inverses(numbers: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
     return result
 
 
-def _residue(x: Float[np.ndarray, "..."]) -> Float[np.ndarray, "..."]:
+def _residue(x: Float[np.ndarray, "..."], prime: int = PRIME) -> Float[np.ndarray, "..."]:
     """The centred residue; exact because x and every multiple of p below it are integers under 2^53."""
-    reduced: Float[np.ndarray, "..."] = x - PRIME * np.rint(x * (1.0 / PRIME))
+    reduced: Float[np.ndarray, "..."] = x - prime * np.rint(x * (1.0 / prime))
     return reduced
 
 
-def _eliminate(panel: Float[np.ndarray, "rows width"]) -> tuple[list[int], Float[np.ndarray, "rows pivots"]]:
+def _eliminate(
+    panel: Float[np.ndarray, "rows width"], prime: int
+) -> tuple[list[int], Float[np.ndarray, "rows pivots"]]:
     """Gaussian elimination of a few columns: the row swaps (i-th pivot with rows[i]) and the multipliers below them."""
     swaps: list[int] = []
     multipliers = np.zeros(panel.shape)
@@ -98,12 +100,13 @@ def _eliminate(panel: Float[np.ndarray, "rows width"]) -> tuple[list[int], Float
         panel[[done, pivot]] = panel[[pivot, done]]
         multipliers[[done, pivot]] = multipliers[[pivot, done]]
         swaps.append(pivot)
-        inverse = pow(int(panel[done, column]), -1, PRIME)
-        factor = _residue(panel[done + 1 :, column] * float(inverse - PRIME if inverse > PRIME // 2 else inverse))
+        inverse = pow(int(panel[done, column]), -1, prime)
+        centred = float(inverse - prime if inverse > prime // 2 else inverse)
+        factor = _residue(panel[done + 1 :, column] * centred, prime)
         multipliers[done, done] = 1.0
         multipliers[done + 1 :, done] = factor
         rest = panel[done + 1 :, column + 1 :]
-        rest[:] = _residue(rest - np.outer(factor, panel[done, column + 1 :]))
+        rest[:] = _residue(rest - np.outer(factor, panel[done, column + 1 :]), prime)
         if len(swaps) == len(panel):
             break
     return swaps, multipliers[:, : len(swaps)]
@@ -116,10 +119,10 @@ def _swap_to_front(rows: Float[np.ndarray, "rows columns"], swaps: list[int]) ->
 
 
 def _solve_unit_lower(
-    lower: Float[np.ndarray, "n n"], right: Float[np.ndarray, "n columns"]
+    lower: Float[np.ndarray, "n n"], right: Float[np.ndarray, "n columns"], prime: int
 ) -> Float[np.ndarray, "n columns"]:
     """Solve lower @ x = right modulo p by forward substitution."""
     solution = right.copy()
     for row in range(1, len(lower)):
-        solution[row] = _residue(solution[row] - lower[row, :row] @ solution[:row])
+        solution[row] = _residue(solution[row] - lower[row, :row] @ solution[:row], prime)
     return solution

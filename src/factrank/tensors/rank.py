@@ -50,6 +50,15 @@ def rank_bounds(core: Core, ledger: Ledger) -> RankBounds:
     return RankBounds.best_of(lower, upper, ledger.take_skipped(), estimate)
 
 
+def flattening_and_upper(core: Core, ledger: Ledger) -> tuple[int, int]:
+    """The largest of the three flattening ranks, a certified lower bound of the rank, and the best upper bound."""
+    if not len(core.tensor):
+        return 0, 0
+    flat_lower, flat_upper = _flattenings(core, ledger)
+    best, _ = _upper_bounds(core, ledger, flat_upper, flattening_bound(flat_lower).value)
+    return int(flat_lower.sum(axis=1).max()), best.value
+
+
 def rank_lower_bounds(core: Core, ledger: Ledger, to_beat: int) -> list[Bound]:
     """Certified lower bounds of the rank: flattenings, and Koszul flattenings that may exceed them and `to_beat`."""
     flat_lower, _ = _flattenings(core, ledger)

@@ -19,7 +19,16 @@ from jaxtyping import Bool, Int
 
 from factrank.tensors.lower import flattening_bound, flattening_ranks
 from factrank.tensors.matrix_ranks import rank_bounds
-from factrank.tensors.zero_one import AXES, AXIS_NAMES, Core, ZeroOneTensor, distinct, flattening, pair_index
+from factrank.tensors.zero_one import (
+    AXES,
+    AXIS_NAMES,
+    Core,
+    ZeroOneTensor,
+    components,
+    distinct,
+    flattening,
+    pair_index,
+)
 
 MOST_CUTS = 12
 """How many sets Z are tried for each pair of axes."""
@@ -60,7 +69,7 @@ def substitution_bound(core: Core, x: int, z: int) -> Substitution:
     for cut in np.unique(np.linspace(0, len(order), MOST_CUTS + 1).astype(np.int64)):
         inside = np.zeros(tensor.shape[z], dtype=bool)
         inside[order[:cut]] = True
-        value = _bound(tensor, x, z, inside)
+        value = _bound(tensor, x, z, inside, best.value)
         if value > best.value:
             best = Substitution(value, x, z, order[:cut])
     return best
@@ -76,16 +85,29 @@ def _only_user(tensor: ZeroOneTensor, x: int, z: int) -> tuple[Int[np.ndarray, "
     return owner, np.bincount(users, minlength=tensor.shape[z])
 
 
-def _bound(tensor: ZeroOneTensor, x: int, z: int, inside: Bool[np.ndarray, " z"]) -> int:
-    """The bound with S all slices of axis x whose indices on axis z are all `inside`."""
+def _bound(tensor: ZeroOneTensor, x: int, z: int, inside: Bool[np.ndarray, " z"], to_beat: int = 0) -> int:
+    """The bound with S all slices of axis x whose indices on axis z are all `inside`; 0 if it cannot beat another."""
     facts = tensor.coordinates
     substituted = np.ones(tensor.shape[x], dtype=bool)
     substituted[facts[~inside[facts[:, z]], x]] = False
     first = ZeroOneTensor(facts[substituted[facts[:, x]]], tensor.shape)
     rest = ZeroOneTensor(facts[~substituted[facts[:, x]] & ~inside[facts[:, z]]], tensor.shape)
+    if len(distinct(first.coordinates[:, x])[0]) + largest_flattenings(rest) <= to_beat:
+        return 0
     return rank_bounds(flattening(first, x))[0] + _flattenings_of(rest)
 
 
 def _flattenings_of(tensor: ZeroOneTensor) -> int:
     core = Core.of(tensor)
     return flattening_bound(np.array([flattening_ranks(core, axis)[0] for axis in AXES])).value
+
+
+def largest_flattenings(tensor: ZeroOneTensor) -> int:
+    """What flattenings can give at most: the longest side of every component, added up."""
+    labels, n_components = components(tensor)
+    sides = []
+    for axis in AXES:
+        used = np.zeros(tensor.shape[axis], dtype=bool)
+        used[tensor.coordinates[:, axis]] = True
+        sides.append(np.bincount(labels[axis][used], minlength=n_components))
+    return int(np.max(sides, axis=0).sum())

@@ -15,7 +15,15 @@ from jaxtyping import Int
 from factrank.tensors.decomposition import Decomposition, Factor, concatenate
 from factrank.tensors.factorisation import factorise
 from factrank.tensors.matrix_ranks import block_ranks
-from factrank.tensors.zero_one import AXES, AXIS_NAMES, Core, others, stacked_slices
+from factrank.tensors.zero_one import (
+    AXES,
+    AXIS_NAMES,
+    Core,
+    ZeroOneTensor,
+    distinct_pairs,
+    others,
+    stacked_slices,
+)
 
 SLICE_BOUND = ("U3", "U2", "U4")
 """Names of the slice sums on the key, query and value axis (theory 1.2)."""
@@ -91,6 +99,15 @@ def flattenings_bound(
 
     name = f"U5 {AXIS_NAMES[first]} x {AXIS_NAMES[second]} flattening"
     return UpperBound(name, flat_upper[first] * flat_upper[second], decomposition)
+
+
+def proposition_bound(tensor: ZeroOneTensor) -> int:
+    r"""The bound of Wong 2025, Proposition 2.1: $\min(\sum_k |V_k|, \sum_q |V_q|)$, the tensor as it is given.
+
+    A slice has at most as many independent columns as it has values, so it holds for fibers with several values too.
+    """
+    by_key, by_query = (len(distinct_pairs(tensor, axis, 2)) for axis in (0, 1))
+    return min(by_key, by_query)
 
 
 def best_upper(core: Core, bounds: Sequence[UpperBound]) -> UpperBound:

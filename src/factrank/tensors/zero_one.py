@@ -133,7 +133,7 @@ class Core:
             kept &= _first_of_class(classes[axis])[of_fact] == tensor.coordinates[:, axis]
             columns.append(of_fact)
         core = ZeroOneTensor(np.column_stack(columns)[kept], (sizes[0], sizes[1], sizes[2]))
-        labels, n_components = _components(core)
+        labels, n_components = components(core)
         return cls(core, (classes[0], classes[1], classes[2]), labels, n_components)
 
     @cached_property
@@ -171,9 +171,10 @@ def _first_of_class(classes: Int[np.ndarray, " slices"]) -> Int[np.ndarray, " cl
     return first
 
 
-def _components(
+def components(
     tensor: ZeroOneTensor,
 ) -> tuple[tuple[Int[np.ndarray, " a"], Int[np.ndarray, " b"], Int[np.ndarray, " c"]], int]:
+    """The connected component of every index of each axis (an empty slice is one of its own), and their number."""
     a, b, c = tensor.shape
     i, j, k = tensor.coordinates.T
     nodes = a + b + c

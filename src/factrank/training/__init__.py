@@ -17,6 +17,7 @@ from factrank.training.trial import Generated as Generated
 from factrank.training.trial import Given as Given
 from factrank.training.trial import Measures as Measures
 from factrank.training.trial import Optimiser as Optimiser
+from factrank.training.trial import Readings as Readings
 from factrank.training.trial import Training as Training
 from factrank.training.trial import Trial as Trial
 from factrank.training.trial import generated as generated

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from time import perf_counter
 
 import jax
@@ -35,6 +35,7 @@ class Bundle:
     lanes: Lanes
     epoch: int = 0
     _chunk: int = 1
+    _out: set[int] = field(default_factory=set)
 
     @classmethod
     def start(
@@ -61,7 +62,7 @@ class Bundle:
             if self.epoch in self.checks:
                 self._check()
             if self.epoch == self.trial.training.epochs or not self.active:
-                yield self._hand_out(range(len(self.records)))
+                yield from self._hand_out(range(len(self.records)))
                 return
             if len(self.active) * DROP_AT <= self.width:
                 yield self._drop()
@@ -70,13 +71,15 @@ class Bundle:
 
     def stopped(self) -> list[Finished]:
         """The lanes that have stopped and were not handed out yet: what an interruption must not lose."""
-        return self._hand_out([at for at, record in enumerate(self.records) if record.end is not None])
+        ended = [at for at, record in enumerate(self.records) if record.end is not None and not self._is_out(record)]
+        return [lane for lanes in self._hand_out(ended) for lane in lanes]
 
     @property
     def model_epochs(self) -> int:
         """Epochs behind the lanes that were not handed out yet; one that stopped has them all behind it."""
         total = self.trial.training.epochs
-        return sum(self.epoch if record.end is None else total for record in self.records)
+        left = [record for record in self.records if not self._is_out(record)]
+        return sum(self.epoch if record.end is None else total for record in left)
 
     # ---------------------------------------------------------------- epochs
 
@@ -109,30 +112,34 @@ class Bundle:
     def _drop(self) -> list[Finished]:
         """Hand out the lanes that are done and go on with the others on a narrower rung."""
         active, ended = self.active, [at for at, record in enumerate(self.records) if record.end is not None]
-        finished = self._collect(ended)
+        finished = list(self._collect(ended))
         width = rung_above(len(active))
         places = [*active, *[active[0]] * (width - len(active))]
         self.lanes = take(self.lanes, places, len(active))
         self.records = [self.records[at] for at in active]
         return finished
 
-    def _hand_out(self, places: Sequence[int]) -> list[Finished]:
-        """The results of these lanes, which are forgotten."""
-        finished = self._collect(places)
+    def _hand_out(self, places: Sequence[int]) -> Iterator[list[Finished]]:
+        """The results of these lanes, then all are forgotten; what takes long on the host comes one by one."""
+        lanes = self._collect(places)
+        one_by_one = any(self.records[at].trial.measures.on_host for at in places)
+        for finished in ([lane] for lane in lanes) if one_by_one else [list(lanes)]:
+            self._out.update(lane.place for lane in finished)
+            yield finished
         self.records = []
-        return finished
 
-    def _collect(self, places: Sequence[int]) -> list[Finished]:
-        """The results of these lanes."""
+    def _is_out(self, record: Record) -> bool:
+        return record.place in self._out
+
+    def _collect(self, places: Sequence[int]) -> Iterator[Finished]:
+        """The results of these lanes, each finished when it is asked for."""
         if not places:
-            return []
+            return
         with arithmetic(self.trial.training.precision, exact=True):
             metrics = {name: np.asarray(value) for name, value in self.program.measure(self.lanes).items()}
             models = self.program.models(self.lanes, places)
-        return [
-            self.records[at].finished(self.epoch, model, _numbers_of(metrics, at), self.width)
-            for at, model in zip(places, models, strict=True)
-        ]
+        for at, model in zip(places, models, strict=True):
+            yield self.records[at].finished(self.epoch, model, _numbers_of(metrics, at), self.width)
 
 
 def _numbers_of(metrics: dict[str, Float[np.ndarray, " lanes"]], at: int) -> dict[str, float]:

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 from jaxtyping import Int64
 
-from factrank.training.task import Task, tau_recall
+from factrank.training.task import Reading, Task, tau_recall
 from factrank.training.trial import Trial
 
 Status = Literal["finished", "stopped", "diverged", "interrupted"]
@@ -72,6 +72,7 @@ class Finished:
     curves: dict[str, list[float | int]]
     epochs_to: dict[str, int | None]
     width: int
+    readings: list[Reading]
 
 
 @dataclass
@@ -111,7 +112,7 @@ class Record:
         status: Status = "finished" if self.end is None else "stopped"
         if self.diverged or not isfinite(exact["loss"]):
             status = "diverged"
-        finished, more = self.task.finish(model)
+        finished, more, readings = self.task.finish(model, exact)
         wanted = [name for name in exact if name.startswith("recall")] if self.trial.measures.epochs_to else []
         return Finished(
             place=self.place,
@@ -122,4 +123,5 @@ class Record:
             curves=self.curves,
             epochs_to={name: self.epochs_to.get(name) for name in wanted},
             width=width,
+            readings=readings,
         )

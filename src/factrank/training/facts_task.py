@@ -9,7 +9,7 @@ computed.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from math import isfinite
 from typing import TypedDict, cast
@@ -26,8 +26,8 @@ from factrank.models.attention_layer import draw_layer
 from factrank.models.recall_transformer import draw_transformer
 from factrank.readouts.fibers import fibers_of
 from factrank.readouts.margins import margins, probabilities
-from factrank.readouts.recall import recall
-from factrank.training.task import Metrics, tau_recall
+from factrank.training.further_measures import further_measures
+from factrank.training.task import Metrics, Reading, tau_recall
 from factrank.training.trial import Trial
 
 Model = AttentionLayer | RecallTransformer
@@ -77,8 +77,9 @@ class FactsTask:
     def signature(self) -> Hashable:
         """The model, the sizes of the vocabularies, how the logits are computed, the batch size, what is measured."""
         training, measures = self.trial.training, self.trial.measures
+        measured = measures.taus, measures.artifacts, measures.epochs_to  # the rest is measured after it, on the host
         rows = "grid" if self.on_grid else fibers_of(self.database).shape
-        return "facts", self.trial.model, self.database.shape, rows, training.batch_size, measures, self._n_tokens
+        return "facts", self.trial.model, self.database.shape, rows, training.batch_size, measured, self._n_tokens
 
     @property
     def _n_tokens(self) -> int | None:
@@ -143,13 +144,11 @@ class FactsTask:
         shares = {name: round(value * n_facts) / n_facts for name, value in numbers.items() if _is_share(name, value)}
         return numbers | shares
 
-    def finish(self, model: Model) -> tuple[Model, dict[str, float]]:
-        """The model with its score scale taken in, and its artifacts, where they are asked for."""
+    def finish(self, model: Model, numbers: Mapping[str, float]) -> tuple[Model, dict[str, float], list[Reading]]:
+        """The model with its score scale taken in, and what else the trial asks for."""
         scale = self.trial.training.score_scale
         scaled = model if scale == 1 else model.scaled_scores(scale)
-        measures = self.trial.measures
-        wanted = measures.taus if measures.artifacts else ()
-        return scaled, {f"artifacts_{tau}": float(recall(scaled, self.database, tau).artifacts) for tau in wanted}
+        return scaled, *further_measures(self.trial, self.database, scaled, numbers)
 
     # ---------------------------------------------------------------- rows and logits
 
@@ -181,6 +180,7 @@ class FactsTask:
     def _recalls(self, logits: Float[Array, "n values"], rows: FactRows) -> dict[str, Float[Array, ""]]:
         right = {"recall": margins(logits, rows["fibers"]) > 0}
         probability = probabilities(logits, rows["fibers"])
+        probability = probability.astype(jnp.promote_types(probability.dtype, jnp.float32))  # bfloat16 would round tau
         right |= {tau_recall(tau): probability >= tau for tau in self.trial.measures.taus}
         weights = rows["weights"]
         shares = {name: (weights * is_right).sum() / weights.sum() for name, is_right in right.items()}

@@ -82,7 +82,7 @@ def _unsuited(trial: Trial) -> str | None:
         return "it trains attention layers (LayerShape)"
     if training.batch_size is not None:
         return "it trains on all facts at once (batch_size None)"
-    if training.precision == "tf32":
+    if training.precision in ("tf32", "bfloat16"):
         return "it computes in float32 or float64"
     if training.optimiser.name != "adam":
         return f"its optimiser is adam, not {training.optimiser.name}"
@@ -140,7 +140,8 @@ def run_fused(
     with closing(backend):
         try:
             for ended in backend:
-                yield hand_out(ended)
+                for part in _together(ended):
+                    yield hand_out(part)
                 if checkpoints is not None and checkpoints.due():
                     checkpoints.save(waiting(), marks)
         except BaseException as reason:
@@ -152,6 +153,12 @@ def run_fused(
                 if checkpoints is not None:
                     checkpoints.save(waiting(), marks)
             raise
+
+
+def _together(ended: list[Run]) -> list[list[Run]]:
+    """Runs that are finished together: what takes long on the host is handed out one by one, and is not lost."""
+    at_once = [run for run in ended if not run.trial.measures.on_host]
+    return [at_once, *([run] for run in ended if run.trial.measures.on_host)]
 
 
 def _longest_first(trials: Sequence[Trial], tasks: Sequence[FactsTask], states: dict[int, State]) -> Iterator[Run]:

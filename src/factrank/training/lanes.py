@@ -2,6 +2,9 @@
 
 Lanes share a signature and differ in weights, data, learning rate, weight decay and key. A lane computes what it would
 compute alone: nothing crosses between lanes, so one that diverges touches no other.
+
+In bfloat16 the weights and the optimiser stay in float32, and it is float32 weights that come out and are saved. Every
+step rounds the model to bfloat16 and computes the forward and the backward pass with it; checks and measures do too.
 """
 
 from __future__ import annotations
@@ -26,7 +29,8 @@ from factrank.training.optimisers import build_optimiser
 from factrank.training.task import Metrics, Task, Tree
 from factrank.training.trial import Precision, Training, Trial
 
-MATMUL_PRECISION = {"float32": "highest", "tf32": "tensorfloat32", "float64": "highest"}
+MATMUL_PRECISION = {"float32": "highest", "tf32": "tensorfloat32", "float64": "highest", "bfloat16": "highest"}
+"""How products of float32 are taken; bfloat16 numbers are multiplied as they are."""
 
 
 @contextmanager
@@ -35,6 +39,11 @@ def arithmetic(precision: Precision, *, exact: bool = False) -> Iterator[None]:
     products = "highest" if exact else MATMUL_PRECISION[precision]
     with jax.enable_x64(precision == "float64"), jax.default_matmul_precision(products):
         yield
+
+
+def in_bfloat16(model: Tree) -> Tree:
+    """The model with its real weights rounded to bfloat16; gradients come back in the format of the weights."""
+    return jax.tree.map(lambda leaf: leaf.astype(jnp.bfloat16) if eqx.is_inexact_array(leaf) else leaf, model)
 
 
 class Lanes(eqx.Module):
@@ -153,7 +162,7 @@ class Program:
 
     def _evaluation(self, score: Callable[[Any, Any], Metrics]) -> Callable[[Lanes], Metrics]:
         def evaluate(lane: Lanes) -> Metrics:
-            return score(eqx.combine(lane.trained, lane.fixed), lane.data)
+            return score(self._computed(eqx.combine(lane.trained, lane.fixed)), lane.data)
 
         return jax.jit(jax.vmap(evaluate))
 
@@ -170,7 +179,7 @@ class Program:
         """One lane after one step of its optimiser: w + update - learning_rate * weight_decay * w."""
 
         def loss(trained: Tree) -> Float[Array, ""]:
-            return self.task.loss(eqx.combine(trained, lane.fixed), lane.data, batch)
+            return self.task.loss(self._computed(eqx.combine(trained, lane.fixed)), lane.data, batch)
 
         optimiser = build_optimiser(self.recipe.training.optimiser, lane.learning_rate)
         updates, state = optimiser.update(jax.grad(loss)(lane.trained), lane.optimiser, lane.trained)
@@ -180,6 +189,10 @@ class Program:
         trained = jax.tree.map(jnp.add, lane.trained, updates)
         after: Lanes = eqx.tree_at(lambda one: (one.trained, one.optimiser), lane, (trained, state))
         return after
+
+    def _computed(self, model: Tree) -> Tree:
+        """The model in the format of forward and backward passes."""
+        return in_bfloat16(model) if self.recipe.training.precision == "bfloat16" else model
 
     @cached_property
     def _first_states(self) -> Callable[[Tree, Float[Array, " lanes"]], Tree]:

@@ -136,6 +136,8 @@ def _convert(expected: Any, plain: object, where: str) -> object:  # noqa: PLR09
 
 def _one_of(choices: tuple[Any, ...], plain: object, where: str) -> object:
     specs = [choice for choice in choices if is_dataclass(choice)]
+    if isinstance(plain, Mapping) and len(specs) == 1:  # there is only one kind
+        return _spec(cast("type", specs[0]), plain, where)
     if isinstance(plain, Mapping) and specs:
         named = {name: spec for name, spec in KINDS.items() if spec in specs}
         kind = plain.get("kind")

@@ -15,6 +15,8 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 Metrics = Mapping[str, Float[Array, ""]]
+Reading = dict[str, object]
+"""A row of numbers of a model under one readout, which is named by some of them."""
 Tree = Any
 """Arrays in dictionaries, tuples or modules."""
 
@@ -52,8 +54,11 @@ class Task(Protocol):
     def exact(self, numbers: dict[str, float]) -> dict[str, float]:
         """The numbers of `check` or `measure` freed of the rounding of compiled code where more is known of them."""
 
-    def finish(self, model: Any) -> tuple[Any, dict[str, float]]:
-        """The model as it is handed out, and further numbers of it, computed outside the compiled code."""
+    def finish(self, model: Any, numbers: Mapping[str, float]) -> tuple[Any, dict[str, float], list[Reading]]:
+        """The model as it is handed out, further numbers of it, and its readings, computed outside the compiled code.
+
+        `numbers` are those of `measure`, exact.
+        """
 
 
 def tau_recall(tau: float) -> str:

@@ -26,7 +26,7 @@ from factrank.training.fused_engine import platform_of, run_fused
 from factrank.training.lanes import arithmetic, program_for, recipe_of
 from factrank.training.lanes_engine import run_lanes
 from factrank.training.progress import Meter
-from factrank.training.task import Task, tau_recall
+from factrank.training.task import Reading, Task, tau_recall
 from factrank.training.trial import DatabaseSpec, Given, Measures, ModelSpec, Training, Trial
 
 TASKS: dict[type, Callable[[Trial, Database], Task]] = {LayerShape: FactsTask, TransformerShape: FactsTask}
@@ -44,11 +44,11 @@ class Where(NamedTuple):
 class TrialResult:
     """What came of one trial.
 
-    `metrics` holds `loss`, `recall`, `recall_<tau>`, `margin`, `median_margin` and, where asked for,
-    `artifacts_<tau>`, over all facts. `curves` has one entry per epoch of the trial's `curve_epochs` up to its end;
-    `epochs_to` the first check with full recall, or None. `engine` is the one that trained it, `device` the kind of
-    device, `width` how many trained side by side in its bundle. `seconds` is its share of the time since the results
-    before it.
+    `metrics` holds `loss`, `recall`, `recall_<tau>`, `margin`, `median_margin`, over all facts, and what else its
+    `Measures` ask for (`further_measures`). `curves` has one entry per epoch of the trial's `curve_epochs` up to its
+    end; `epochs_to` the first check with full recall, or None; `readings` a row for each readout of its `Readings`.
+    `engine` is the one that trained it, `device` the kind of device, `width` how many trained side by side in its
+    bundle. `seconds` is its share of the time since the results before it.
     """
 
     trial: Trial
@@ -61,6 +61,7 @@ class TrialResult:
     device: str = ""
     width: int = 0
     seconds: float = 0.0
+    readings: list[Reading] = field(default_factory=list)
     weights: Any = None
     """The trained model with its weights on the host; None when there is none."""
 
@@ -263,6 +264,7 @@ def _result(trial: Trial, model: Finished, where: Where, seconds: float) -> Tria
         device=_device_name(where.platform),
         width=model.width,
         seconds=seconds,
+        readings=model.readings,
         weights=model.model,
     )
 

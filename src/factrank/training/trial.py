@@ -6,9 +6,10 @@ SHA-256 of its canonical JSON (`hash`); everything that a run draws at random fo
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import isfinite
+from math import inf, isfinite
 from typing import Any, Literal, cast, get_args
 
 from factrank.databases import Database, generate
@@ -21,7 +22,8 @@ SCHEMA = 1
 NO_OPTIONS = Options()
 LARGEST_SEED = 2**32 - 1
 Stop = Literal["never", "recall", "recall_tau"]
-Precision = Literal["float32", "tf32", "float64"]
+Precision = Literal["float32", "tf32", "float64", "bfloat16"]
+ReadingPrecision = Literal["float32", "float64", "bfloat16"]
 Engine = Literal["auto", "fused", "lanes"]
 
 
@@ -90,7 +92,8 @@ class Training:
     random order. Weight decay is decoupled: each step also subtracts learning_rate * weight_decay * weights. `stop`
     ends a run when the recall, or the tau-recall, of all facts is 1 at a check, every `check_every` epochs. `frozen`
     names parts that are not trained. Attention scores are multiplied by `score_scale`. float32 means full float32
-    products, also where a GPU would round them to tf32.
+    products, also where a GPU would round them to tf32. bfloat16 keeps the weights and the optimiser in float32;
+    losses, gradients and recalls are those of the model rounded to bfloat16 and computed in it.
     """
 
     optimiser: Optimiser = Optimiser()
@@ -124,27 +127,94 @@ class Training:
 
 
 @dataclass(frozen=True)
+class Readings:
+    """Which readouts of a trained model are looked at: every combination of precision, temperature and tau is a row.
+
+    Logits are divided by the temperature. Weights are rounded to the precision, and the forward pass and the softmax
+    are computed in it. `ranks`: three proxies of the rank of the tensor of softmax>=tau; `cp`: its numerical CP rank
+    too, which takes minutes for large tensors.
+    """
+
+    taus: tuple[float, ...] = (0.95,)
+    temperatures: tuple[float, ...] = (1.0,)
+    precisions: tuple[ReadingPrecision, ...] = ("float32",)
+    ranks: bool = False
+    cp: bool = False
+
+    def __post_init__(self) -> None:
+        _as_thresholds(self)
+        _require_flags(self, "ranks", "cp")
+        _require_numbers(self, "temperatures")
+        if not _are_different(self.temperatures) or not all(0 < one < inf for one in self.temperatures):
+            raise InputError(f"temperatures must be different positive numbers, at least one; got {self.temperatures}")
+        given, known = self.precisions, get_args(ReadingPrecision)
+        if not isinstance(given, tuple | list) or not _are_different(given) or not all(one in known for one in given):
+            raise InputError(f"precisions is a list of different ones of {', '.join(known)}; got {given!r}")
+        object.__setattr__(self, "precisions", tuple(given))
+
+
+@dataclass(frozen=True)
 class Measures:
     """What is measured at the end beside loss, recall and margins.
 
-    `taus`: thresholds of softmax>=tau; the first is the one that "tau-recall" means. `artifacts`: confident predictions
-    where the database says nothing (needs the logits of all keys x queries). `epochs_to`: the first check at which
-    argmax, and softmax>=tau for each tau, is right on every fact.
+    `taus`: thresholds of softmax>=tau; the first is the one that "tau-recall" means. `epochs_to`: the first check at
+    which argmax, and softmax>=tau for each tau, is right on every fact.
+
+    On the host, after training, from the weights that are handed out (see `further_measures`): `artifacts`: confident
+    predictions where the database says nothing (needs the logits of all keys x queries). `ranks`: certified bounds of
+    the ranks of the database and of the layer. `additive`: how many facts only the sum of all paths gets right.
+    `readings`: the model under other readouts. `planted_cp`: the rank of the database's tensor, estimated by CP with
+    this relative residual.
     """
 
     taus: tuple[float, ...] = (0.95,)
     artifacts: bool = False
     epochs_to: bool = False
+    ranks: bool = False
+    additive: bool = False
+    readings: Readings | None = None
+    planted_cp: float | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.taus, tuple | list) or not all(isinstance(tau, int | float) for tau in self.taus):
-            raise InputError(f"taus is a list of numbers; got {self.taus!r}")
-        for name in ("artifacts", "epochs_to"):
-            if not isinstance(getattr(self, name), bool):
-                raise InputError(f"{name} must be True or False; got {getattr(self, name)!r}")
-        object.__setattr__(self, "taus", tuple(map(float, self.taus)))
-        if not self.taus or not all(0 < tau < 1 for tau in self.taus) or len(set(self.taus)) < len(self.taus):
-            raise InputError(f"taus must be different numbers between 0 and 1, at least one; got {self.taus}")
+        _as_thresholds(self)
+        _require_flags(self, "artifacts", "epochs_to", "ranks", "additive")
+        if self.readings is not None and not isinstance(self.readings, Readings):
+            raise InputError(f"readings are described by Readings; got {self.readings!r}")
+        if self.planted_cp is not None:
+            _as_floats(self, "planted_cp")
+            if not 0 < self.planted_cp < 1:
+                raise InputError(f"planted_cp is a relative residual between 0 and 1; got {self.planted_cp}")
+
+    @property
+    def on_host(self) -> bool:
+        """Whether something is measured on the host after training, which may take longer than the training."""
+        asked = self.artifacts, self.ranks, self.additive, self.readings is not None, self.planted_cp is not None
+        return any(asked)
+
+
+def _as_thresholds(spec: Readings | Measures) -> None:
+    _require_numbers(spec, "taus")
+    if not _are_different(spec.taus) or not all(0 < tau < 1 for tau in spec.taus):
+        raise InputError(f"taus must be different numbers between 0 and 1, at least one; got {spec.taus}")
+
+
+def _require_numbers(spec: object, name: str) -> None:
+    """Lists of numbers become tuples of real ones."""
+    given = getattr(spec, name)
+    if not isinstance(given, tuple | list) or not all(isinstance(number, int | float) for number in given):
+        raise InputError(f"{name} is a list of numbers; got {given!r}")
+    object.__setattr__(spec, name, tuple(map(float, given)))
+
+
+def _require_flags(spec: object, *names: str) -> None:
+    for name in names:
+        if not isinstance(getattr(spec, name), bool):
+            raise InputError(f"{name} must be True or False; got {getattr(spec, name)!r}")
+
+
+def _are_different(given: Sequence[object]) -> bool:
+    """Whether there is at least one, and none comes twice."""
+    return 0 < len(given) == len({repr(one) for one in given})
 
 
 @dataclass(frozen=True)
@@ -209,3 +279,4 @@ register_kind("generated", Generated)
 register_kind("given", Given)
 register_kind("attention", LayerShape)
 register_kind("transformer", TransformerShape)
+register_kind("readings", Readings)

@@ -1,13 +1,41 @@
 """Wong 2025, "Paying attention to facts" (arXiv 2502.05076): every experiment of the paper and those it asks for.
 
-What lives here: one module per study. What may enter: another question of the paper; `STUDIES` lists them in the order
-of the lab report.
+What lives here: one module per study, and `settings`, what they share. What may enter: another question of the paper;
+`STUDIES` lists them in the order of the lab report.
 """
 
 from __future__ import annotations
 
 from factrank.runs.study import Study
+from factrank.studies.wong.additive_motif import ADDITIVE_MOTIF
+from factrank.studies.wong.architectures import ARCHITECTURES
+from factrank.studies.wong.artifacts import ARTIFACTS
+from factrank.studies.wong.attention_storage import ATTENTION_STORAGE
+from factrank.studies.wong.cross_threshold import CROSS_THRESHOLD
+from factrank.studies.wong.effective_rank import EFFECTIVE_RANK
+from factrank.studies.wong.epochs_to_recall import EPOCHS_TO_RECALL
+from factrank.studies.wong.heads_against_width import HEADS_AGAINST_WIDTH
+from factrank.studies.wong.minimal_routing import MINIMAL_ROUTING
+from factrank.studies.wong.rank_inflation import RANK_INFLATION
+from factrank.studies.wong.rank_validity import RANK_VALIDITY
+from factrank.studies.wong.scale_up import SCALE_UP
+from factrank.studies.wong.softmax_distortion import SOFTMAX_DISTORTION
 from factrank.studies.wong.vo_against_qk import VO_AGAINST_QK
 
-STUDIES: tuple[Study, ...] = (VO_AGAINST_QK,)
+STUDIES: tuple[Study, ...] = (
+    RANK_VALIDITY,
+    VO_AGAINST_QK,
+    SOFTMAX_DISTORTION,
+    SCALE_UP,
+    CROSS_THRESHOLD,
+    MINIMAL_ROUTING,
+    RANK_INFLATION,
+    ARTIFACTS,
+    EPOCHS_TO_RECALL,
+    HEADS_AGAINST_WIDTH,
+    ADDITIVE_MOTIF,
+    ARCHITECTURES,
+    ATTENTION_STORAGE,
+    EFFECTIVE_RANK,
+)
 """The studies of this paper."""

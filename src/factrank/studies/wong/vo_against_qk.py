@@ -8,6 +8,11 @@ What the paper leaves open and we chose: |K| = |V| = 20 and full tables (200 fac
 paper names), one head, all weights trained, Adam with learning rate 0.01 on all facts at once, 2,000 epochs (the most
 that the paper names), the database drawn anew for each seed. "Small" d_vo are 1 to 3, as in the summary; "larger" ones
 are those above d_model / 2.
+
+The full size also has wider tables and more heads, on the constant-parameter diagonal only: |K| = |V| = 40 with 1, 2
+and 4 heads, and tables with more keys than values and the reverse. 40 keys, because with 20 several heads hold
+everything. The best split is the d_vo of the greatest mean recall; a rule for it is fitted as a share of d_vo + d_qk =
+d_model + 1.
 """
 
 from __future__ import annotations
@@ -15,49 +20,85 @@ from __future__ import annotations
 from factrank.models import LayerShape
 from factrank.runs.claims import Claim, Quantity
 from factrank.runs.expressions import Where
-from factrank.runs.study import Chart, Size, Source, Study
-from factrank.training.trial import Measures, Training, Trial, generated
+from factrank.runs.fits import Fit
+from factrank.runs.study import Chart, Size, Study
+from factrank.runs.summaries import Summary
+from factrank.studies.wong.settings import (
+    ARGMAX,
+    CONFIDENT,
+    CONFIDENT_TITLE,
+    D_MODEL,
+    D_QK,
+    D_VO,
+    N_HEADS,
+    N_KEYS,
+    N_QUERIES,
+    N_VALUES,
+    QK_TITLE,
+    RECALL_TITLE,
+    SEEDS,
+    TAU,
+    TRAINING,
+    VO_TITLE,
+    source,
+)
+from factrank.training.trial import Measures, Trial, generated
 
-N_KEYS = N_VALUES = 20
-TAU = 0.95
-TRAINING = Training(epochs=2000, learning_rate=0.01)
-SEEDS: dict[Size, range] = {"quick": range(3), "full": range(10)}
+SIZE = 20
+"""Keys and values of the grid."""
 MODEL_WIDTHS: dict[Size, tuple[int, ...]] = {"quick": (8,), "full": (8, 10, 12)}
 QUERIES: dict[Size, tuple[int, ...]] = {"quick": (10,), "full": (5, 10, 20)}
+HEADS = (1, 2, 4)
+WIDER_TABLES = tuple((40, n_queries, 40, d_model) for n_queries in (10, 20, 40) for d_model in (8, 12))
+UNEQUAL_TABLES = ((80, 20, 20, 8), (20, 20, 80, 8))
+"""Keys, queries, values and d_model of the diagonals that the full size has beside the grid."""
 
-D_VO, D_QK, D_MODEL, N_QUERIES = "model.d_vo", "model.d_qk", "model.d_model", "database.n_queries"
-PAPER: Where = ((D_MODEL, 8), (N_QUERIES, 10))
+GRID: Where = ((N_KEYS, SIZE), (N_VALUES, SIZE), (N_HEADS, 1))
+"""The tables and layers of which every (d_vo, d_qk) is tried."""
+PAPER: Where = ((D_MODEL, 8), (N_QUERIES, 10), *GRID)
 """The setting that both sizes have: 200 facts."""
 LARGER_D_VO = (5, 6, 7, 8)
 SMALL_D_VO = (1, 2, 3)
 CONSTANT_PARAMETERS: Where = ((f"{D_QK} + {D_VO} - {D_MODEL}", 1),)
 """d_qk = d_model - d_vo + 1: what one gains the other loses, and 2 d_model (d_qk + d_vo) stays."""
+FORTY: Where = ((N_KEYS, 40), (N_VALUES, 40))
+TITLES = {N_QUERIES: "number of queries", N_HEADS: "number of heads"}
+
+
+def _trial(table: tuple[int, int, int], shape: LayerShape, seed: int) -> Trial:
+    n_keys, n_queries, n_values = table
+    facts = generated("uniform", n_keys=n_keys, n_queries=n_queries, n_values=n_values, seed=seed)
+    return Trial(facts, shape, TRAINING, seed=seed, measures=Measures(taus=(TAU,)))
 
 
 def trials(size: Size) -> list[Trial]:
-    """Every (d_vo, d_qk) from 1 to d_model, for each model width, number of queries and seed.
+    """Every (d_vo, d_qk) from 1 to d_model, for each model width, number of queries and seed; full: diagonals beside.
 
     The trials of the quick size are among those of the full one, so that a full run goes on from a quick one.
     """
-    return [
-        Trial(
-            generated("uniform", n_keys=N_KEYS, n_queries=n_queries, n_values=N_VALUES, seed=seed),
-            LayerShape(d_model=d_model, n_heads=1, d_qk=d_qk, d_vo=d_vo),
-            TRAINING,
-            seed=seed,
-            measures=Measures(taus=(TAU,)),
-        )
+    grid = [
+        _trial((SIZE, n_queries, SIZE), LayerShape(d_model=d_model, n_heads=1, d_qk=d_qk, d_vo=d_vo), seed)
         for n_queries in QUERIES[size]
         for d_model in MODEL_WIDTHS[size]
         for d_vo in range(1, d_model + 1)
         for d_qk in range(1, d_model + 1)
         for seed in SEEDS[size]
     ]
+    return grid if size == "quick" else [*grid, *_diagonals()]
 
 
-VO_TITLE, QK_TITLE = "value-output width d_vo", "query-key width d_qk"
-ARGMAX, CONFIDENT = "recall", f"recall_{TAU}"
-RECALL_TITLES = {ARGMAX: "recall", CONFIDENT: f"recall at confidence {TAU}"}
+def _diagonals() -> list[Trial]:
+    """Constant parameters with 1, 2 and 4 heads on wider tables, and on tables with more keys than values or fewer."""
+    return [
+        _trial((n_keys, n_queries, n_values), LayerShape(d_model, n_heads, d_model - d_vo + 1, d_vo), seed)
+        for n_keys, n_queries, n_values, d_model in (*WIDER_TABLES, *UNEQUAL_TABLES)
+        for n_heads in HEADS
+        for d_vo in range(1, d_model + 1)
+        for seed in SEEDS["full"]
+    ]
+
+
+RECALL_TITLES = {ARGMAX: RECALL_TITLE, CONFIDENT: CONFIDENT_TITLE}
 
 
 def _heat_map(column: str, name: str) -> Chart:
@@ -69,7 +110,7 @@ def _heat_map(column: str, name: str) -> Chart:
         y=D_QK,
         colour=column,
         facet=N_QUERIES,
-        where=((D_MODEL, 8),),
+        where=((D_MODEL, 8), *GRID),
         x_title=VO_TITLE,
         y_title=QK_TITLE,
     )
@@ -84,7 +125,7 @@ def _constant(column: str, name: str) -> Chart:
         y=column,
         colour=N_QUERIES,
         facet=D_MODEL,
-        where=CONSTANT_PARAMETERS,
+        where=(*GRID, *CONSTANT_PARAMETERS),
         x_title=VO_TITLE,
         y_title=RECALL_TITLES[column],
     )
@@ -102,6 +143,75 @@ CHARTS = (
     _lines(D_QK, D_VO, "recall-by-d_qk", "Recall against d_qk, for each d_vo (d_model 8, 10 queries)"),
     _heat_map(CONFIDENT, "confident-recall-by-shape"),
     _constant(CONFIDENT, "confident-constant-parameters"),
+    Chart(
+        "constant-parameters-by-heads",
+        "Recall at constant parameters by number of heads (40 keys, 40 values, d_model 8; full size)",
+        "lines",
+        x=D_VO,
+        y=ARGMAX,
+        colour=N_QUERIES,
+        facet=N_HEADS,
+        where=(*FORTY, (D_MODEL, 8), *CONSTANT_PARAMETERS),
+        x_title=VO_TITLE,
+        y_title=RECALL_TITLE,
+    ),
+)
+
+
+def _best(name: str, title: str, where: Where, over: tuple[str, ...]) -> Summary:
+    """The d_vo of the greatest mean recall along d_vo + d_qk = d_model + 1."""
+    return Summary(
+        name,
+        title,
+        (("best d_vo", Quantity("best", ARGMAX, D_VO, where=(*where, *CONSTANT_PARAMETERS))),),
+        over=over,
+        x_title=TITLES[over[0]],
+        y_title="best d_vo",
+    )
+
+
+SUMMARIES = (
+    _best(
+        "best-split", "Best d_vo of d_vo + d_qk = d_model + 1, one head, 20 keys and values", GRID, (N_QUERIES, D_MODEL)
+    ),
+    _best(
+        "best-split-by-heads",
+        "Best d_vo of d_vo + d_qk = d_model + 1, by number of heads, 40 keys and values",
+        FORTY,
+        (N_QUERIES, N_HEADS, D_MODEL),
+    ),
+    _best(
+        "best-split-by-table",
+        "Best d_vo of d_vo + d_qk = 9, by keys, values and heads, 20 queries",
+        ((D_MODEL, 8), (N_QUERIES, 20)),
+        (N_HEADS, N_KEYS, N_VALUES),
+    ),
+)
+
+SPLIT = f"{D_MODEL} + 1"
+"""d_vo + d_qk: its coefficient is the share of d_vo."""
+FITS = (
+    Fit(
+        "constant-share", "Best d_vo as a constant share of d_vo + d_qk = d_model + 1, one head", "best-split", (SPLIT,)
+    ),
+    Fit(
+        "share-by-queries",
+        "The same with a share that changes with the number of queries",
+        "best-split",
+        (SPLIT, f"{N_QUERIES} * {D_MODEL} + {N_QUERIES}"),
+    ),
+    Fit(
+        "constant-share-by-heads",
+        "Best d_vo as a constant share of d_vo + d_qk = d_model + 1; 1, 2 and 4 heads",
+        "best-split-by-heads",
+        (SPLIT,),
+    ),
+    Fit(
+        "share-by-heads",
+        "The same with a share that changes with the numbers of queries and heads",
+        "best-split-by-heads",
+        (SPLIT, f"{N_QUERIES} * {D_MODEL} + {N_QUERIES}", f"{N_HEADS} * {D_MODEL} + {N_HEADS}"),
+    ),
 )
 
 CLAIMS = (
@@ -190,10 +300,42 @@ CLAIMS = (
     Claim(
         "moving parameters to VO helps in wider layers",
         "The same for d_model 10 and 12 and for 5, 10 and 20 queries.",
-        Quantity("slope", ARGMAX, D_VO, within=(D_MODEL, N_QUERIES), where=((D_MODEL, (10, 12)), *CONSTANT_PARAMETERS)),
+        Quantity(
+            "slope", ARGMAX, D_VO, within=(D_MODEL, N_QUERIES), where=((D_MODEL, (10, 12)), *GRID, *CONSTANT_PARAMETERS)
+        ),
         "rises",
         place="beside the abstract",
         note="Argmax; in the full size only. Averaged over the six sizes.",
+        extension=True,
+    ),
+    Claim(
+        "moving parameters to VO helps with several heads",
+        "The same for 2 and 4 heads and tables of 40 keys and 40 values.",
+        Quantity(
+            "slope",
+            ARGMAX,
+            D_VO,
+            within=(D_MODEL, N_QUERIES, N_HEADS),
+            where=(*FORTY, (N_HEADS, (2, 4)), *CONSTANT_PARAMETERS),
+        ),
+        "rises",
+        place="beside the abstract",
+        note="Argmax; in the full size only. d_model 8 and 12, 10, 20 and 40 queries, averaged over the twelve sizes.",
+        extension=True,
+    ),
+    Claim(
+        "the best split with several heads favours VO",
+        "At the same number of parameters, the best d_vo of 2 and 4 heads is greater than their d_qk.",
+        Quantity(
+            "best",
+            ARGMAX,
+            f"{D_VO} - {D_QK}",
+            within=(D_MODEL, N_QUERIES, N_HEADS),
+            where=(*FORTY, (N_HEADS, (2, 4)), *CONSTANT_PARAMETERS),
+        ),
+        "greater",
+        place="beside the abstract",
+        note="d_vo − d_qk where mean recall is greatest, averaged over the twelve sizes; in the full size only.",
         extension=True,
     ),
 )
@@ -201,11 +343,7 @@ CLAIMS = (
 VO_AGAINST_QK = Study(
     name="vo-against-qk",
     title="Value-output against query-key: which width holds facts?",
-    source=Source(
-        "Wong 2025, Paying Attention to Facts: Quantifying the Knowledge Capacity of Attention Layers",
-        "Figure 4",
-        "https://arxiv.org/abs/2502.05076",
-    ),
+    source=source("Figure 4"),
     question="Does an attention layer hold more facts when its value-output width d_vo grows than when its query-key "
     "width d_qk grows, and does it hold more at the same number of parameters when they are moved from one to the "
     "other?",
@@ -213,8 +351,12 @@ VO_AGAINST_QK = Study(
     "query: 20 keys, 20 values, 10 queries (in the full size also 5 and 20). Every d_vo and d_qk from 1 to d_model is "
     "tried, with a new table and new weights for each seed; the same tables serve all shapes. Recall is the share of "
     f"all facts that the layer answers rightly, by argmax or with a probability of at least {TAU}. Moving a dimension "
-    "from query-key to value-output leaves the number of parameters unchanged.",
+    "from query-key to value-output leaves the number of parameters unchanged. In the full size that diagonal is also "
+    "tried with 1, 2 and 4 heads on tables of 40 keys and 40 values, 80 and 20, 20 and 80, and the best split is "
+    "fitted by a rule.",
     trials=trials,
     charts=CHARTS,
+    summaries=SUMMARIES,
+    fits=FITS,
     claims=CLAIMS,
 )

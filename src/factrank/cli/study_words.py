@@ -1,0 +1,143 @@
+"""What `factrank study` says: verdicts of one study or of many, plans, counts, and what went wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn, get_args
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from factrank.runs import Size, Study
+    from factrank.runs.claims import Claim, Verdict
+    from factrank.runs.runner import Summary
+    from factrank.runs.store import Store
+
+INTERRUPTED = 130
+
+
+def finish_all(
+    studies: Sequence[Study],
+    size: Size,
+    store: Store,
+    command: Callable[[Study], str] | None,
+    output: Path | None = None,
+    before: Callable[[Study], None] = lambda _: None,
+) -> None:
+    """Do what comes `before` for each study, judge its claims and write its report; end with the exit code for all.
+
+    `command` gives the command that runs a study, for its report; without it none is written. A claim that is not
+    reproduced does not stop the next study.
+    """
+    judged: list[tuple[Claim, Verdict]] = []
+    sound = True
+    try:
+        for at, study in enumerate(studies, start=1):
+            if len(studies) > 1:
+                say_heading(f"{study.name} ({at} of {len(studies)}): {study.title}", first=at == 1)
+            before(study)
+            verdicts, failures = _finish(study, size, store, command and command(study), output)
+            judged += verdicts
+            sound = sound and not failures
+    except KeyboardInterrupt:
+        typer.echo("factrank: interrupted; the same command goes on", err=True)
+        raise typer.Exit(INTERRUPTED) from None
+    say_problems(store)
+    if len(studies) > 1:
+        say_tally("in all", judged, len(studies), first=False)
+    if not sound or any(verdict.status == "not reproduced" and not claim.extension for claim, verdict in judged):
+        raise typer.Exit(1)
+
+
+def _finish(
+    study: Study, size: Size, store: Store, command: str | None, output: Path | None
+) -> tuple[list[tuple[Claim, Verdict]], str]:
+    """Judge the claims, write the report and say where it is; gives the verdicts, and what is said of failures."""
+    from factrank.report.study_terminal import claims_table, failures_text  # noqa: PLC0415 - JAX takes a second to load
+    from factrank.runs.study_table import judge, study_table  # noqa: PLC0415
+
+    tables = store.tables()
+    verdicts = judge(study, size, tables)
+    if verdicts:
+        console().print(claims_table(verdicts))
+    failures = failures_text(study_table(study, size, tables.trials))
+    if failures:
+        typer.echo(f"factrank: {failures}\n--rerun-failed runs them again", err=True)
+    if command is not None:
+        from factrank.report.study_report import write_report  # noqa: PLC0415 - a bare machine has nothing that draws
+
+        typer.echo(f"report: {write_report(study, size, store, command, output)}")
+    return verdicts, failures
+
+
+def say_plans(studies: Sequence[Study], size: Size, store: Store, *, rerun_failed: bool) -> None:
+    """Say what a run would do."""
+    from factrank.report.study_terminal import dry_run_lines  # noqa: PLC0415 - JAX takes a second to load
+    from factrank.runs.estimate import plan_run  # noqa: PLC0415
+
+    for at, study in enumerate(studies):
+        if len(studies) > 1:
+            say_heading(f"{study.name}: {study.title}", first=at == 0)
+        console().print(dry_run_lines(plan_run(study, size, store, rerun_failed=rerun_failed)))
+
+
+def say_heading(text: str, *, first: bool) -> None:
+    """A line above others, apart from those before it."""
+    from factrank.report.plain import shown_name  # noqa: PLC0415
+
+    console().print(*([] if first else [""]), Text(shown_name(text, None), style="bold"), sep="\n")
+
+
+def say_tally(what: object, judged: Sequence[tuple[Claim, Verdict]], n_studies: int, *, first: bool = True) -> None:
+    """Count the claims of several studies."""
+    from factrank.runs.claims import Status  # noqa: PLC0415
+
+    found = [verdict.status for claim, verdict in judged if not claim.extension]
+    counts = ", ".join(f"{found.count(status):,} {status}" for status in get_args(Status) if status in found)
+    n_ours = len(judged) - len(found)
+    ours = f"; {many(n_ours, 'question')} of ours beside {'it' if len(found) == 1 else 'them'}" if n_ours else ""
+    line = f"{what}: {many(n_studies, 'study')}, {many(len(found), 'claim')}{f': {counts}' if counts else ''}{ours}"
+    typer.echo(line if first else f"\n{line}")
+
+
+def many(count: int, thing: str) -> str:
+    """So many things.
+
+    >>> many(1, "study"), many(2, "study"), many(1000, "claim")
+    ('1 study', '2 studies', '1,000 claims')
+    """
+    things = thing if count == 1 else f"{thing[:-1]}ies" if thing.endswith("y") else f"{thing}s"
+    return f"{count:,} {things}"
+
+
+def say_done(summary: Summary) -> None:
+    """How many trials ran, and how long."""
+    from factrank.report.study_terminal import duration  # noqa: PLC0415
+
+    if summary.n_before == summary.n_trials:
+        typer.echo(f"nothing to run: all {summary.n_trials:,} trials are stored")
+        return
+    before = f", {summary.n_before:,} were stored before" if summary.n_before else ""
+    typer.echo(f"{summary.n_ended:,} trials in {duration(summary.seconds)}{before}")
+
+
+def say_interrupted(summary: Summary, store: Path) -> NoReturn:
+    """How many trials are stored after Ctrl-C; ends with the exit code for it."""
+    stored = summary.n_trials - summary.n_left
+    done = f"interrupted; {stored:,} of {summary.n_trials:,} trials are stored in {store}"
+    typer.echo(f"factrank: {done}; the same command goes on with the others", err=True)
+    raise typer.Exit(INTERRUPTED)
+
+
+def say_problems(store: Store) -> None:
+    """Which files in the store are no parts of it."""
+    for problem in store.problems():
+        typer.echo(f"factrank: {problem}; it is left out", err=True)
+
+
+def console() -> Console:
+    """The terminal, without colours for numbers and without markup in texts."""
+    return Console(highlight=False, markup=False)

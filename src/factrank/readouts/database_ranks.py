@@ -1,0 +1,63 @@
+"""The certified sizes of a database as plain numbers: what a study sets beside the recall of a trained layer.
+
+The brackets are those of `measure` with two differences: what runs is decided by expected times alone, never by the
+clock, and searches (CP, labels, trained logits) do not run. So the numbers repeat on every machine, and they need
+neither python-flint nor threadpoolctl.
+"""
+
+from __future__ import annotations
+
+from factrank.databases import Database
+from factrank.tensors.completion import completion_bounds
+from factrank.tensors.effective import effective_bounds
+from factrank.tensors.rank import rank_bounds
+from factrank.tensors.steady import SteadyLedger
+from factrank.tensors.upper import proposition_bound
+from factrank.tensors.zero_one import Core, ZeroOneTensor
+
+LIMIT, LIMIT_PER_FACT = 0.05, 1e-4
+"""Expected seconds up to which a method runs: so much, and so much more for each fact."""
+
+MOST_KEPT = 4096
+"""Databases whose ranks are remembered; trials of a study share theirs."""
+
+_known: dict[str, dict[str, float]] = {}
+
+
+def certified_ranks(database: Database) -> dict[str, float]:
+    """Certified bounds of the three ranks, the bound of Wong's Proposition 2.1, and the information in bits.
+
+    The names are rank_lower, rank_upper, completion_lower, completion_upper, effective_lower, effective_upper,
+    proposition, bits and bits_by_query. Remembered by the fingerprint of the database.
+
+    >>> from factrank.databases import sample
+    >>> ranks = certified_ranks(sample("astrid"))
+    >>> ranks["rank_lower"], ranks["rank_upper"], ranks["proposition"]
+    (5.0, 5.0, 6.0)
+    """
+    fingerprint = database.fingerprint
+    if fingerprint not in _known:
+        while len(_known) >= MOST_KEPT:
+            del _known[next(iter(_known))]
+        _known[fingerprint] = _certified_ranks(database)
+    return dict(_known[fingerprint])
+
+
+def rank_limit(n_facts: int) -> float:
+    """The expected seconds up to which a method runs on so many facts."""
+    return LIMIT + LIMIT_PER_FACT * n_facts
+
+
+def _certified_ranks(database: Database) -> dict[str, float]:
+    tensor = ZeroOneTensor.of(database)
+    core, ledger = Core.of(tensor), SteadyLedger(rank_limit(len(tensor)))
+    rank = rank_bounds(core, ledger)
+    completion = completion_bounds(core, rank, ledger, full=database.full)
+    effective = effective_bounds(core, completion, ledger)
+    numbers = {
+        f"{name}_{side}": float(getattr(bounds, side).value)
+        for name, bounds in (("rank", rank), ("completion", completion), ("effective", effective))
+        for side in ("lower", "upper")
+    }
+    information = {"bits": float(database.bits), "bits_by_query": float(database.bits_by_query)}
+    return numbers | {"proposition": float(proposition_bound(tensor))} | information

@@ -1,0 +1,282 @@
+"""Publish the results of a paper's studies in a folder that can be read, and checked, without a store.
+
+    text.md        prose with placeholders (`factrank.report.lab_report`), written by hand; a first one if there is none
+    README.md      the text with the numbers in it
+    claims.csv     every claim: published, ours, interval, seeds, verdict, why, quote, note; claims.md shows the same
+    summaries/     every summary, as CSV
+    tables/        the results of the trials (`factrank.report.published_tables`)
+    charts/        every chart and summary, as SVG
+    checksums.txt  the SHA-256 of each of these files (`factrank.report.published_checks`)
+
+Everything is computed from tables/ as they were written, so that whoever has the folder finds the same; `differences`
+says whether that is so, of claims, summaries and texts by computing them again, of pictures by their checksums alone.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from math import isclose
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv
+
+from factrank.databases.streams import replacing, require_file
+from factrank.errors import InputError
+from factrank.report.lab_report import drawn_parts, first_text, picture_name, pictures_named, render
+from factrank.report.markdown import inline, steady_table
+from factrank.report.published_checks import CHECKSUMS, checksum_differences, checksums_text, row_differences
+from factrank.report.published_tables import (
+    TABLES,
+    data_used,
+    load_published,
+    published_size,
+    table_path,
+    write_published,
+)
+from factrank.report.small_svg import small_svg
+from factrank.report.study_pictures import pictures, shown_parts
+from factrank.report.study_results import (
+    Results,
+    StudyResults,
+    claims_text,
+    published_text,
+    quotes_text,
+    study_results,
+)
+from factrank.runs.exports import as_data, write_table
+from factrank.runs.result_tables import Tables
+from factrank.runs.study import Size, Study
+from factrank.runs.study_table import judge, study_tables
+
+TEXT, README, CLAIMS, CLAIMS_TEXT = "text.md", "README.md", "claims.csv", "claims.md"
+SUMMARIES, CHARTS = "summaries", "charts"
+MADE = f"<!-- Made from {TEXT} by `factrank study publish`: edit that file. -->\n\n"
+
+CLAIM_COLUMNS: dict[str, Any] = {
+    "study": pa.string(),
+    "claim": pa.string(),
+    "statement": pa.string(),
+    "place": pa.string(),
+    "extension": pa.bool_(),
+    "published": pa.string(),
+    "value": pa.float64(),
+    "low": pa.float64(),
+    "high": pa.float64(),
+    "seeds": pa.int64(),
+    "verdict": pa.string(),
+    "why": pa.string(),
+    "quote": pa.string(),
+    "note": pa.string(),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Publication:
+    """What was published: the results, and files beside them that no study has."""
+
+    results: Results
+    strange: list[Path]
+
+
+def publish(paper: str, studies: Sequence[Study], size: Size, tables: Tables, folder: Path) -> Publication:
+    """Write the folder from the tables of a store; a text that is there is kept, everything else is written anew."""
+    try:
+        for name in (TABLES, SUMMARIES, CHARTS):
+            (folder / name).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be made: {error.strerror or error}") from None
+    results: dict[str, StudyResults] = {}
+    drawn: set[str] = set()
+    for study in studies:
+        write_published(folder / TABLES, study, size, tables)
+        written = load_published(folder, study)
+        results[study.name] = found = study_results(study, size, written)
+        if found.judged != judge(study, size, tables):
+            raise AssertionError(f"study {study.name}: the published tables lack what its claims need")
+        drawn |= _write_pictures(folder, study, size, written)
+        for summary, table in found.summaries:
+            write_table(steady_table(table), folder / _summary_name(study, summary.name))
+    write_table(claims_table(results), folder / CLAIMS)
+    _write(folder / CLAIMS_TEXT, all_claims_text(results))
+    if not (folder / TEXT).exists():
+        _write(folder / TEXT, first_text(paper, results, drawn))
+    readme = _readme(folder, results)
+    absent = sorted(pictures_named(readme) - drawn)
+    if absent:
+        raise InputError(f"{folder / TEXT}: it shows {', '.join(absent)}, but there is nothing to draw")
+    _write(folder / README, readme)
+    _write(folder / CHECKSUMS, checksums_text(folder, _names(studies, drawn)))
+    return Publication(results, _strange(folder, _names(studies, drawn)))
+
+
+def differences(folder: str | Path, studies: Sequence[Study]) -> list[str]:
+    """What in a published folder is not as it was published, or not what its tables, its text and the studies give."""
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise InputError(f"{folder}: no such folder")
+    found = checksum_differences(folder, _names(studies))
+    results: dict[str, StudyResults] = {}
+    drawn: set[str] = set()
+    try:
+        for study in studies:
+            size, tables = published_size(folder, study), load_published(folder, study)
+            results[study.name] = result = study_results(study, size, tables)
+            parts = shown_parts(study, study_tables(study, size, tables), result.summaries)
+            drawn |= {picture_name(study, part.name) for part, _ in parts}
+            found += row_differences(folder, study, size, tables)
+            if result.n_missing:
+                found.append(f"{study.name}: {result.n_missing:,} of its trials are not in its table")
+    except InputError as error:
+        return list(dict.fromkeys([*found, str(error)]))
+    found += _table_differences(folder / CLAIMS, claims_table(results))
+    for result in results.values():
+        for summary, table in result.summaries:
+            found += _table_differences(folder / _summary_name(result.study, summary.name), steady_table(table))
+    found += _line_differences(folder / CLAIMS_TEXT, lambda: all_claims_text(results))
+    found += _line_differences(folder / README, lambda: _readme(folder, results))
+    readme = folder / README
+    shown = pictures_named(readme.read_text(encoding="utf-8", errors="replace")) if readme.is_file() else set()
+    found += [f"{folder / one}: no such file" for one in sorted(shown | drawn) if not (folder / one).is_file()]
+    found += [f"{path}: not of this paper" for path in _strange(folder, _names(studies, drawn))]
+    return list(dict.fromkeys(found))  # a file that is gone is missed more than once
+
+
+def claims_table(results: Results) -> pa.Table:
+    """Every claim of a paper with our verdict, one row each."""
+    rows = [
+        {
+            "study": name,
+            "claim": claim.name,
+            "statement": claim.statement,
+            "place": claim.place,
+            "extension": claim.extension,
+            "published": published_text(claim),
+            "value": verdict.value,
+            "low": verdict.interval and verdict.interval[0],
+            "high": verdict.interval and verdict.interval[1],
+            "seeds": verdict.n_seeds,
+            "verdict": verdict.status,
+            "why": verdict.why,
+            "quote": claim.quote,
+            "note": claim.note,
+        }
+        for name, found in results.items()
+        for claim, verdict in found.judged
+    ]
+    return steady_table(pa.Table.from_pylist(rows, pa.schema(list(CLAIM_COLUMNS.items()))))
+
+
+def all_claims_text(results: Results) -> str:
+    """The claims of all studies in Markdown: a table for each study, and below it quotes and notes."""
+    parts = [
+        f"## {inline(found.study.title)}\n\n{claims_text(found, names=True)}\n"
+        + (f"\n{quotes}\n" if (quotes := quotes_text(found)) else "")
+        for found in results.values()
+        if found.judged
+    ]
+    return "\n".join(["# Claims\n", *parts])
+
+
+# ---------------------------------------------------------------- files
+
+
+def _write(path: Path, text: str) -> None:
+    with replacing(path) as stream:
+        stream.write(text.encode())
+
+
+def _text_of(path: Path) -> str:
+    require_file(path)
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: cannot be read as UTF-8 text: {error}") from None
+
+
+def _readme(folder: Path, results: Results) -> str:
+    return MADE + render(_text_of(folder / TEXT), results, str(folder / TEXT))
+
+
+def _summary_name(study: Study, summary: str) -> str:
+    return f"{SUMMARIES}/{study.name}-{summary}.csv"
+
+
+def _write_pictures(folder: Path, study: Study, size: Size, tables: Tables) -> set[str]:
+    """Write the pictures of a study that have something to show; gives their names."""
+    names = set()
+    for part, picture in pictures(study, size, tables):
+        names.add(picture_name(study, part))
+        svg = io.StringIO()
+        picture.save(svg, format="svg")
+        _write(folder / picture_name(study, part), small_svg(svg.getvalue()))
+    return names
+
+
+def _names(studies: Sequence[Study], drawn: Collection[str] | None = None) -> set[str]:
+    """The files that are published, with the pictures `drawn`, or all that there might be."""
+    names = {TEXT, README, CLAIMS, CLAIMS_TEXT}
+    names |= {table_path(Path(TABLES), study, data).as_posix() for study in studies for data in data_used(study)}
+    names |= {_summary_name(study, summary.name) for study in studies for summary in study.summaries}
+    possible = {picture_name(study, part.name) for study in studies for part in drawn_parts(study)}
+    return names | (possible if drawn is None else set(drawn))
+
+
+def _strange(folder: Path, names: Collection[str]) -> list[Path]:
+    """Files beside the published ones that no study has, as of one that was renamed."""
+    known = {folder / name for name in names}
+    return [
+        path
+        for name in (TABLES, SUMMARIES, CHARTS)
+        if (folder / name).is_dir()
+        for path in sorted((folder / name).iterdir())
+        if path not in known and not path.name.startswith(".")
+    ]
+
+
+# ---------------------------------------------------------------- comparisons
+
+
+def _table_differences(path: Path, expected: pa.Table) -> list[str]:
+    """Cells of a CSV file that are not as expected; numbers may differ by what machines round differently."""
+    expected = as_data(expected)
+    kinds = {field.name: field.type for field in expected.schema}
+    options = pyarrow.csv.ConvertOptions(column_types=kinds, strings_can_be_null=False)
+    lines = pyarrow.csv.ParseOptions(newlines_in_values=True)  # a note may have several
+    try:
+        require_file(path)
+        table = pyarrow.csv.read_csv(path, parse_options=lines, convert_options=options)
+    except (InputError, pa.ArrowInvalid) as error:
+        return [str(error) if isinstance(error, InputError) else f"{path}: not a readable CSV file: {error}"]
+    if table.schema.names != expected.schema.names or table.num_rows != expected.num_rows:
+        return [f"{path}: it has other columns, or {table.num_rows} rows where there are {expected.num_rows}"]
+    return [
+        f"{path}, row {row}: {name} is {written!r}, but the tables give {computed!r}"
+        for name in expected.schema.names
+        for row, (written, computed) in enumerate(
+            zip(table[name].to_pylist(), expected[name].to_pylist(), strict=True), start=1
+        )
+        if not _agree(written, computed)
+    ]
+
+
+def _agree(written: object, computed: object) -> bool:
+    if isinstance(written, float) and isinstance(computed, float):
+        return isclose(written, computed, rel_tol=1e-6, abs_tol=1e-9)
+    return written == ("" if computed is None and isinstance(written, str) else computed)
+
+
+def _line_differences(path: Path, expected: Callable[[], str]) -> list[str]:
+    """The first line of a text that is not as expected."""
+    try:
+        written, computed = _text_of(path).splitlines(), expected().splitlines()
+    except InputError as error:
+        return [str(error)]
+    for line, (own, other) in enumerate(zip_longest(written, computed, fillvalue=""), start=1):
+        if own != other:
+            return [f"{path}, line {line}: {own!r}, but it should be {other!r}"]
+    return []

@@ -1,0 +1,139 @@
+"""The published tables of a study: what its claims, summaries and charts can be computed from again, in small files.
+
+    <study>.parquet            one row per trial: hash, status and what varies or was measured, in the study's order
+    <study>.curves.parquet     one row per trial and recorded epoch, where the study uses them
+    <study>.readings.parquet   one row per trial and reading, where the study uses them
+
+A column that is the same in all rows stands once in the metadata of its file, under "factrank", with the name and the
+size of the study. Left out are the trial's JSON (the study lists its trials, and their hashes are here), the texts of
+errors, and times, of which the metadata have the sum. Files of equal results have equal bytes.
+"""
+
+from __future__ import annotations
+
+import json
+from io import BytesIO
+from math import isfinite
+from pathlib import Path
+from typing import Any, cast, get_args
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from factrank.databases.streams import replacing, require_file
+from factrank.errors import InputError
+from factrank.runs.claims import Claim
+from factrank.runs.parts import ARROW
+from factrank.runs.result_tables import DataName, Tables
+from factrank.runs.study import Chart, Size, Study
+from factrank.runs.study_table import MISSING, study_table
+from factrank.runs.summaries import Summary
+
+TABLES = "tables"
+"""The folder of the tables in the published one."""
+
+LEFT_OUT = ("trial", "error", "seconds", "width")
+METADATA = b"factrank"
+ZSTD_LEVEL = 19
+
+
+def data_used(study: Study) -> tuple[DataName, ...]:
+    """The tables that a study is computed from."""
+    parts: list[Chart | Claim | Summary] = [*study.charts, *study.claims, *study.summaries]
+    used = {part.data for part in parts}
+    return tuple(name for name in get_args(DataName) if name == "trials" or name in used)
+
+
+def table_path(folder: Path, study: Study, data: DataName) -> Path:
+    """Where a published table lies."""
+    return folder / f"{study.name}{'' if data == 'trials' else f'.{data}'}.parquet"
+
+
+def write_published(folder: Path, study: Study, size: Size, tables: Tables) -> list[Path]:
+    """Write the rows of the study's own trials that are there; gives the paths."""
+    own = study_table(study, size, tables.trials)
+    own = own.filter(pc.not_equal(own["status"], MISSING))
+    about = {"study": study.name, "size": size}
+    paths = []
+    for data in data_used(study):
+        if data == "trials":
+            table, more = own.drop_columns([name for name in LEFT_OUT if name in own.column_names]), _times(own)
+        else:
+            table, more = _rows_of(getattr(tables, data), own), {}
+        paths.append(table_path(folder, study, data))
+        content = _packed(table, about | more)
+        with replacing(paths[-1]) as stream:
+            stream.write(content)
+    return paths
+
+
+def _times(own: pa.Table) -> dict[str, float]:
+    seconds = pc.sum(own["seconds"]).as_py() if "seconds" in own.column_names else None
+    return {} if seconds is None else {"seconds": round(seconds, 3)}
+
+
+def load_published(folder: str | Path, study: Study) -> Tables:
+    """The published tables of a study, from the folder that they were published to, as a store would give them.
+
+    `factrank.runs.study_table.judge` takes them.
+    """
+    place = Path(folder) / TABLES
+    found = {data: _unpacked(table_path(place, study, data), study)[0] for data in data_used(study)}
+    empty = Tables.empty()
+    return Tables(**{data: found.get(data, getattr(empty, data)) for data in get_args(DataName)})
+
+
+def published_size(folder: str | Path, study: Study) -> Size:
+    """Which size of a study was published."""
+    path = table_path(Path(folder) / TABLES, study, "trials")
+    found = _unpacked(path, study)[1].get("size")
+    for size in get_args(Size):
+        if found == size:
+            return cast("Size", size)
+    raise InputError(f"{path}: its metadata say no size of a study; got {found!r}")
+
+
+# ---------------------------------------------------------------- one file
+
+
+def _rows_of(long: pa.Table, own: pa.Table) -> pa.Table:
+    if "hash" not in long.column_names:
+        return Tables.empty().curves
+    return long.filter(pc.is_in(long["hash"], own["hash"].combine_chunks()))
+
+
+def _packed(table: pa.Table, about: dict[str, Any]) -> bytes:
+    constants = {name: table[name][0].as_py() for name in table.column_names if _is_constant(name, table)}
+    plain = json.dumps(about | {"constants": constants}, sort_keys=True, allow_nan=False)
+    varying = table.drop_columns(list(constants)).combine_chunks()
+    stream = BytesIO()
+    options = {"compression": "zstd", "compression_level": ZSTD_LEVEL, "write_page_checksum": True}
+    with pq.ParquetWriter(stream, varying.schema, store_schema=False, write_statistics=False, **options) as writer:
+        writer.write_table(varying)
+        writer.add_key_value_metadata({METADATA: plain})
+    return stream.getvalue()
+
+
+def _is_constant(name: str, table: pa.Table) -> bool:
+    """Whether a column other than the hash is the same in all rows and can be written as JSON."""
+    column = table[name]
+    if name == "hash" or column.null_count or pc.count_distinct(column).as_py() != 1:
+        return False
+    value = column[0].as_py()
+    return type(value) in ARROW and (not isinstance(value, float) or isfinite(value))
+
+
+def _unpacked(path: Path, study: Study) -> tuple[pa.Table, dict[str, Any]]:
+    require_file(path)
+    try:
+        with pq.ParquetFile(path, page_checksum_verification=True) as file:
+            table = file.read()
+            about = json.loads((file.metadata.metadata or {})[METADATA])
+        for name, value in about["constants"].items():
+            table = table.append_column(name, pa.array([value] * table.num_rows, ARROW[type(value)]))
+    except (pa.ArrowException, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InputError(f"{path}: not a published table: {type(error).__name__}: {str(error)[:200]}") from None
+    if about.get("study") != study.name or "hash" not in table.column_names:
+        raise InputError(f"{path}: not the table of {study.name}: it says {about.get('study')!r}")
+    return table.replace_schema_metadata(None), about

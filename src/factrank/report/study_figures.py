@@ -1,0 +1,153 @@
+"""The figures of a study's report: what the page's script draws, with captions, notes and tables of numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+import pyarrow as pa
+
+from factrank.report.chart_records import Records
+from factrank.report.labels import label
+from factrank.report.plain import shown_name
+from factrank.report.study_charts import MOST_BANDS, draw
+from factrank.report.summary_charts import draw_summary, summary_records
+from factrank.runs.result_tables import ROW_NAMES
+from factrank.runs.study import Chart
+from factrank.runs.summaries import QUANTITY, Summary
+
+MOST_NUMBERS = 400
+"""Up to this many records a chart has them as a table below it."""
+OPEN_ROWS = 40
+"""Up to this many rows the table of a summary is open."""
+MOST_ROWS = 2000
+
+KINDS = {"lines": "Lines", "points": "Points", "bars": "Bars", "heatmap": "Heat map"}
+
+
+@dataclass(frozen=True, eq=False)
+class Figure:
+    """One figure: its picture as Vega-Lite, without title and colours, where there is something to draw, and its texts.
+
+    `table` is HTML, everything else is text.
+    """
+
+    name: str
+    title: str
+    picture: dict[str, Any] | None
+    n_records: int
+    alternative: str = ""
+    caption: str = ""
+    notes: tuple[str, ...] = ()
+    table: str = ""
+
+
+def chart_figure(chart: Chart, records: Records) -> Figure:
+    """The figure of a chart."""
+    if not records.rows:
+        return Figure(chart.name, chart.title, None, 0, notes=records.notes)
+    picture = _specification(draw(chart, records), square=chart.kind == "heatmap")
+    shown = chart.colour if chart.kind == "heatmap" else chart.y
+    alternative = f"{KINDS[chart.kind]}: {chart.title}. {label(shown or '')} against {chart.x_title or label(chart.x)}"
+    caption = _reading(chart, records) if chart.kind in ("lines", "bars") else ""
+    table = _chart_numbers(chart, records)
+    return Figure(chart.name, chart.title, picture, len(records.rows), alternative, caption, records.notes, table)
+
+
+def summary_figure(summary: Summary, table: pa.Table) -> Figure:
+    """The figure of a summary, with its table."""
+    records = summary_records(summary, table)
+    below = _summary_numbers(summary, table)
+    if not records.rows:
+        return Figure(summary.name, summary.title, None, 0, notes=records.notes, table=below)
+    picture = _specification(draw_summary(summary, records), square=False)
+    what = ", ".join(name for name, _ in summary.quantities)
+    axes = f"{summary.y_title or what} against {summary.x_title or label(summary.x)}"
+    alternative = f"Points with whiskers: {summary.title}. {axes}"
+    beside = " Points that share an x are drawn a little apart." if "colour" in records.rows[0] else ""
+    caption = f"Whiskers are 95 % intervals over seeds.{beside}"
+    return Figure(summary.name, summary.title, picture, len(records.rows), alternative, caption, records.notes, below)
+
+
+def figure_html(figure: Figure) -> str:
+    """A figure as HTML; the page's script draws into it."""
+    name = _text(figure.name)
+    head = f'<figure id="figure-{name}"><figcaption><h3>{_text(figure.title)}</h3></figcaption>'
+    drawing = (
+        f'<div class=chart id="chart-{name}" data-chart="{name}" role="group" '
+        f'aria-label="{_text(figure.alternative)}"></div>'
+    )
+    caption = f"<p class=soft>{_text(figure.caption)}</p>" if figure.caption else ""
+    notes = "".join(f"<p class=soft>{_text(note)}</p>" for note in figure.notes)
+    return f"{head}{drawing if figure.picture is not None else ''}{caption}{notes}{figure.table}</figure>"
+
+
+def _specification(picture: Any, square: bool) -> dict[str, Any]:
+    plain: dict[str, Any] = picture.to_dict()
+    for name in ("title", "config"):
+        plain.pop(name)
+    return plain | {"usermeta": {"square": square}}
+
+
+def _reading(chart: Chart, records: Records) -> str:
+    """How a chart of means is read."""
+    if chart.kind == "bars":
+        return "Thin lines reach from the least to the greatest."
+    lines = len({row.get("colour") for row in records.rows})
+    band = "Bands reach from the least to the greatest."
+    if lines == 1:
+        return band
+    return f"{band} Choose a line in the legend to {'set it apart' if lines <= MOST_BANDS else 'see its band'}."
+
+
+# ---------------------------------------------------------------- numbers
+
+
+def _chart_numbers(chart: Chart, records: Records) -> str:
+    """The records of a chart as a table, for those who cannot see it or want the numbers."""
+    if len(records.rows) > MOST_NUMBERS:
+        return ""
+    names = {"facet": label(chart.facet or ""), "x": chart.x_title or label(chart.x)}
+    names |= {"colour": label(chart.colour or ""), "y": chart.y_title or label(chart.y)}
+    names |= {"low": "least", "high": "greatest", "n": f"{ROW_NAMES[chart.data]}s"}
+    fields = [field for field in names if field in records.rows[0]]
+    rows = [[row[field] for field in fields] for row in records.rows]
+    return _numbers(chart.title, [names[field] for field in fields], rows, is_open=False)
+
+
+def _summary_numbers(summary: Summary, table: pa.Table) -> str:
+    """The table of a summary, with why a setting has no value."""
+    if not table.num_rows:
+        return ""
+    several = len(summary.quantities) > 1
+    names = {**({QUANTITY: "quantity"} if several else {}), **{name: label(name) for name in summary.over}}
+    names |= {"value": "value" if several else summary.quantities[0][0]}
+    names |= {"low": "95 % interval from", "high": "to", "seeds": "seeds"}
+    names |= {"why": "remark"} if any(table["why"].to_pylist()) else {}
+    rows = [["–" if row[name] is None else row[name] for name in names] for row in table.to_pylist()[:MOST_ROWS]]
+    more = table.num_rows - MOST_ROWS
+    note = f"<p class=soft>and {more:,} more rows</p>" if more > 0 else ""
+    return _numbers(summary.title, list(names.values()), rows, is_open=table.num_rows <= OPEN_ROWS) + note
+
+
+def _numbers(title: str, names: Sequence[str], rows: Sequence[Sequence[Any]], is_open: bool) -> str:
+    def kind(value: Any) -> str:
+        return "" if isinstance(value, str) and value != "–" else " class=number"
+
+    def cell(value: Any) -> str:
+        shown = f"{value:.4g}".replace("-", "−") if isinstance(value, float) else str(value)
+        return f"<td{kind(value)}>{_text(shown)}</td>"
+
+    head = "".join(f"<th scope=col{kind(value)}>{_text(name)}</th>" for name, value in zip(names, rows[0], strict=True))
+    body = "".join(f"<tr>{''.join(map(cell, row))}</tr>" for row in rows)
+    return (
+        f'<details{" open" if is_open else ""}><summary>The numbers</summary><div class=numbers tabindex="0">'
+        f"<table class=plain><caption>{_text(title)}</caption><thead><tr>{head}</tr></thead>"
+        f"<tbody>{body}</tbody></table></div></details>"
+    )
+
+
+def _text(user_text: str) -> str:
+    return "\n".join(escape(shown_name(line, None)) for line in user_text.splitlines())

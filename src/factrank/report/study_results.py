@@ -1,0 +1,144 @@
+"""What was found in a study, in words and tables of Markdown: its claims, summaries and fits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from factrank.report.labels import label
+from factrank.report.markdown import cell, inline, number_text, steady, table_text, value_text
+from factrank.runs.claims import Claim, Verdict, evaluate
+from factrank.runs.fits import Fit, FitResult
+from factrank.runs.result_tables import DataName, Tables
+from factrank.runs.study import Size, Study
+from factrank.runs.study_table import MISSING, fitted, study_tables
+from factrank.runs.summaries import QUANTITY, Summary, summary_table
+
+
+@dataclass(frozen=True, eq=False)
+class StudyResults:
+    """What was found in a study: everything that a report may quote; `n_missing` of its trials were never run."""
+
+    study: Study
+    size: Size
+    n_trials: int
+    n_missing: int
+    judged: list[tuple[Claim, Verdict]]
+    summaries: list[tuple[Summary, pa.Table]]
+    fits: list[tuple[Fit, FitResult]]
+
+
+Results = Mapping[str, StudyResults]
+"""The results of a paper's studies by their names."""
+
+
+def study_results(study: Study, size: Size, tables: Tables) -> StudyResults:
+    """Judge, summarise and fit what the tables hold of a study."""
+    own = study_tables(study, size, tables)  # once: to list and hash thousands of trials takes longer than the rest
+    judged = [(claim, evaluate(claim, *_asked(own, claim.data))) for claim in study.claims]
+    summaries = [(summary, summary_table(summary, *_asked(own, summary.data))) for summary in study.summaries]
+    n_missing = pc.sum(pc.equal(own.trials["status"], MISSING)).as_py() or 0
+    return StudyResults(study, size, own.trials.num_rows, n_missing, judged, summaries, fitted(study, summaries))
+
+
+def _asked(own: Tables, data: DataName) -> tuple[pa.Table, pa.Table | None]:
+    """The table of this name and, beside a long one, the trials."""
+    return own.rows(data), None if data == "trials" else own.beside(data)
+
+
+def claims_text(found: StudyResults, *, names: bool = False) -> str:
+    """The claims of a study as a table, if wanted with their names; those with a star are our own questions."""
+    rows = [
+        [
+            *([cell(claim.name)] if names else []),
+            cell(claim.statement + (" *" if claim.extension else "") + (f" ({claim.place})" if claim.place else "")),
+            cell(published_text(claim)),
+            value_text(verdict.value, *(verdict.interval or (None, None))),
+            str(verdict.n_seeds or "–"),
+            f"**{verdict.status}**" if verdict.status == "reproduced" else verdict.status,
+            cell(verdict.why),
+        ]
+        for claim, verdict in found.judged
+    ]
+    head = [*(["name"] if names else []), "claim", "published", "ours [95 %]", "seeds", "verdict", "why"]
+    star = "\n\n\\* not published: a question of ours" if any(claim.extension for claim, _ in found.judged) else ""
+    return table_text(head, rows, numeric=["ours [95 %]", "seeds"]) + star
+
+
+def quotes_text(found: StudyResults) -> str:
+    """The words that the claims of a study rest on, and our notes on them, as a list; empty where there are none."""
+    lines = []
+    for claim, _ in found.judged:
+        said = [f"“{inline(claim.quote)}”"] if claim.quote else []
+        said += [f"Note: {inline(claim.note)}"] if claim.note else []
+        if said:
+            place = f" ({inline(claim.place)})" if claim.place else ""
+            lines.append(f"- **{inline(claim.name)}**{place}: {' '.join(said)}")
+    return "\n".join(lines)
+
+
+def published_text(claim: Claim) -> str:
+    """What was published, with the tolerance."""
+    tolerance = f" ± {claim.tolerance:g}" if claim.tolerance else ""
+    if claim.published is None:
+        return "none published"
+    if isinstance(claim.published, str):
+        return claim.published + (f" (0{tolerance})" if tolerance else "")
+    return f"{claim.published:g}{tolerance}"
+
+
+def summary_text(summary: Summary, table: pa.Table) -> str:
+    """A summary as a table: one line per setting, one column per quantity."""
+    labels = [name for name, _ in summary.quantities]
+    lines: dict[tuple[object, ...], dict[str, str]] = {}
+    seeds: dict[tuple[object, ...], set[int]] = {}
+    for row in table.to_pylist():
+        setting = tuple(row[name] for name in summary.over)
+        lines.setdefault(setting, {})[row[QUANTITY]] = value_text(row["value"], row["low"], row["high"])
+        seeds.setdefault(setting, set()).add(row["seeds"])
+    head = [*(cell(label(name)) for name in summary.over), *map(cell, labels), "seeds"]
+    rows = [
+        [
+            *map(_setting_text, setting),
+            *(found.get(name, "–") for name in labels),
+            "/".join(str(count) for count in sorted(seeds[setting])),
+        ]
+        for setting, found in lines.items()
+    ]
+    texts = {cell(label(name)) for name in summary.over if pa.types.is_string(table.schema.field(name).type)}
+    reasons = list(dict.fromkeys(cell(why) for why in table["why"].to_pylist() if why))
+    below = f"\n\n– no value: {'; '.join(reasons)}" if reasons else ""
+    return table_text(head, rows, numeric=[name for name in head if name not in texts]) + below
+
+
+def _setting_text(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{steady(value):g}" if isinstance(value, float) else cell(str(value))
+
+
+def fit_text(result: FitResult) -> str:
+    """A fit as a formula, with its errors beside those of the mean alone."""
+    if result.coefficients is None:
+        return f"no fit ({result.why})"
+    formula = replace(result, coefficients=tuple(map(steady, result.coefficients))).formula
+    errors = [("error", result.error, result.constant_error)]
+    errors.append(("error on settings left out", result.left_out, result.constant_left_out))
+    texts = [
+        f"{what} {number_text(own)}" + (f" (of the mean alone {number_text(alone)})" if alone is not None else "")
+        for what, own, alone in errors
+        if own is not None
+    ]
+    texts += [f"R² {number_text(result.r_squared)}"] if result.r_squared is not None else []
+    without = f", {result.n_without} without a value" if result.n_without else ""
+    return f"`{formula}`: {', '.join(texts)}; {result.n_settings} settings{without}"
+
+
+def verdict_text(verdict: Verdict) -> str:
+    """Our value of a claim and its interval, or why there is none."""
+    if verdict.value is None:
+        return f"no value ({verdict.why})"
+    return value_text(verdict.value, *(verdict.interval or (None, None)))

@@ -1,0 +1,251 @@
+"""Summaries as pictures: a point for each setting, a whisker for its 95 % interval, lines along x.
+
+The records have the fields of other charts, `x`, `y`, `low`, `high`, `n`, `colour`, `facet`, and `at`: where a point
+stands. Several colours at one x stand a little beside each other, so that their whiskers can be told apart; `at` is x
+moved by that little. Of more columns than a picture can show, the last ones share the headings of its panels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import log10
+from typing import Any
+
+import altair as alt
+import pyarrow as pa
+
+from factrank.errors import InputError
+from factrank.report.chart_records import Cell, Record, Records, cell, is_number
+from factrank.report.labels import label, short_label
+from factrank.report.study_charts import (
+    FEW,
+    HEIGHT,
+    LETTER,
+    PANEL,
+    WIDTH,
+    chart_text,
+    composed,
+    legend_columns,
+    lines_of,
+)
+from factrank.runs.summaries import QUANTITY, Summary
+
+STEP = 0.014
+"""How far apart colours at one x stand, as a share of the width of the picture."""
+
+Y_TITLE_ROOM = 1.15
+"""The longest line of a y title over the height of its picture."""
+
+MOST_TICKS = 20
+NUMBER = ".8~g"
+"""Numbers on axes as they are: d3's plain format would round them to the least distance between ticks."""
+
+INK_BLUE = "#4c78a8"
+"""The colour where there is one; it can be read on light and dark pages."""
+
+
+def summary_records(summary: Summary, table: pa.Table) -> Records:
+    """What is drawn of a summary's table; none, and a note that says why, where nothing has a value."""
+    fields = drawn_fields(summary)
+    names = _numbered([name for name, _ in summary.quantities])
+    rows: list[Record] = []
+    for row in table.to_pylist():
+        row[QUANTITY] = names[row[QUANTITY]]
+        cells = {
+            column: row[column] if column == QUANTITY else cell(row[column]) for column in (QUANTITY, *summary.over)
+        }
+        record: Record = {field: cells[column] for field, column in fields.items() if field != "facet"}
+        if "facet" in fields:
+            record["facet"] = [cells[column] for column in facet_columns(summary)]
+        record |= {"y": row["value"], "low": row["low"], "high": row["high"], "n": row["seeds"]}
+        rows.append(record)
+    known = [row for row in rows if row["y"] is not None]
+    notes = [f"{len(rows) - len(known):,} of {len(rows):,} have no value; the table says why."] if known != rows else []
+    if not known:
+        return Records([], ("Nothing to draw yet: no setting has a value.",))
+    known, dropped = _on_logarithmic_axes(summary, known)
+    return Records(_beside_each_other(summary, known), (*notes, *dropped))
+
+
+def drawn_fields(summary: Summary) -> dict[str, str]:
+    """Which column is drawn as x, colour and facet."""
+    columns = [*([QUANTITY] if len(summary.quantities) > 1 else []), *summary.over]
+    others = [column for column in columns if column != summary.x]
+    return {"x": summary.x, **dict(zip(("colour", "facet"), others, strict=False))}
+
+
+def facet_columns(summary: Summary) -> list[str]:
+    """The columns in the headings of panels."""
+    columns = [*([QUANTITY] if len(summary.quantities) > 1 else []), *summary.over]
+    return [column for column in columns if column != summary.x][1:]
+
+
+def draw_summary(summary: Summary, records: Records) -> Any:
+    """The picture of records that are there, with its title, for a light page."""
+    if not records.rows:
+        raise InputError(f"summary {summary.name}: {' '.join(records.notes)}")
+    columns = facet_columns(summary)
+    headings = {tuple(row["facet"]): _heading(columns, row["facet"]) for row in records.rows if "facet" in row}
+    faceted = len(headings) > 1
+    rows = [_data_row(row, headings if faceted else {}) for row in records.rows]
+    size = {"width": PANEL, "height": PANEL} if faceted else {"width": WIDTH, "height": HEIGHT}
+    marks = _marks(summary, rows, size["width"], size["height"]).properties(**size)
+    return composed(marks, rows, summary.title, list(headings.values()))
+
+
+# ---------------------------------------------------------------- records
+
+
+def _numbered(labels: Sequence[str]) -> dict[str, Cell]:
+    """Labels as numbers, where all of them are numbers."""
+    try:
+        numbers = {name: float(name) for name in labels}
+    except ValueError:
+        return {name: name for name in labels}
+    return {name: int(value) if value == int(value) else value for name, value in numbers.items()}
+
+
+def _on_logarithmic_axes(summary: Summary, rows: list[Record]) -> tuple[list[Record], list[str]]:
+    """The records that logarithmic axes can show, their whiskers cut where they would reach 0."""
+    kept = [
+        row
+        for row in rows
+        if not (summary.log_x and is_number(row["x"]) and row["x"] <= 0) and not (summary.log_y and row["y"] <= 0)
+    ]
+    notes = []
+    if len(kept) < len(rows):
+        notes.append(f"{len(rows) - len(kept):,} values of 0 or less have no place on the logarithmic axis.")
+    cut = [row for row in kept if summary.log_y and row["low"] is not None and row["low"] <= 0]
+    if cut:
+        least = min(min(row["y"], row["low"] if row["low"] and row["low"] > 0 else row["y"]) for row in kept) / 2
+        kept = [row | {"low": least} if row in cut else row for row in kept]
+        notes.append(f"{len(cut):,} intervals reach 0 or less and are cut at the foot of the logarithmic axis.")
+    return kept, notes
+
+
+def _beside_each_other(summary: Summary, rows: list[Record]) -> list[Record]:
+    if not all(is_number(row["x"]) for row in rows):
+        return rows
+    colours = list(dict.fromkeys(row.get("colour") for row in rows))
+    places = [log10(row["x"]) if summary.log_x else float(row["x"]) for row in rows]
+    panels = WIDTH / PANEL if len({str(row.get("facet")) for row in rows}) > 1 else 1.0  # panels are narrower
+    step = STEP * panels * (max(places) - min(places)) / max(1.0, len(colours) / 6)
+    shifts = {colour: (at - (len(colours) - 1) / 2) * step for at, colour in enumerate(colours)}
+
+    def at(row: Record, place: float) -> float:
+        moved = place + shifts[row.get("colour")]
+        return float(10**moved) if summary.log_x else moved
+
+    return [row | {"at": at(row, place)} for row, place in zip(rows, places, strict=True)]
+
+
+# ---------------------------------------------------------------- marks
+
+
+def _marks(summary: Summary, rows: list[Record], width: int, height: int) -> Any:
+    numeric = "at" in rows[0]
+    tooltip = _tooltip(summary, rows)
+    base = alt.Chart()
+    shared: dict[str, Any] = {"x": _x_axis(summary, rows, width)}
+    chosen = None
+    if "colour" in rows[0]:
+        chosen = alt.selection_point(fields=["colour"], bind="legend")
+        shared |= {"color": _colour(summary, rows), "opacity": alt.condition(chosen, alt.value(1), alt.value(0.12))}
+        if not numeric:
+            shared["xOffset"] = alt.XOffset("colour:O", sort=_in_order(rows, "colour"))
+
+    def y(field: str) -> Any:
+        title = lines_of(_y_title(summary), int(height * Y_TITLE_ROOM))
+        scale = _scale(summary.log_y, nice=not summary.log_y, padding=6)
+        return alt.Y(f"{field}:Q", title=title, scale=scale, axis=alt.Axis(format=NUMBER))
+
+    whole = base.transform_filter("isValid(datum.low)")
+    whiskers = whole.mark_rule(strokeWidth=1.5, color=INK_BLUE).encode(**shared, y=y("low"), y2="high:Q")
+    ends = whole.mark_tick(orient="horizontal", size=7, thickness=1.5, color=INK_BLUE, opacity=1)
+    points = base.mark_point(filled=True, size=46, opacity=1, color=INK_BLUE)
+    points = points.encode(**shared, y=y("y"), tooltip=tooltip)
+    layers = [points]
+    if any(row["low"] is not None for row in rows):
+        layers = [whiskers, ends.encode(**shared, y=y("low")), ends.encode(**shared, y=y("high")), points]
+    if numeric:
+        layers.insert(0, base.mark_line(strokeWidth=1.5, opacity=0.7, color=INK_BLUE).encode(**shared, y=y("y")))
+    drawn = alt.layer(*layers)
+    return drawn.add_params(chosen) if chosen is not None else drawn
+
+
+def _scale(logarithmic: bool, nice: bool, padding: int) -> Any:
+    options = {"type": "log"} if logarithmic else {"zero": False}
+    return alt.Scale(**options, nice=nice, padding=padding)
+
+
+def _x_axis(summary: Summary, rows: list[Record], width: int) -> Any:
+    title = lines_of(_x_title(summary), width)
+    if "at" not in rows[0]:
+        names = _in_order(rows, "x")
+        room = width / len(names)
+        level = max(len(str(name)) for name in names) * LETTER <= room
+        axis = alt.Axis(labelAngle=0 if level else -35, labelLimit=240)
+        return alt.X("x:N", title=title, sort=names, axis=axis, scale=alt.Scale(paddingInner=0.3))
+    places = sorted({row["x"] for row in rows})
+    scale = _scale(summary.log_x, nice=False, padding=14)
+    ticks: dict[str, Any] = {"values": places} if len(places) <= MOST_TICKS else {}
+    axis = alt.Axis(**ticks, format=NUMBER, grid=False, labelOverlap="greedy", labelSeparation=4)
+    return alt.X("at:Q", title=title, scale=scale, axis=axis)
+
+
+def _colour(summary: Summary, rows: list[Record]) -> Any:
+    """Shades in order for a few numbers, a ramp for many, different colours for names."""
+    found = _in_order(rows, "colour")
+    numeric = all(is_number(value) for value in found)
+    kind = "N" if not numeric else "O" if len(found) <= FEW else "Q"
+    column = drawn_fields(summary)["colour"]
+    title = None if column == QUANTITY and not numeric else chart_text(_label(column))
+    if kind == "Q":
+        return alt.Color("colour:Q", legend=alt.Legend(title=title))
+    legend = alt.Legend(title=title, columns=legend_columns(found))
+    return alt.Color(f"colour:{kind}", sort=found if kind == "N" else alt.Undefined, legend=legend)
+
+
+def _tooltip(summary: Summary, rows: list[Record]) -> list[Any]:
+    names = {"x": _x_title(summary), "colour": _label(drawn_fields(summary).get("colour", ""))}
+    names |= {"y": _y_title(summary), "low": "interval from", "high": "to", "n": "seeds"}
+    return [
+        alt.Tooltip(f"{field}:{'N' if isinstance(rows[0][field], str) else 'Q'}", title=chart_text(title))
+        for field, title in names.items()
+        if field in rows[0]
+    ]
+
+
+# ---------------------------------------------------------------- texts
+
+
+def _x_title(summary: Summary) -> str:
+    return summary.x_title or _label(summary.x)
+
+
+def _y_title(summary: Summary) -> str:
+    return summary.y_title or (summary.quantities[0][0] if len(summary.quantities) == 1 else "value")
+
+
+def _label(column: str) -> str:
+    return column if column == QUANTITY else label(column) if column else ""
+
+
+def _heading(columns: Sequence[str], found: Sequence[Cell]) -> str:
+    name = short_label if len(columns) > 1 else _label
+    parts = [
+        str(value) if column == QUANTITY and isinstance(value, str) else f"{name(column)}: {value}"
+        for column, value in zip(columns, found, strict=True)
+    ]
+    return chart_text(", ".join(parts))
+
+
+def _data_row(row: Record, headings: dict[tuple[Cell, ...], str]) -> Record:
+    """A record as it stands in the data: safe texts, the heading of its panel."""
+    safe = {name: chart_text(value) if isinstance(value, str) else value for name, value in row.items()}
+    facet = safe.pop("facet", None)
+    return safe | ({"facet": headings[tuple(facet)]} if facet is not None and headings else {})
+
+
+def _in_order(rows: Sequence[Record], field: str) -> list[Any]:
+    return list(dict.fromkeys(row[field] for row in rows))

@@ -1,0 +1,91 @@
+"""The tables of results: one row per trial, per trial and recorded epoch, and per trial and reading.
+
+The second and third are long: their rows name a trial by its `hash`, and `Tables.rows` puts the columns of that trial
+beside them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, get_args
+
+import pyarrow as pa
+
+from factrank.errors import InputError
+
+DataName = Literal["trials", "curves", "readings"]
+ROW_NAMES: dict[str, str] = {"trials": "trial", "curves": "recorded epoch", "readings": "reading"}
+"""What a row of each table is called."""
+
+
+@dataclass(frozen=True, eq=False)
+class Tables:
+    """What trials gave: `trials` has one row for each; the long tables `curves` and `readings` may lack any of them."""
+
+    trials: pa.Table
+    curves: pa.Table
+    readings: pa.Table
+
+    @classmethod
+    def empty(cls) -> Tables:
+        """Tables without rows.
+
+        >>> Tables.empty().readings.num_rows
+        0
+        """
+        keys = pa.table({"hash": pa.array([], pa.string())})
+        return cls(keys, keys, keys)
+
+    def rows(self, data: str) -> pa.Table:
+        """The table of this name; a long one with the columns of its trials, in their order.
+
+        A column of the long table hides that of the trials of the same name. Rows of trials that are not among `trials`
+        are left out.
+
+        >>> tables = Tables(
+        ...     trials=pa.table({"hash": ["b", "a"], "model.d_vo": [2, 1], "recall": [1.0, 0.5]}),
+        ...     curves=pa.table({"hash": pa.array([], pa.string())}),
+        ...     readings=pa.table({"hash": ["a", "b", "c"], "tau": [0.5, 0.5, 0.5], "recall": [0.4, 0.8, 0.0]}),
+        ... )
+        >>> tables.rows("readings").to_pydict()
+        {'hash': ['b', 'a'], 'tau': [0.5, 0.5], 'recall': [0.8, 0.4], 'model.d_vo': [2, 1]}
+        """
+        require_data("a table of results", data)
+        long = {"curves": self._long_curves, "readings": self._long_readings}
+        return self.trials if data == "trials" else long[data]
+
+    def beside(self, data: str) -> pa.Table:
+        """The trials with the columns that `rows` takes from them."""
+        require_data("a table of results", data)
+        long: pa.Table = getattr(self, data)
+        hidden = set() if data == "trials" else set(long.column_names) - {"hash"}
+        return self.trials.select([name for name in self.trials.column_names if name not in hidden])
+
+    @cached_property
+    def _long_curves(self) -> pa.Table:
+        return _with_trial_columns(self.curves, self.trials)
+
+    @cached_property
+    def _long_readings(self) -> pa.Table:
+        return _with_trial_columns(self.readings, self.trials)
+
+
+def require_data(what: str, data: object) -> None:
+    """Raise unless this is the name of a table."""
+    if data not in get_args(DataName):
+        raise InputError(f"{what} must be one of {', '.join(get_args(DataName))}; got {data!r}")
+
+
+def _with_trial_columns(long: pa.Table, trials: pa.Table) -> pa.Table:
+    if "hash" not in long.column_names or "hash" not in trials.column_names:
+        return pa.table({})
+    place = {found: at for at, found in enumerate(trials.column("hash").to_pylist())}
+    known = [(place[found], at) for at, found in enumerate(long.column("hash").to_pylist()) if found in place]
+    known.sort()
+    own = long.take(pa.array([at for _, at in known], pa.int64()))
+    beside = trials.take(pa.array([at for at, _ in known], pa.int64()))
+    for name in beside.column_names:
+        if name not in own.column_names:
+            own = own.append_column(name, beside.column(name))
+    return own

@@ -1,0 +1,188 @@
+"""Heads against width: many narrow heads or few wide ones, at the same n_heads x d_vo?
+
+The paper's bound on the rank of a layer has n_heads and d_vo only as their product: with c = min(n_heads d_vo, d_model,
+|V|), rank(L) <= min(|K|, |Q|) c + min(|Q|, rank U - c), whatever d_qk is. If it decided what training reaches, recall
+would be the same for all shapes of this study. With few tokens it is not the sharpest: a head adds at most |K| + |Q|,
+so that rank(L) <= n_heads (|K| + |Q|) + min(|Q|, rank U). Only at 5 queries all shapes have equal bounds by both.
+A published summary of the paper says that the choice "depends on predicate
+diversity", and does not say how.
+
+What is left open and we chose: n_heads x d_vo = 8, in one family with d_qk = 2 in every head (more heads have more
+query-key weights), in a second with n_heads x d_qk = 8 (all shapes have equally many parameters). |K| = |V| = 40, full
+tables: with 20 keys and 20 values 4 heads hold everything at 10 queries.
+"""
+
+from __future__ import annotations
+
+from factrank.models import LayerShape
+from factrank.runs.claims import Claim, Quantity
+from factrank.runs.expressions import Where
+from factrank.runs.study import Chart, Size, Study
+from factrank.runs.summaries import Summary
+from factrank.studies.wong.settings import (
+    ARGMAX,
+    CONFIDENT,
+    CONFIDENT_TITLE,
+    D_MODEL,
+    D_QK,
+    MORE_SEEDS,
+    N_HEADS,
+    N_QUERIES,
+    RECALL_TITLE,
+    TAU,
+    TRAINING,
+    source,
+)
+from factrank.training.trial import Measures, Trial, generated
+
+TOTAL = 8
+"""n_heads x d_vo."""
+HEADS = (1, 2, 4, 8)
+ONE, MOST = HEADS[0], HEADS[-1]
+PER_HEAD = 2
+"""d_qk of the first family."""
+QUERIES: dict[Size, tuple[int, ...]] = {"quick": (5, 10, 20), "full": (5, 10, 20, 40)}
+MODEL_WIDTHS: dict[Size, tuple[int, ...]] = {"quick": (8,), "full": (8, 12)}
+
+SAME_D_QK: Where = ((D_QK, PER_HEAD),)
+SAME_PARAMETERS: Where = ((f"{N_HEADS} * {D_QK}", TOTAL),)
+BOTH_SIZES: Where = ((D_MODEL, 8), (N_QUERIES, (5, 10, 20)))
+HEADS_TITLE = f"number of heads, n_heads × d_vo = {TOTAL}"
+
+
+def shapes(d_model: int) -> list[LayerShape]:
+    """Both families; 4 heads with d_qk = 2 are in both."""
+    sizes = {(heads, d_qk) for heads in HEADS for d_qk in (PER_HEAD, TOTAL // heads)}
+    return [LayerShape(d_model, heads, d_qk, TOTAL // heads) for heads, d_qk in sorted(sizes)]
+
+
+def trials(size: Size) -> list[Trial]:
+    """Every shape of both families for each model width, number of queries and seed."""
+    return [
+        Trial(
+            generated("uniform", n_keys=40, n_queries=n_queries, n_values=40, seed=seed),
+            shape,
+            TRAINING,
+            seed=seed,
+            measures=Measures(taus=(TAU,)),
+        )
+        for n_queries in QUERIES[size]
+        for d_model in MODEL_WIDTHS[size]
+        for shape in shapes(d_model)
+        for seed in MORE_SEEDS[size]
+    ]
+
+
+def _lines(column: str, where: Where, name: str, title: str, y_title: str) -> Chart:
+    return Chart(
+        name,
+        title,
+        "lines",
+        x=N_HEADS,
+        y=column,
+        colour=N_QUERIES,
+        facet=D_MODEL,
+        where=where,
+        x_title=HEADS_TITLE,
+        y_title=y_title,
+    )
+
+
+CHARTS = (
+    _lines(ARGMAX, SAME_PARAMETERS, "equal-parameters", "Recall at equal parameters, n_heads × d_qk = 8", RECALL_TITLE),
+    _lines(ARGMAX, SAME_D_QK, "equal-d_qk", "Recall with d_qk = 2 in every head", RECALL_TITLE),
+    _lines(
+        CONFIDENT,
+        SAME_PARAMETERS,
+        "confident-equal-parameters",
+        f"{CONFIDENT_TITLE.capitalize()} at equal parameters, n_heads × d_qk = 8",
+        CONFIDENT_TITLE,
+    ),
+)
+
+
+def _mean(heads: int, where: Where, within: tuple[str, ...] = (), minus: Quantity | None = None) -> Quantity:
+    return Quantity("mean", ARGMAX, within=within, where=((N_HEADS, heads), *where), minus=minus)
+
+
+def _gain(where: Where, within: tuple[str, ...] = ()) -> Quantity:
+    """Recall with 8 heads less recall with one, on the same tables."""
+    return _mean(MOST, where, within, _mean(ONE, where, within))
+
+
+def _gain_less(where: Where, other: Where) -> Quantity:
+    """The gain on some tables less that on others: a - (b - (c - d)), with the other gain taken as d less c."""
+    return _mean(MOST, where, minus=_mean(ONE, where, minus=_mean(ONE, other, minus=_mean(MOST, other))))
+
+
+SUMMARIES = (
+    Summary(
+        "gain-of-heads",
+        "Recall with 8 heads of d_vo 1 less recall with one head of d_vo 8",
+        (("equal parameters", _gain(SAME_PARAMETERS)), ("d_qk = 2 in every head", _gain(SAME_D_QK))),
+        over=(N_QUERIES, D_MODEL),
+        x_title="number of queries",
+        y_title="recall gained by 8 heads",
+        log_x=True,
+    ),
+)
+
+CLAIMS = (
+    Claim(
+        "it depends on the number of queries",
+        "What 8 narrow heads gain over one wide head, at 20 queries less at 5, at equal parameters.",
+        _gain_less(((D_MODEL, 8), (N_QUERIES, 20), *SAME_PARAMETERS), ((D_MODEL, 8), (N_QUERIES, 5), *SAME_PARAMETERS)),
+        None,
+        place="design tradeoffs, quoted from a summary",
+        quote="Multiple heads with smaller d_head,vo versus fewer heads with larger d_head,vo depends on predicate "
+        "diversity (|Q| factor in bounds)",
+        note="No direction is published: an interval that excludes 0 agrees with the sentence, whatever its sign. "
+        "Recall cannot exceed 1, which bounds the gain where tables are small; the summary has every number of "
+        "queries.",
+    ),
+    Claim(
+        "only the product counts",
+        "At equal n_heads × d_vo and equal parameters, 8 heads recall as much as one.",
+        _gain((*BOTH_SIZES, *SAME_PARAMETERS), (N_QUERIES,)),
+        "flat",
+        tolerance=0.02,
+        place="Proposition 3.5 and equation 9",
+        note="If the bound on rank decided what training reaches. The bound has only the product; the paper does not "
+        "say that recall does. The tolerance is ours. Mean over 5, 10 and 20 queries, d_model 8.",
+        extension=True,
+    ),
+    Claim(
+        "only the product counts, equal d_qk",
+        "At equal n_heads × d_vo and d_qk = 2 in every head, 8 heads recall as much as one.",
+        _gain((*BOTH_SIZES, *SAME_D_QK), (N_QUERIES,)),
+        "flat",
+        tolerance=0.02,
+        place="Proposition 3.5 and equation 9",
+        note="As before; the bound has no d_qk, so it is the same here, though more heads have more query-key weights.",
+        extension=True,
+    ),
+    Claim(
+        "more heads, more recall",
+        "At equal n_heads × d_vo and equal parameters, recall rises with the number of heads.",
+        Quantity("rank correlation", ARGMAX, N_HEADS, (N_QUERIES,), (*BOTH_SIZES, *SAME_PARAMETERS)),
+        None,
+        place="beside the design tradeoffs",
+        note="Spearman's correlation of recall and n_heads at each number of queries, averaged; nothing is published.",
+        extension=True,
+    ),
+)
+
+HEADS_AGAINST_WIDTH = Study(
+    name="heads-against-width",
+    title="Heads against width: many narrow heads or few wide ones?",
+    source=source("Proposition 3.5 and equation 9; design tradeoffs of a summary"),
+    question="At a fixed product n_heads × d_vo, which alone enters the bound on the rank of a layer, does it matter "
+    "how the product is divided, and does that depend on the number of queries?",
+    method="Layers of 1, 2, 4 and 8 heads with n_heads × d_vo = 8 are trained on full random tables of 40 keys and 40 "
+    "values with different numbers of queries. In one family n_heads × d_qk = 8 too, so that all shapes have equally "
+    "many parameters; in the other d_qk is 2 in every head. The bound on rank is the same for all.",
+    trials=trials,
+    charts=CHARTS,
+    summaries=SUMMARIES,
+    claims=CLAIMS,
+)

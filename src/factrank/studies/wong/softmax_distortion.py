@@ -1,0 +1,310 @@
+"""Softmax distortion: the rank of softmax>=tau(L) against tau, temperature and precision.
+
+Argmax and softmax can raise rank without limit (Propositions 3.6 and 3.7). The experiment asked for: a fixed layer and
+database, tau from 0.5 to 0.99, rank(softmax>=tau(L)). The rank of a 0/1 tensor is not known, so three proxies stand
+for it: its largest flattening rank (certified from below), the best certified upper bound, and Proposition 2.1. On at
+most 20 tensors of 10 x 5 x 10 the numeric CP rank stands beside them.
+
+What the paper leaves open and we chose: layers of d_model 8 with one head and d_qk = 4, on random tables of 20 keys, 10
+queries and 20 values, full (200 facts) and half full (100); at these sizes training ends with part of the facts held
+confidently, so that thresholds matter. Temperature divides the logits after training. Precision: the trained weights
+are rounded to it and the layer and its softmax computed in it; training is in float32. A tall table (80 keys, 2
+queries, 80 values) with a layer of rank at most 6 leaves room for inflation that flattenings can certify.
+"""
+
+from __future__ import annotations
+
+from factrank.runs.claims import Claim, Quantity
+from factrank.runs.expressions import Where
+from factrank.runs.study import Chart, Size, Study
+from factrank.runs.summaries import Summary
+from factrank.studies.wong.settings import (
+    D_VO,
+    LAYER_RANK,
+    N_FACTS,
+    N_KEYS,
+    SEEDS,
+    TAU,
+    TAU_TITLE,
+    TAUS,
+    crossed,
+    single_head,
+    source,
+    uniform_table,
+)
+from factrank.training.trial import Measures, Readings, Trial
+
+WIDE, TALL, SMALL = 20, 80, 10
+"""How many keys the three kinds of tables have."""
+TEMPERATURES = (0.5, 1.0, 2.0)
+D_VOS: dict[Size, tuple[int, ...]] = {"quick": (2, 8), "full": (1, 2, 4, 8)}
+CP_TAUS = (0.5, TAU)
+"""Two tensors per layer, 20 in all."""
+
+READ = Measures(
+    taus=(TAU,),
+    ranks=True,
+    readings=Readings(taus=TAUS, temperatures=TEMPERATURES, precisions=("float32", "float64", "bfloat16"), ranks=True),
+)
+READ_CP = Measures(taus=(TAU,), ranks=True, readings=Readings(taus=CP_TAUS, ranks=True, cp=True))
+
+
+def trials(size: Size) -> list[Trial]:
+    """Each layer once; its readouts are looked at in every combination."""
+    shapes = [single_head(8, d_vo, 4) for d_vo in D_VOS[size]]
+    listed = []
+    for seed in SEEDS[size]:
+        wide = [uniform_table(WIDE, 10, 20, n_facts, seed) for n_facts in (100, 200)]
+        tall, small = uniform_table(TALL, 2, 80, 160, seed), uniform_table(SMALL, 5, 10, 50, seed)
+        listed += crossed(wide, shapes, seed, READ)
+        listed += crossed([tall], [single_head(4, 2, 4)], seed, READ)
+        listed += crossed([small], [single_head(5, 2, 3)], seed, READ_CP)
+    return listed
+
+
+PROXIES = (("largest flattening", "flattening"), ("best upper bound", "upper"), ("Proposition 2.1", "proposition"))
+PLAIN: Where = (("temperature", 1.0), ("precision", "float32"))
+ON_WIDE: Where = ((N_KEYS, WIDE),)
+RANK_TITLE = "rank of softmax≥τ(L)"
+TABLES = (N_FACTS, D_VO)
+
+
+def _means(where: Where, *more: tuple[str, str]) -> tuple[tuple[str, Quantity], ...]:
+    """The mean of each proxy."""
+    return tuple((label, Quantity("mean", column, where=where)) for label, column in (*PROXIES, *more))
+
+
+CHARTS = (
+    Chart(
+        "rank-by-tau",
+        "Best upper bound of the rank of softmax≥τ(L) against τ",
+        "lines",
+        x="tau",
+        y="upper",
+        colour=D_VO,
+        facet=N_FACTS,
+        where=(*ON_WIDE, *PLAIN),
+        x_title=TAU_TITLE,
+        y_title=RANK_TITLE,
+        data="readings",
+    ),
+    Chart(
+        "rank-by-temperature",
+        f"Best upper bound of the rank of softmax≥{TAU}(L) against temperature",
+        "lines",
+        x="temperature",
+        y="upper",
+        colour=D_VO,
+        facet=N_FACTS,
+        where=(*ON_WIDE, ("tau", TAU), ("precision", "float32")),
+        x_title="temperature",
+        y_title=RANK_TITLE,
+        data="readings",
+    ),
+    Chart(
+        "rank-by-precision",
+        f"Best upper bound of the rank of softmax≥{TAU}(L) in three precisions",
+        "bars",
+        x="precision",
+        y="upper",
+        colour=D_VO,
+        facet=N_FACTS,
+        where=(*ON_WIDE, ("tau", TAU), ("temperature", 1.0)),
+        y_title=RANK_TITLE,
+        data="readings",
+    ),
+    Chart(
+        "inflation-of-a-tall-table",
+        "Largest flattening of softmax≥τ(L) where the layer has rank at most 6 (80 keys, 2 queries)",
+        "lines",
+        x="tau",
+        y="flattening",
+        colour="temperature",
+        where=((N_KEYS, TALL), ("precision", "float32")),
+        x_title=TAU_TITLE,
+        y_title="rank of softmax≥τ(L) at least",
+        data="readings",
+    ),
+    Chart(
+        "recall-by-tau",
+        "Recall at confidence τ of the same layers",
+        "lines",
+        x="tau",
+        y="recall",
+        colour=D_VO,
+        facet=N_FACTS,
+        where=(*ON_WIDE, *PLAIN),
+        x_title=TAU_TITLE,
+        y_title="recall at confidence τ",
+        data="readings",
+    ),
+)
+
+
+def _less_float32(tau: float) -> Quantity:
+    """What bfloat16 changes at one threshold."""
+    where: Where = (*ON_WIDE, ("temperature", 1.0), ("tau", tau))
+    other = Quantity("mean", "upper", where=(*where, ("precision", "float32")))
+    return Quantity("mean", "upper", where=(*where, ("precision", "bfloat16")), minus=other)
+
+
+SUMMARIES = (
+    Summary(
+        "proxies-by-tau",
+        "Three proxies of the rank of softmax≥τ(L) against τ, averaged over d_vo",
+        _means((*ON_WIDE, *PLAIN)),
+        over=("tau", N_FACTS),
+        data="readings",
+        x_title=TAU_TITLE,
+        y_title=RANK_TITLE,
+    ),
+    Summary(
+        "temperatures",
+        "Best upper bound at three temperatures",
+        (("best upper bound", Quantity("mean", "upper", where=(*ON_WIDE, ("precision", "float32")))),),
+        over=("tau", "temperature", N_FACTS),
+        data="readings",
+        x_title=TAU_TITLE,
+        y_title=RANK_TITLE,
+    ),
+    Summary(
+        "precisions",
+        "Best upper bound in three precisions",
+        (("best upper bound", Quantity("mean", "upper", where=(*ON_WIDE, ("temperature", 1.0)))),),
+        over=("tau", "precision", N_FACTS),
+        data="readings",
+        x_title=TAU_TITLE,
+        y_title=RANK_TITLE,
+    ),
+    Summary(
+        "numeric-cp",
+        "The proxies beside the numeric CP rank, 10 keys, 5 queries, 10 values",
+        _means(((N_KEYS, SMALL),), ("numeric CP", "cp")),
+        over=("tau",),
+        data="readings",
+        x_title=TAU_TITLE,
+        y_title=RANK_TITLE,
+    ),
+    Summary(
+        "bfloat16-by-tau",
+        "Best upper bound in bfloat16 less that in float32, at each τ",
+        tuple((str(tau), _less_float32(tau)) for tau in TAUS),
+        over=(),
+        data="readings",
+        x="quantity",
+        x_title=TAU_TITLE,
+        y_title="rank in bfloat16 less rank in float32",
+    ),
+)
+
+
+def _upper(*where: tuple[str, str | float], minus: Quantity | None = None) -> Quantity:
+    """The mean of the best upper bound, at one tau of all layers on the wide tables."""
+    return Quantity("mean", "upper", where=(*ON_WIDE, ("tau", TAU), *where), minus=minus)
+
+
+def _over_taus(precision: str, minus: Quantity | None = None) -> Quantity:
+    """The mean of the best upper bound over all thresholds."""
+    where: Where = (*ON_WIDE, ("temperature", 1.0), ("precision", precision))
+    return Quantity("mean", "upper", within=("tau",), where=where, minus=minus)
+
+
+CLAIMS = (
+    Claim(
+        "rank falls with tau",
+        "The rank of softmax>=tau(L) falls as tau grows.",
+        Quantity("slope", "upper", "tau", within=TABLES, where=(*ON_WIDE, *PLAIN)),
+        "falls",
+        place="design trade-offs of a summary",
+        quote="Lower τ allows higher effective capacity but looser guarantees",
+        note="Best upper bound per unit of tau at each table and d_vo, averaged. Fewer entries are 1 at higher tau.",
+        data="readings",
+    ),
+    Claim(
+        "softmax raises rank",
+        f"The rank of softmax>={TAU}(L) exceeds that of L, proved.",
+        Quantity("mean", f"flattening - {LAYER_RANK}", where=((N_KEYS, TALL), *PLAIN, ("tau", TAU))),
+        "greater",
+        place="Propositions 3.6 and 3.7, quoted from a summary",
+        quote="Argmax and softmax operations can arbitrarily inflate tensor rank",
+        note="Largest flattening of the readout less the upper bound of rank(L), which is 6: 80 keys and 2 queries.",
+        data="readings",
+    ),
+    Claim(
+        "coarse arithmetic limits it",
+        "The rank of softmax>=tau(L) is lower in bfloat16 than in float32, over all tau.",
+        _over_taus("bfloat16", minus=_over_taus("float32")),
+        "less",
+        place="mechanism 3 of a summary",
+        quote="Limited machine precision bounds practical rank inflation",
+        note="The summary does not say at which precision; bfloat16 has 8 bits where float32 has 24. Difference of "
+        "best upper bounds on equal layers, averaged over the 7 thresholds. It was first judged at 0.95 alone, where "
+        "it is below 0; at 0.99 it is above: bfloat16 also moves the threshold itself, by rounding the probabilities.",
+        data="readings",
+    ),
+    Claim(
+        "float64 against float32",
+        f"The rank of softmax>={TAU}(L) in float64 less that in float32.",
+        _upper(
+            ("temperature", 1.0),
+            ("precision", "float64"),
+            minus=_upper(("temperature", 1.0), ("precision", "float32")),
+        ),
+        None,
+        place="limitations of a summary",
+        quote="the practical impact of softmax rank inflation depends on numerical precision and temperature scaling",
+        note="No direction is published for precisions above those of training.",
+        data="readings",
+    ),
+    Claim(
+        "temperature",
+        f"The rank of softmax>={TAU}(L) at temperature 0.5 less that at temperature 2.",
+        _upper(
+            ("temperature", 0.5),
+            ("precision", "float32"),
+            minus=_upper(("temperature", 2.0), ("precision", "float32")),
+        ),
+        None,
+        place="limitations of a summary",
+        quote="the practical impact of softmax rank inflation depends on numerical precision and temperature scaling",
+        note="The summary gives no direction. Lower temperatures make more entries exceed tau.",
+        data="readings",
+    ),
+    Claim(
+        "numeric CP above the flattening",
+        "The numeric CP rank less the largest flattening (20 tensors).",
+        Quantity("mean", "cp - flattening", where=((N_KEYS, SMALL),)),
+        None,
+        place="beside the third of the experiments asked for",
+        note="How far the certified lower proxy lies below an estimate; nothing is published on it.",
+        extension=True,
+        data="readings",
+    ),
+    Claim(
+        "numeric CP below the upper bound",
+        "The best upper bound less the numeric CP rank (20 tensors).",
+        Quantity("mean", "upper - cp", where=((N_KEYS, SMALL),)),
+        None,
+        place="beside the third of the experiments asked for",
+        note="How far the certified upper proxy lies above an estimate; nothing is published on it.",
+        extension=True,
+        data="readings",
+    ),
+)
+
+SOFTMAX_DISTORTION = Study(
+    name="softmax-distortion",
+    title="Softmax distortion: the rank of a thresholded readout",
+    source=source("Propositions 3.6 and 3.7; third of the experiments asked for"),
+    question="For a fixed layer and table, how does the rank of softmax≥τ(L) change with the threshold τ, the "
+    "temperature and the precision of the arithmetic?",
+    method="Single-head layers are trained once on random tables; then their readouts are taken at 7 thresholds, 3 "
+    "temperatures and in 3 precisions. Each is a 0/1 tensor, whose rank is bounded from below by its largest "
+    "flattening and from above by the best constructive bound; Proposition 2.1 is a third proxy, and the numeric CP "
+    "rank a fourth on 20 small tensors. A tall table, for which the layer has rank at most 6, shows inflation that can "
+    "be proved.",
+    trials=trials,
+    charts=CHARTS,
+    summaries=SUMMARIES,
+    claims=CLAIMS,
+)

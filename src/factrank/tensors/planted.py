@@ -1,0 +1,151 @@
+r"""The rank of a large table by numerical CP with a tolerance: the least R whose best residual is small enough.
+
+The relative residual is $|T - \sum_{r \le R} a_r \otimes b_r \otimes c_r| \,/\, |T|$. Equal slices are merged first; a
+slice that stands for m equal ones counts $\sqrt m$, which leaves every best residual as it is. From above: the terms of
+single slices and greedy terms (`greedy_terms`). From below: the singular values of the flattenings, which no
+decomposition can beat. Where the two differ, ranks between them are tried with fits from several starts,
+Levenberg-Marquardt for small tensors and alternating least squares for others.
+
+Nothing depends on a clock: the same tensor gives the same number everywhere, up to the rounding of the machine. A fit
+that fails proves nothing, so the number found is an estimate, and more often too large than too small.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from math import nan
+
+import numpy as np
+from jaxtyping import Float
+
+from factrank.databases import Database
+from factrank.errors import InputError
+from factrank.tensors.als import DenseEntries, improve_by_sweeps
+from factrank.tensors.cp import LARGEST_TERM, RIDGES, Problem, improve, random_start
+from factrank.tensors.cp_equations import Tensor, multiply, term_norms
+from factrank.tensors.cp_search import generic_rank
+from factrank.tensors.greedy_terms import greedy_terms, slice_terms, spectral_bound, terms_needed
+from factrank.tensors.zero_one import AXES, Core, ZeroOneTensor, others
+
+MOST_CELLS = 30_000_000
+"""Larger tensors, equal slices merged, are given up."""
+
+GREEDY_WORK = 200_000_000
+"""Most cells times terms for which greedy terms are looked for."""
+
+LEAST_SQUARES_UNKNOWNS = 1_500
+"""Up to so many unknowns fits are by Levenberg-Marquardt,"""
+
+STEPS, STARTS = 80, 2
+"""of so many steps, from so many random starts."""
+
+SWEEPS, SWEEP_WORK = 200, 200_000_000
+"""Alternating least squares: most sweeps of one fit, and most cells times terms of all its sweeps."""
+
+Terms = tuple[Float[np.ndarray, "_i _r"], Float[np.ndarray, "_j _r"], Float[np.ndarray, "_k _r"]]
+"""The factors of any number of terms."""
+
+Fit = tuple[float, Terms]
+"""A relative residual and the terms that have it."""
+
+
+@lru_cache(maxsize=256)
+def planted_rank(database: Database, tolerance: float) -> tuple[float, float]:
+    """The rank of a database's tensor as numerical CP finds it, and the relative residual there; NaN if given up.
+
+    Remembered for the next trial on the same database.
+
+    >>> from factrank.databases import generate
+    >>> rank, residual = planted_rank(generate("overlapping-boxes", n_keys=30, n_queries=8, rank=12, seed=0), 1e-3)
+    >>> rank, residual < 1e-3
+    (12.0, True)
+    """
+    return approximate_rank(ZeroOneTensor.of(database), tolerance)
+
+
+def approximate_rank(tensor: ZeroOneTensor, tolerance: float) -> tuple[float, float]:
+    """The same for a 0/1 tensor."""
+    if not 0 < tolerance < 1:
+        raise InputError(f"the tolerance is a relative residual between 0 and 1; got {tolerance!r}")
+    core = Core.of(tensor)
+    if not len(core.tensor):
+        return 0.0, 0.0
+    if float(np.prod(np.array(core.tensor.shape, dtype=np.float64))) > MOST_CELLS:
+        return nan, nan
+    target = weighted(core)
+    lower = spectral_bound(target, tolerance)
+    residual, factors = _from_above(target, tolerance, lower)
+    if factors[0].shape[1] > lower:
+        residual, factors = _search(target, tolerance, lower, (residual, factors))
+    return float(factors[0].shape[1]), residual
+
+
+def weighted(core: Core) -> Float[np.ndarray, "_i _j _k"]:
+    """The core of a tensor with each slice multiplied by the root of how many it stands for."""
+    target = core.tensor.dense().astype(np.float64)
+    for axis in AXES:
+        classes = core.classes[axis]
+        weights = np.sqrt(np.bincount(classes[classes >= 0], minlength=target.shape[axis]))
+        target *= np.expand_dims(weights, others(axis))
+    return target
+
+
+def residual_of(target: Tensor, factors: Terms) -> float:
+    """|T - model| / |T|."""
+    return float(np.linalg.norm(multiply(factors) - target) / np.linalg.norm(target))
+
+
+def _from_above(target: Tensor, tolerance: float, lower: int) -> Fit:
+    """The shortest of the slice by slice decompositions and the greedy one."""
+    found = list[Terms]()
+    for axis in AXES:
+        terms = slice_terms(target, axis)
+        found.append(_first(terms, terms_needed(terms, axis, tolerance)))
+    shortest = min(found, key=lambda factors: factors[0].shape[1])
+    most = shortest[0].shape[1]
+    if most > lower and target.size * most <= GREEDY_WORK:
+        greedy = greedy_terms(target, tolerance, most - 1)
+        shortest = shortest if greedy is None else greedy
+    return residual_of(target, shortest), shortest
+
+
+def _first(factors: Terms, rank: int) -> Terms:
+    a, b, c = (factor[:, :rank] for factor in factors)
+    return a, b, c
+
+
+# -------------------------------------------------------------------- between the bounds
+
+
+def _search(target: Tensor, tolerance: float, lower: int, best: Fit) -> Fit:
+    """Small tensors: down from the rank that a generic tensor of this shape has; others: halve what is between."""
+    rank = min(generic_rank(target.shape), best[1][0].shape[1] - 1)
+    while (upper := best[1][0].shape[1]) > lower:
+        rank = min(max(rank, lower), upper - 1) if _is_small(target, upper) else (lower + upper) // 2
+        fit = _fit(target, rank, tolerance, best[1])
+        lower, best = (rank + 1, best) if fit is None else (lower, fit)
+    return best
+
+
+def _is_small(target: Tensor, rank: int) -> bool:
+    return sum(target.shape) * rank <= LEAST_SQUARES_UNKNOWNS
+
+
+def _fit(target: Tensor, rank: int, tolerance: float, longer: Terms) -> Fit | None:
+    """A fit with so many terms that is close enough and whose terms do not diverge, or None."""
+    rng = np.random.default_rng(rank)
+    small = _is_small(target, rank)
+    order = np.argsort(-term_norms(longer), kind="stable")
+    a, b, c = (factor[:, order[:rank]] for factor in longer)
+    starts = [(a, b, c), *(random_start(target, rank, rng) for _ in range(STARTS if small else 1))]
+    for number, start in enumerate(starts):
+        if small:
+            ridge = (0.0, *RIDGES)[number]
+            fit = improve(Problem(target), start, seconds=np.inf, ridge=ridge, iterations=STEPS, enough=tolerance)
+        else:
+            sweeps = int(min(SWEEPS, max(SWEEP_WORK // (target.size * rank), 10)))
+            fit = improve_by_sweeps(DenseEntries(target), start, sweeps=sweeps, enough=tolerance)
+        residual = residual_of(target, fit.factors)
+        if residual <= tolerance and fit.largest_term <= LARGEST_TERM:
+            return residual, fit.factors
+    return None
