@@ -104,7 +104,8 @@ def test_heads_times_width_is_fixed_and_so_is_the_bound(d_model):
     shapes = heads_against_width.shapes(d_model)
     assert {shape.n_heads * shape.d_vo for shape in shapes} == {8}
     assert {shape.n_heads for shape in shapes} == {1, 2, 4, 8}
-    assert len({layer_rank_bounds(shape, 40, 20, 40).upper.value for shape in shapes}) == 1
+    assert len({layer_rank_bounds(shape, 40, 5, 40).upper.value for shape in shapes}) == 1  # with 5 queries only:
+    assert len({layer_rank_bounds(shape, 40, 20, 40).upper.value for shape in shapes}) > 1  # here a head is its tokens
     equal = [shape for shape in shapes if shape.n_heads * shape.d_qk == 8]
     assert len(equal) == 4
     assert len({shape.parameters(40, 20, 40) for shape in equal}) == 1
