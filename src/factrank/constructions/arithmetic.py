@@ -8,6 +8,9 @@ Assumptions, for weights of p significant bits (float64 53, float32 24, bfloat16
    format (TF32) are excluded: evaluate under `jax.default_matmul_precision("highest")`.
 2. The logistic function is off by at most 4u, and is exactly 0 or 1 where its argument is at least 104 in size
    (float32, bfloat16) or 750 (float64). JAX computes $1 / (1 + e^{-s})$: there $e^{-s}$ overflows or vanishes beside 1.
+3. Tokens are multiplied before matrices are: scores are $(x W_Q) \cdot (x W_K)$, values $x W_V$, then comes W_O and
+   then U, or $W_O U$ formed first. Matrices $W_Q W_K^T$ or $W_V W_O$ folded beforehand are other weights. All logits of
+   a pair come from the same attention weights.
 
 Then a sum of products whose terms each undergo at most n roundings is off by at most
 

@@ -58,5 +58,7 @@ def decompose(
         GRID,
     )
     attention = jnp.stack(attention_weights(scores, GRID, kind), axis=-1)
-    circuits = jnp.einsum("td,hde,hew->htw", tokens, heads.w_v, heads.w_o @ unembedding)
+    # In two steps: einsum might form W_V W_O U first, whose rounding no certificate covers.
+    values = jnp.einsum("td,hde->the", tokens, heads.w_v)
+    circuits = jnp.einsum("the,hew->htw", values, heads.w_o @ unembedding)
     return LayerTensor(query_tokens @ unembedding, jnp.moveaxis(attention, 2, 0), circuits)
