@@ -61,7 +61,7 @@ def same_bits(first, second) -> bool:
     return numbers[0] == numbers[1] and all(a.tobytes() == b.tobytes() for a, b in arrays)
 
 
-@settings(max_examples=12)
+@settings(max_examples=7)
 @given(st.lists(st.integers(1, 2300), min_size=1, max_size=3))
 def test_interrupted_anywhere_and_taken_up_again(tmp_path_factory, moments):
     folder = tmp_path_factory.mktemp("checkpoints")

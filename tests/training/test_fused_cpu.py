@@ -175,7 +175,7 @@ def as_database(triples, shape):
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [("float64", 1e-9), ("float32", 3e-5)])
-@settings(max_examples=5)
+@settings(max_examples=3)
 @given(settings_of_runs(), st.sampled_from([{}, {"weight_decay": 0.1, "learning_rate": 0.03, "score_scale": 2.0}]))
 def test_steps_are_those_of_lanes(dtype, tolerance, run, given_):
     sizes, triples, seed = run
