@@ -22,7 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from factrank.constructions import CONSTRUCTIONS, Change, Constructed, construct, edit_file, verify
-from factrank.constructions.recertify import of_keys
+from factrank.constructions.some_keys import of_keys
 from factrank.databases import Database, uniform
 from factrank.models import AttentionLayer, LayerShape, SavedLayer, load_layer
 

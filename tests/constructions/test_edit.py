@@ -17,7 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from constructions.tables import UNICODE, slow_margins, with_ranges
-from factrank.constructions import Change, construct, edit, edit_file, recertify, verify
+from factrank.constructions import Change, construct, edit, edit_file, verify
+from factrank.constructions.plain_weights import fingerprint_of
 from factrank.databases import Database, sample, uniform
 from factrank.errors import InputError
 from factrank.models import LayerShape, SavedLayer, init_layer, load_layer, save_layer, to_arrays
@@ -226,6 +227,27 @@ def test_values_of_a_query_with_the_same_head():
         edit(saved, [("k00", "q0", "new"), ("k01", "q1", "new")])
 
 
+def test_places_of_values_without_facts_are_named():
+    """4 values have words of 2 signs, and the fact that gets a fifth was the last one with v3."""
+    facts = [(f"k{i}", "q", f"v{i}") for i in range(4)]
+    saved = constructed(Database.from_facts(facts), "binary")
+    with pytest.raises(InputError, match=r"all are taken, 1 by values that no fact would have: 'v3'\. .* frees them"):
+        edit(saved, [("k3", "q", "new")])
+    with pytest.raises(InputError, match=r"4 places for values, and all are taken\. A layer of"):
+        edit(saved, [("more", "q", "new")])
+    changes = [(f"k{i}", "q", "new") for i in range(4)]
+    with pytest.raises(InputError, match=r"4 by values that no fact would have: 'v0', 'v1', 'v2' and 1 more\. "):
+        edit(saved, changes)
+
+
+def test_a_value_without_facts_in_another_range_of_the_head():
+    facts = [(f"k{i}", f"q{q}", f"v{q} {i % 3}") for i in range(6) for q in range(2)]
+    saved = constructed(Database.from_facts(facts), "shared-heads")
+    gone = edit(saved, [("k0", "q1", "v1 1"), ("k3", "q1", "v1 1")]).saved
+    with pytest.raises(InputError, match=r"'v1 0' cannot answer 'q0', .* keeps a place .* no fact has it\. .* frees"):
+        edit(gone, [("k0", "q0", "v1 0")])
+
+
 def test_a_range_takes_in_a_value_that_only_other_queries_had():
     """Ranges that overlap are served by different heads, and a value may enter another one of them."""
     facts = [(f"k{i}", "q0", f"v{i % 3}") for i in range(6)] + [(f"k{i}", "q1", f"v{i % 5}") for i in range(6)]
@@ -300,33 +322,84 @@ def test_a_note_for_another_size():
             edit(replace(saved, notes=saved.notes | {"construction": json.dumps(broken)}), [("Colin", "born_in")])
 
 
+HUGE = (10**400, -(10**400), 2**63 - 1, 2**63, 2**53 + 1, True, 1.0, "1", None)
+
+
+@pytest.mark.parametrize("only", ["binary", "parabola", "digits", "attention-map"])
+def test_numbers_that_nobody_would_write(only):
+    """Every integer of the note in turn becomes what is too large, or no integer at all."""
+    saved = constructed(sample("astrid"), only)
+    note = json.loads(saved.notes["construction"])
+
+    def spots(tree, path=()):
+        if isinstance(tree, dict | list):
+            for name, branch in tree.items() if isinstance(tree, dict) else enumerate(tree):
+                yield from spots(branch, (*path, name))
+        elif isinstance(tree, int):
+            yield path
+
+    if only == "digits":
+        del note["editing"]["bias"]  # which is not read
+    for *path, last in spots(note["editing"]):
+        for wrong in HUGE:
+            broken = json.loads(json.dumps(note))
+            branch = broken["editing"]
+            for name in path:
+                branch = branch[name]
+            branch[last] = wrong
+            tampered = replace(saved, notes=saved.notes | {"construction": json.dumps(broken)})
+            with pytest.raises(InputError, match="does not say how to edit"):
+                edit(tampered, [("Zed", "born_in", "x")])
+
+
+@pytest.mark.parametrize(
+    ("only", "where", "wrong", "message"),
+    [
+        ("parabola", ("labels", "most"), 10**6, "1000000 labels of the kind"),
+        ("parabola", ("labels", "kind"), "magic", "labels of the kind 'magic'"),
+        ("digits", ("base",), 1, "does not fit the size"),
+        ("digits", ("base",), 2**53, None),
+        ("binary", ("queries", "start"), [2**53] * 6, "does not fit the size"),
+    ],
+)
+def test_numbers_that_do_not_fit_each_other(only, where, wrong, message):
+    saved = constructed(sample("astrid"), only)
+    broken = json.loads(saved.notes["construction"])
+    branch = broken["editing"]
+    for name in where[:-1]:
+        branch = branch[name]
+    branch[where[-1]] = wrong[: saved.database.n_queries] if isinstance(wrong, list) else wrong
+    tampered = replace(saved, notes=saved.notes | {"construction": json.dumps(broken)})
+    changes = [("Astrid", "born_in", "Malaysia"), ("Zed", "born_in", "new")]
+    if message is None:
+        assert not edit(tampered, changes).certificate.certified
+    else:
+        with pytest.raises(InputError, match=message):
+            edit(tampered, changes)
+
+
 # ---------------------------------------------------------------- certificates
 
 
-def test_only_the_changed_keys_are_verified_again(monkeypatch):
-    saved = constructed(uniform(200, 3, 9, seed=0), "binary")
-    seen = []
-    monkeypatch.setattr(recertify, "verify", lambda layer, facts: seen.append(len(facts)) or verify(layer, facts))
-    key = saved.database.keys[7]
-    edited = edit(saved, [(key, "q0", saved.database.values[1]), (key, "q1")])
-    assert seen == [3, 2]
-    check(saved, edited, [(key, "q0", saved.database.values[1]), (key, "q1", None)])
-
-
-@pytest.mark.parametrize("how", ["weights", "facts", "missing", "nonsense"])
-def test_a_certificate_that_does_not_fit_is_not_believed(how, monkeypatch):
-    saved = constructed(uniform(50, 3, 9, seed=0), "binary")
-    stored = json.loads(saved.notes["certificate"])
-    forged = {"weights": {"weights": "0" * 64}, "facts": {"database": "0" * 64}}.get(how, {})
-    notes = saved.notes | {"certificate": json.dumps(stored | forged)}
+@pytest.mark.parametrize("how", ["true", "missing", "nonsense", "forged"])
+def test_nothing_is_taken_from_the_certificate_of_the_file(how, tmp_path):
+    """Also where its fingerprints were computed again for other weights: edits claim what `verify` would."""
+    saved, path = constructed(uniform(50, 3, 9, seed=0), "binary"), tmp_path / "forged.safetensors"
+    notes, layer = dict(saved.notes), saved.layer
     if how == "missing":
         del notes["certificate"]
     if how == "nonsense":
         notes["certificate"] = "certified!"
-    seen = []
-    monkeypatch.setattr(recertify, "verify", lambda layer, facts: seen.append(len(facts)) or verify(layer, facts))
-    edit(replace(saved, notes=notes), [("k00", "q0", saved.database.values[1])])
-    assert seen == [150]
+    if how == "forged":
+        embedding = np.array(layer.embedding)
+        embedding[3] = -embedding[3]
+        layer = replace(layer, embedding=embedding)
+        forged = json.loads(notes["certificate"]) | {"weights": fingerprint_of(layer)}
+        notes["certificate"] = json.dumps(forged)
+    save_layer(path, layer, saved.database, notes=notes)
+    edited = edit_file(path, [("k00", "q0", saved.database.values[1])])
+    assert edited.certificate == verify(edited.saved.layer, edited.saved.database)
+    assert edited.certificate.certified == (how != "forged")
 
 
 def test_a_layer_that_is_wrong_elsewhere_is_not_certified(tmp_path):

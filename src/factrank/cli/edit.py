@@ -42,11 +42,14 @@ def edit(
     long: Long = None,
     no_header: NoHeader = False,
 ) -> None:
-    """Set and delete facts of a constructed layer: all other facts keep their logits bit for bit.
+    """Set and delete facts of a constructed layer; all other facts keep their answers.
 
-    New keys and values are taken in while the layer has room. All changes are made together or, with a message and exit
-    code 2, none. The file is replaced in one step, with a new certificate; where the layer would not be certified it
-    stays as it is, and the exit code is 1.
+    They keep their logits too, bit for bit, with two exceptions: those of a value that is new to the range of their
+    query, and, in shared-heads, for the same key those of values outside the range.
+
+    New keys and values are taken in while the layer has room; places of values without facts are not freed. All changes
+    are made together or, with a message and exit code 2, none. The file is replaced in one step, with a new
+    certificate; where the layer would not be certified it stays as it is, and the exit code is 1.
     """
     changes = _changes(setting, delete, source, long, header=not no_header)
     from factrank.constructions import edit_file  # noqa: PLC0415 - JAX takes a second to load

@@ -8,7 +8,10 @@ that share a head have their words copied together, so that the same key's other
 outside their range, still below those inside. Where there is no fact, binary words tie, the parabola has the value with
 the label 0.
 
-Changes are made together or not at all, and the layer is certified again (see `recertify`).
+Places of values that no fact has any more stay taken: to free them is to rebuild the layer.
+
+Changes are made together or not at all, and then the whole layer is verified: nothing is taken from the certificate
+that it had before.
 """
 
 from __future__ import annotations
@@ -21,14 +24,15 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 import pyarrow as pa
-from jaxtyping import Int, Shaped
+from jaxtyping import Bool, Int, Shaped
 
 from factrank.constructions.certificate import Certificate
 from factrank.constructions.constructed import construction_of, notes_of
 from factrank.constructions.editing import Layout, free_columns, layout_of
 from factrank.constructions.plain_weights import precision_of
-from factrank.constructions.recertify import Touched, of_keys, recertified
 from factrank.constructions.registry import CONSTRUCTIONS
+from factrank.constructions.some_keys import of_keys
+from factrank.constructions.verify import verify
 from factrank.databases import Database
 from factrank.databases.vocabulary import NAME_TYPE, Vocabulary
 from factrank.errors import InputError
@@ -37,6 +41,11 @@ from factrank.models.weights import on_device
 from factrank.readouts.blocks import full_precision
 
 REBUILD = "rebuild it with factrank construct"
+
+FREES = "Edits keep such places, rebuilding frees them."
+
+MOST_NAMED = 3
+"""Names in a list in a message."""
 
 
 class Change(NamedTuple):
@@ -125,10 +134,9 @@ def edit(saved: SavedLayer, changes: Iterable[Change | Sequence[str | None]]) ->
     shape, precision = saved.layer.shape, precision_of(saved.layer)
     layout = layout_of(editing, shape, saved.database.n_queries, precision)
     coded = _coded(saved.database, _distinct([Change(*change) for change in changes]), layout)
-    layer, columns_changed = _written(saved.layer, layout, coded, construction)
+    layer = _written(saved.layer, layout, coded, construction)
     moved = coded.triples[coded.different]
-    touched = Touched(np.unique(moved[:, 0]), columns_changed)
-    certificate = recertified(saved, layer, coded.after, touched)
+    certificate = verify(layer, coded.after)
     before, after = saved.database, coded.after
     return Edited(
         saved=SavedLayer(layer, after, saved.notes | notes_of(construction, editing, certificate)),
@@ -222,13 +230,13 @@ def _where(change: Change) -> str:
 # ---------------------------------------------------------------- the weights
 
 
-def _written(layer: AttentionLayer, layout: Layout, coded: _Coded, construction: str) -> tuple[AttentionLayer, bool]:
-    """The layer with new rows, columns and words, and whether any column of the unembedding is new or other."""
+def _written(layer: AttentionLayer, layout: Layout, coded: _Coded, construction: str) -> AttentionLayer:
+    """The layer with new rows, columns and words."""
     parts, after = to_arrays(layer), coded.after
     n_new = after.n_keys - layer.n_keys
     fresh = np.full((n_new, layer.shape.d_model), layout.code.blank, parts["embedding"].dtype)
     embedding = np.concatenate([parts["embedding"][: layer.n_keys], fresh, parts["embedding"][layer.n_keys :]])
-    unembedding, columns_changed = _with_columns(parts["unembedding"], layout, coded, construction)
+    unembedding = _with_columns(parts["unembedding"], layout, coded, construction)
     moved = coded.triples[coded.different]
     for group, place in enumerate(layout.groups):
         mine = moved[layout.group_of[moved[:, 1]] == group]
@@ -238,12 +246,12 @@ def _written(layer: AttentionLayer, layout: Layout, coded: _Coded, construction:
         columns = layout.starts[mine[:, 1]][:, None] + np.arange(place.width)
         embedding[mine[:, :1], columns] = words.astype(embedding.dtype)
     changes: dict[str, Any] = {"embedding": embedding, "unembedding": unembedding, "n_keys": after.n_keys}
-    return replace(layer, **changes), columns_changed
+    return replace(layer, **changes)
 
 
 def _with_columns(
     unembedding: Shaped[np.ndarray, "d_model values"], layout: Layout, coded: _Coded, construction: str
-) -> tuple[Shaped[np.ndarray, "d_model more"], bool]:
+) -> Shaped[np.ndarray, "d_model more"]:
     """The unembedding with columns for the values that are new to a range."""
     n_new = coded.after.n_values - unembedding.shape[1]
     wider = np.pad(unembedding, ((0, 0), (0, n_new)))
@@ -257,31 +265,47 @@ def _with_columns(
         columns = free_columns(layout, group, wider, len(values))
         if columns is None:
             change = _asking(int(values[-1]), group, layout, coded)
+            unused = np.flatnonzero(ranges[group] & ~_in_use(layout, group, coded.after))
             fitting = _what_would_fit(coded.after, construction, wider.dtype.name)
             room = layout.code.places(place.width) or int(ranges[group].sum())
-            raise _no_room(change, room, fitting)
+            raise _no_room(change, room, [coded.after.values[value] for value in unused.tolist()], fitting)
         wider[np.ix_(place.rows[:-1], values)] = columns[:, :-1].T.astype(wider.dtype)
         for constant in place.constants:
             wider[constant, values] = columns[:, -1].astype(wider.dtype)
         ranges[group, values] = True
         clashing = ranges[layout.neighbours(group)][:, values].any(axis=0)
         if clashing.any():
+            value, others = int(values[clashing.argmax()]), layout.neighbours(group).tolist()
+            in_use = any(_in_use(layout, other, coded.after)[value] for other in others)
             fitting = _what_would_fit(coded.after, construction, wider.dtype.name)
-            raise _clash(_asking(int(values[clashing.argmax()]), group, layout, coded), fitting)
-    return wider, bool(n_new or outside.any())
+            raise _clash(_asking(value, group, layout, coded), in_use, fitting)
+    return wider
 
 
-def _no_room(change: Change, room: int, fitting: str) -> InputError:
-    return InputError(
+def _in_use(layout: Layout, group: int, database: Database) -> Bool[np.ndarray, " values"]:
+    """Which values the facts of a group have."""
+    mine = layout.group_of[database.triples[:, 1]] == group
+    return np.bincount(database.triples[mine, 2], minlength=database.n_values) > 0
+
+
+def _no_room(change: Change, room: int, unused: Sequence[str], fitting: str) -> InputError:
+    """The message names places that values without facts keep: the size that would fit may be the present one."""
+    taken = (
         f"{_where(change)}no room for {change.value!r}: the code of {change.query!r} has {room:,} places for values, "
-        f"and all are taken. {fitting}"
+        "and all are taken"
     )
+    if not unused:
+        return InputError(f"{taken}. {fitting}")
+    named = ", ".join(repr(name) for name in unused[:MOST_NAMED])
+    more = f" and {len(unused) - MOST_NAMED:,} more" if len(unused) > MOST_NAMED else ""
+    return InputError(f"{taken}, {len(unused):,} by values that no fact would have: {named}{more}. {FREES} {fitting}")
 
 
-def _clash(change: Change, fitting: str) -> InputError:
+def _clash(change: Change, in_use: bool, fitting: str) -> InputError:
+    other = "has this value." if in_use else f"keeps a place for this value, though no fact has it. {FREES}"
     return InputError(
-        f"{_where(change)}{change.value!r} cannot answer {change.query!r}, which shares a head with a query that has "
-        f"this value. {fitting}"
+        f"{_where(change)}{change.value!r} cannot answer {change.query!r}, which shares a head with a query that "
+        f"{other} {fitting}"
     )
 
 

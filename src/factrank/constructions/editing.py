@@ -14,7 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, get_args, runtime_checkable
+from math import log2
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
@@ -22,12 +23,15 @@ from jaxtyping import Bool, Float, Int, Shaped
 from factrank.constructions.attention_map import score_of
 from factrank.constructions.construction import Precision, dtype_of
 from factrank.constructions.digits_layer import digits
-from factrank.constructions.parabola_labels import LabelKind, Labels
+from factrank.constructions.parabola_labels import Labels, label_choices
 from factrank.errors import InputError
 from factrank.models import LayerShape
 
 MOST_BITS = 62
 """Longer words have more places than values can ever take."""
+
+MOST = 2**53
+"""No integer of a note is larger: float64 holds them all, and sums of a few do not overflow."""
 
 
 @runtime_checkable
@@ -219,31 +223,40 @@ def layout_of(editing: Mapping[str, Any], shape: LayerShape, n_queries: int, pre
 
 def _code(editing: Mapping[str, Any], precision: Precision) -> Code:
     if editing["code"] == "binary words":
-        return BinaryWords(int(editing["bias"]))
+        return BinaryWords(_integer(editing["bias"]))
     if editing["code"] == "parabola":
         labels = Labels(**editing["labels"])
-        if labels.kind not in get_args(LabelKind):
-            raise ValueError(f"labels of the kind {labels.kind!r}")
-        return ParabolaLabels(Labels(labels.kind, int(labels.shift), int(labels.most)), precision)
+        # One query and nothing written besides: no layer is proved to hold more labels of a kind.
+        most = {choice.kind: choice.most for choice in label_choices(1, precision)}
+        if not 1 <= _integer(labels.most) <= most.get(labels.kind, 0):
+            raise ValueError(f"{labels.most} labels of the kind {str(labels.kind)[:60]!r} in {precision}")
+        return ParabolaLabels(Labels(labels.kind, _integer(labels.shift), labels.most), precision)
     if editing["code"] == "digits":
-        return LatticeDigits(int(editing["base"]), int(editing["shift"]))
+        return LatticeDigits(_integer(editing["base"]), _integer(editing["shift"]))
     if editing["code"] == "circle":
         return CirclePoints()
     if editing["code"] == "attention map":
-        return AttentionLevels(int(editing["levels"]))
+        return AttentionLevels(_integer(editing["levels"]))
     raise ValueError(f"the code {str(editing['code'])[:60]!r}")
 
 
 def _group(group: Mapping[str, Any]) -> GroupPlace:
     constants = group["constants"] if "constants" in group else [group["constant"]]
-    return GroupPlace(int(group["output"]), int(group.get("bits", 1)), tuple(int(place) for place in constants))
+    return GroupPlace(
+        _integer(group["output"]), _integer(group.get("bits", 1)), tuple(_integer(place) for place in constants)
+    )
+
+
+def _integer(number: object) -> int:
+    if not isinstance(number, int) or isinstance(number, bool) or abs(number) > MOST:
+        raise ValueError(f"expected an integer of size at most 2^53; got {str(number)[:60]}")
+    return number
 
 
 def _integers(numbers: Sequence[object], size: int) -> Int[np.ndarray, " n"]:
-    array = np.array(numbers)
-    if array.shape != (size,) or array.dtype.kind != "i":
+    if len(numbers) != size:
         raise ValueError(f"expected {size} integers")
-    return array
+    return np.array([_integer(number) for number in numbers], dtype=np.int64)
 
 
 def _require_inside(layout: Layout, shape: LayerShape) -> None:
@@ -253,15 +266,18 @@ def _require_inside(layout: Layout, shape: LayerShape) -> None:
     if sound:
         widths = np.array([group.width for group in layout.groups])
         places = [place for group in layout.groups for place in (group.output, *group.constants)]
-        ends = layout.starts[used] + widths[layout.group_of[used]]
+        starts = layout.starts[used]
+        ends = starts + widths[layout.group_of[used]]
         outputs = [group.output + group.width for group in layout.groups]
         sound = bool(
             (widths >= 1).all()
             and all(group.constants for group in layout.groups)
-            and min([*places, *layout.starts[used].tolist()]) >= 0
-            and max([*places, *outputs, *ends.tolist()]) <= shape.d_model
-            and max(places) < shape.d_model
+            and min([*places, *starts.tolist()]) >= 0
+            and max([*places, *starts.tolist()]) < shape.d_model
+            and max([*outputs, *ends.tolist()]) <= shape.d_model
         )
+    if sound and isinstance(layout.code, LatticeDigits):  # places are told apart by powers of the base
+        sound = layout.code.base >= 2 and (int(widths.max()) - 1) * log2(layout.code.base) <= log2(MOST)
     if not sound:
         raise InputError("the note on the construction does not fit the size of the layer")
 

@@ -8,7 +8,7 @@ import secrets
 import stat
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from io import BufferedIOBase
 from pathlib import Path
 
@@ -62,24 +62,45 @@ def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[BufferedIOBase]:
-    """A stream whose bytes take the place of the file at the end, and of nothing if an error comes first."""
+    """A stream whose bytes take the place of the file at the end, and of nothing if an error comes first.
+
+    The file keeps its permissions. Its new bytes are on the disk before they get its name: what a loss of power leaves
+    is the old file or the new one.
+    """
     target = Path(os.path.realpath(path))
     draft = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
     try:
+        mode = None
         if target.exists():
             require_file(target)
+            mode = stat.S_IMODE(target.stat().st_mode)
         try:
             with draft.open("xb") as file:
+                if mode is not None:
+                    os.fchmod(file.fileno(), mode)
                 if _is_gzip(path):
                     with gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0) as zipped:
                         yield zipped
                 else:
                     yield file
+                file.flush()
+                os.fsync(file.fileno())
             os.replace(draft, target)
+            _keep_names(target.parent)
         finally:
             draft.unlink(missing_ok=True)
     except OSError as error:
         raise InputError(f"{path}: cannot be written: {error.strerror or error}") from None
+
+
+def _keep_names(folder: Path) -> None:
+    """Bring the names in a folder to the disk, on systems that can."""
+    with suppress(OSError):
+        opened = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(opened)
+        finally:
+            os.close(opened)
 
 
 def _is_gzip(path: Path) -> bool:
