@@ -1,4 +1,4 @@
-"""How big are tables of facts, and what does a layer hold? Measure, train, ask; then run a published figure again.
+"""How big are tables of facts, and what does a layer hold? Measure, train, ask, construct; rerun a published figure.
 
 python examples/demo.py [FOLDER]
 """
@@ -13,6 +13,7 @@ from factrank.models import LayerShape, SavedLayer
 from factrank.readouts import answer, attribute_facts, diagnose, threshold_tensor
 from factrank.report.answers import answer_tables
 from factrank.report.charts import save_chart, sizes_chart
+from factrank.report.constructed import constructed_table
 from factrank.report.layers import recall_tables, trained_table
 from factrank.report.study_report import write_report
 from factrank.report.study_terminal import claims_table
@@ -35,6 +36,8 @@ def main(folder: Path) -> None:
     measure(console, folder)
     console.rule("What does a layer hold?")
     ask(console, train(console, folder / "elements.safetensors"))
+    console.rule("The same facts written in, and proved")
+    construct(console, folder / "constructed.safetensors")
     console.rule("A published figure, run again")
     rerun(console, folder / "store")
 
@@ -87,6 +90,14 @@ def train(console: Console, path: Path) -> SavedLayer:
     factrank.save_layer(path, best.model, database)
     console.print(f"The layer: [bold]{path}[/bold]\n")
     return factrank.load_layer(path)
+
+
+def construct(console: Console, path: Path) -> None:
+    """The smallest layer in closed form that holds sample:elements, with its certificate."""
+    found = factrank.construct(factrank.sample("elements"))
+    console.print(constructed_table("sample:elements", found))
+    found.save(path)
+    console.print(f"The layer: [bold]{path}[/bold]\n")
 
 
 def ask(console: Console, saved: SavedLayer) -> None:

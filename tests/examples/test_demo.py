@@ -14,11 +14,18 @@ def test_demo(tmp_path):
     run = subprocess.run([sys.executable, DEMO, tmp_path / "out"], capture_output=True, text=True, check=True)
     assert "sample:astrid" in run.stdout
     assert "(Astrid + Bernard + Colin) x (born_in + lives_in) x Singapore" in run.stdout
-    for words in ("7,072 parameters", "of 4 seeds recall every fact", "artifacts", "(Gold, symbol) -> Au"):
+    for words in (
+        "7,072 parameters",
+        "of 4 seeds recall every fact",
+        "artifacts",
+        "(Gold, symbol) -> Au",
+        "certified: every fact",
+    ):
         assert words in run.stdout
     assert run.stderr == ""
     made = {path.name for path in (tmp_path / "out").iterdir()}
-    assert made == {"sizes.html", "sizes.svg", "sizes.png", "elements.safetensors", "store"}
+    assert made == {"sizes.html", "sizes.svg", "sizes.png", "elements.safetensors", "constructed.safetensors", "store"}
     assert run.stdout.rstrip().endswith("(open it in a browser)")
     assert (tmp_path / "out" / "store" / "reports" / "vo-against-qk-quick.html").stat().st_size > 100_000
-    assert load_layer(tmp_path / "out" / "elements.safetensors").database == sample("elements")
+    for name in ("elements.safetensors", "constructed.safetensors"):
+        assert load_layer(tmp_path / "out" / name).database == sample("elements")
