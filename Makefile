@@ -19,7 +19,7 @@ demo: .venv/installed
 	@$(BIN)/python examples/demo.py demo
 
 test: lint types imports
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 lint: $(TEST_STAMP)
 	$(BIN)/ruff check

@@ -6,6 +6,10 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from threadpoolctl import threadpool_limits
+
+# To look for doctests in it is to run it, and it compiles.
+collect_ignore = ["runs/warm_kernel.py"]
 
 # Deadlines are times, and a test never asserts a time; data generation is slow under runtime type checks.
 settings.register_profile(
@@ -14,8 +18,26 @@ settings.register_profile(
 settings.register_profile("new", settings.get_profile("same"), derandomize=False)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
-# Programs compiled by one test run serve the next, and the user's own cache is left alone.
-os.environ["FACTRANK_CACHE"] = str(Path(__file__).parents[1] / ".pytest_cache" / "compiled")
+# The tests share the processors by running side by side: matrices of a few rows gain nothing from threads that wait
+# for each other. The variable is for workers and commands, the limit for what this process has loaded already.
+os.environ["OMP_NUM_THREADS"] = "1"
+threadpool_limits(1, user_api="blas")
+
+# Programs and kernels compiled by one process serve the others and the next run; the user's own caches are left alone.
+COMPILED = Path(__file__).parents[1] / ".pytest_cache" / "compiled"
+os.environ["FACTRANK_CACHE"] = str(COMPILED)
+os.environ["NUMBA_CACHE_DIR"] = str(COMPILED / "numba")
+
+# A test compiles many programs and runs each for milliseconds: XLA may compile quickly rather than well. What rounds
+# differently in well compiled code is marked `optimised`, and test_optimised.py runs it a second time without these.
+QUICK_TO_COMPILE = (
+    "--xla_backend_optimization_level=0",
+    "--xla_cpu_use_fusion_emitters=false",
+    "--xla_cpu_parallel_codegen_split_count=1",
+)
+own_flags = [flag for flag in os.environ.get("XLA_FLAGS", "").split() if flag not in QUICK_TO_COMPILE]
+flags = own_flags if "FACTRANK_TEST_OPTIMISED" in os.environ else [*QUICK_TO_COMPILE, *own_flags]
+os.environ["XLA_FLAGS"] = " ".join(flags)
 
 
 @pytest.fixture

@@ -77,7 +77,7 @@ def test_switches_add_up_levels():
 def test_numerical_decompositions_of_the_theory(size, n_terms, seed):
     """|L - D| is 1e-14 in float64 and 1e-6 in float32; a correction of width at most V."""
     database = uniform(*size, seed=seed)
-    terms = numerical_terms(database, n_terms + 1, 20.0, np.random.default_rng(0))
+    terms = numerical_terms(database, n_terms + 1, 60.0, np.random.default_rng(0))
     assert terms is not None
     assert terms.n_terms <= n_terms
     exact = with_dials(terms, "float64")

@@ -74,6 +74,7 @@ def test_no_order_of_evaluation_falls_below_the_bound(precision, shape, sizes, s
         assert (bounds >= exact - 1e-11 * np.abs(exact).max(initial=1)).all()
 
 
+@pytest.mark.optimised
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_integers_come_out_the_same_in_every_order(precision):
     rng = np.random.default_rng(3)
@@ -114,6 +115,7 @@ def test_the_largest_vocabulary_of_exact_parabola_codes(precision, largest):
         assert not fits or found.margins.min() == 1
 
 
+@pytest.mark.optimised
 @pytest.mark.parametrize(("precision", "least"), [("float64", 750), ("float32", 104), ("bfloat16", 104)])
 def test_attention_is_exact_from_saturation_on(precision, least):
     database = random_table(np.random.default_rng(1), 4, 3, 4)
@@ -122,6 +124,7 @@ def test_attention_is_exact_from_saturation_on(precision, least):
     assert prove(below, database).arithmetic == "running error bound"
 
 
+@pytest.mark.optimised
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_what_is_assumed_of_the_logistic_function_holds_here(precision):
     arithmetic, dtype = ARITHMETIC[precision], dtype_of(precision)

@@ -44,6 +44,7 @@ def changed(layer, part, at, by):
     return eqx.tree_at(lambda layer: getattr(layer, part), layer, weights)
 
 
+@pytest.mark.optimised
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_a_planted_layer_is_certified(precision):
     layer = parabola_layer(TABLE, precision)
@@ -283,6 +284,7 @@ def test_margins_of_two_machines_may_differ_within_the_proof():
     assert exact.differences(replace(exact, margin=0.99 * exact.margin)) == ("margin",)
 
 
+@pytest.mark.optimised
 def test_parts_multiply_tokens_first():
     """W_V W_O U, formed first, would round to another answer: no certificate covers that, so `parts` must not do it."""
     n_keys, big = 12, 2.0**23

@@ -44,6 +44,7 @@ def test_logits_equal_the_formula(shape, sizes):
     assert_equals_reference(layer, slow_layer_tensor(layer), 1e-12)
 
 
+@pytest.mark.optimised
 @pytest.mark.parametrize(("shape", "sizes"), [SHAPES[1], SHAPES[3]])
 def test_logits_in_float32(shape, sizes):
     layer = layer_of(shape, sizes, dtype="float32")

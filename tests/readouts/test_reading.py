@@ -86,6 +86,7 @@ def test_readings_against_a_slow_reference(layer, monkeypatch):
         assert row["argmax"] == (margins_of(layer, database).margins > 0).mean()
 
 
+@pytest.mark.optimised
 def test_bfloat16_rounds_weights_pass_and_softmax(layer):
     database, spec = random_facts(SHAPE, 20, seed=4), Choice(precisions=("bfloat16",), ranks=False)
     expected = slow_logits(layer, ml_dtypes.bfloat16).astype(np.float64)
@@ -111,6 +112,7 @@ def table_of(model):
     return np.asarray(logits_of(model, jnp.asarray(keys), jnp.asarray(queries))).reshape(SHAPE)
 
 
+@pytest.mark.optimised
 @pytest.mark.parametrize("real", [np.float32, np.float64, ml_dtypes.bfloat16])
 def test_the_softmax_of_a_format(real):
     logits = (4 * np.random.default_rng(0).normal(size=(40, 9))).astype(real)

@@ -80,6 +80,7 @@ def test_a_transformer_without_circuits_is_measured_too():
     assert found.attention is None
 
 
+@pytest.mark.optimised
 def test_results_do_not_depend_on_the_block_size(monkeypatch):
     database, layer = random_facts(SHAPE, 23, most=2), random_layer((6, 2, 3, 2), SHAPE)
     whole = recall(layer, database, 0.3), margins_of(layer, database)

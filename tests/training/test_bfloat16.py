@@ -39,6 +39,7 @@ def slow_gradient(layer):
     return jax.grad(loss)(layer)
 
 
+@pytest.mark.optimised
 def test_a_step_follows_the_gradient_of_the_rounded_layer():
     training = partial(Training, epochs=1, optimiser=Optimiser("sgd"), learning_rate=1.0)
     (short,), (exact,) = (

@@ -51,6 +51,7 @@ def test_rungs():
 # -------------------------------------------------------------------- stopping
 
 
+@pytest.mark.optimised
 def test_a_run_stops_at_the_first_check_with_full_recall():
     stopping = Training(epochs=600, stop="recall", check_every=7, learning_rate=0.02)
     result = train(FACTS.build(), LAYER, stopping)
@@ -126,6 +127,7 @@ def test_curves_end_where_a_run_stops():
     assert result.curves["epoch"] == [epoch for epoch in curve_epochs if epoch <= result.epochs]
 
 
+@pytest.mark.optimised
 def test_a_curve_only_looks():
     """With or without curves a run stops at the same epoch with the same weights."""
     training = Training(epochs=300, stop="recall", learning_rate=0.03, check_every=100)
@@ -344,6 +346,7 @@ class Regression:
     seed: int
 
     signature = ("regression", 4)
+    frozen = ()
 
     def init(self, rng):
         return eqx.tree_at(

@@ -126,6 +126,7 @@ def test_diverged_models_have_no_numbers_and_no_exception():
         assert all(isnan(number) for row in lost_rows for name, number in row.items() if name not in READ)
 
 
+@pytest.mark.optimised
 def test_the_host_decides_nothing_about_lanes():
     """Trials that differ only in what the host measures share a compiled program and its bits."""
     measures = [Measures(), Measures(ranks=True), Measures(readings=Readings())]

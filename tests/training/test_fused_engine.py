@@ -449,6 +449,7 @@ print(kernel().run_epochs._cache.cache_path)
 assert numba.config.CACHE_DIR == before
 """
     settings = {**os.environ, "FACTRANK_CACHE": str(tmp_path / "kept")}
+    settings.pop("NUMBA_CACHE_DIR")
     settings |= {name: str(tmp_path / value) if value == "own" else value for name, value in chosen.items()}
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=settings)
     place = Path(run.stdout.strip())

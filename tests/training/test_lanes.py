@@ -67,6 +67,7 @@ FEW = generated("uniform", n_keys=4, n_queries=2, n_values=5, seed=1)
 FEWER = generated("uniform", n_keys=5, n_queries=4, n_values=5, n_facts=7, seed=1)
 
 
+@pytest.mark.optimised
 @pytest.mark.parametrize("database", [FEW, FEWER], ids=["grid", "facts"])
 def test_a_lane_is_a_plain_loop(database):
     (trial,) = trials(1, Training(epochs=20, precision="float64"), database)
@@ -77,6 +78,7 @@ def test_a_lane_is_a_plain_loop(database):
             np.testing.assert_allclose(mine, theirs, rtol=0, atol=1e-10)
 
 
+@pytest.mark.optimised
 @pytest.mark.parametrize("database", [FACTS, SPARSE], ids=["grid", "facts"])
 def test_alone_and_among_others_in_float64(database):
     many = trials(32, Training(epochs=100, precision="float64"), database)
@@ -97,6 +99,7 @@ def test_alone_and_among_others_in_float32_in_distribution():
     assert abs(np.mean(together) - np.mean(alone)) < 0.02
 
 
+@pytest.mark.optimised
 def test_same_partition_same_bits():
     many = trials(5)
     for first, second in zip(train_many(many), train_many(many), strict=True):
@@ -104,6 +107,7 @@ def test_same_partition_same_bits():
     assert not same_weights(*train_many(many)[:2])
 
 
+@pytest.mark.optimised
 def test_an_absurd_neighbour_touches_no_other():
     calm = trials(32)
     wild = [*calm[:9], Trial(FACTS, LAYER, Training(epochs=100, learning_rate=1e30), seed=9), *calm[10:]]
