@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from factrank.databases import SAMPLES, matmul, read, sample, write
+from factrank.databases import SAMPLES, answer_sets, associations, matmul, read, sample, write
 
 
 def test_version(call):
@@ -117,6 +117,12 @@ def test_multi_valued_tables_say_which_view_is_functional(call, tmp_path):
         (["generate", "unit", "--size", "3", "--rank", "2", "-o", "x.csv"], ["--rank", "--size"]),
         (["generate", "boxes", "--box", "3by2", "-o", "x.csv"], ["--box", "3x2"]),
         (["generate", "unit", "--size", "3", "--seed", "4", "-o", "x.csv"], ["--seed"]),
+        (["generate", "associations", "--inputs", "3", "-o", "x.csv"], ["--outputs"]),
+        (["generate", "associations", "--inputs", "3", "--outputs", "2", "-o", "x.csv"], ["--outputs >= --inputs = 3"]),
+        (
+            ["generate", "associations", "--inputs", "3", "--outputs", "3", "--function", "odd", "-o", "x.csv"],
+            ["--function must be one of injective, random"],
+        ),
         (["nonsense"], ["nonsense"]),
         (["measure", "sample:astrid", "--nonsense"], ["--nonsense"]),
     ],
@@ -135,6 +141,15 @@ def test_generate_writes_and_knows_planted_ranks(call, tmp_path):
     assert json.loads(call("measure", "boxes.csv", "--json")[1])["rank"]["upper"]["value"] == 2
     assert call("generate", "matmul", "--size", "2", "-o", "matmul.nt")[0] == 0
     assert read(tmp_path / "matmul.nt") == matmul(2)
+
+
+def test_generate_functions_and_answer_sets(call, tmp_path):
+    sizes = ["--inputs", "4", "--outputs", "9", "--function", "random"]
+    assert call("generate", "associations", *sizes, "-o", "f.csv")[0] == 0
+    assert set(read(tmp_path / "f.csv")) == set(associations(4, 9, kind="random", seed=0))
+    sizes = ["--keys", "5", "--queries", "3", "--answers-per-query", "2", "--structure", "structured"]
+    assert call("generate", "answer-sets", *sizes, "--seed", "3", "-o", "a.csv")[0] == 0
+    assert set(read(tmp_path / "a.csv")) == set(answer_sets(5, 3, 2, structure="structured", seed=3))
 
 
 def test_generated_files_depend_on_the_seed_alone(call, tmp_path):

@@ -13,6 +13,8 @@ from factrank.databases import (
     GENERATORS,
     Database,
     KnownRank,
+    answer_sets,
+    associations,
     bijections,
     boxes,
     diagonal,
@@ -41,6 +43,8 @@ SEEDED = {
     "structured": {"n_keys": 6, "n_queries": 5, "values_per_query": 7, "n_classes": 3},
     "bijections": {"n_keys": 6, "n_queries": 5},
     "zipf": {"n_keys": 6, "n_queries": 5, "n_values": 7, "n_facts": 20},
+    "associations": {"n_inputs": 6, "n_outputs": 9, "kind": "random"},
+    "answer-sets": {"n_keys": 6, "n_queries": 5, "answers_per_query": 7},
     "boxes": {"shapes": [(2, 3), (1, 4), (5, 1)]},
     "overlapping-boxes": {"n_keys": 6, "n_queries": 5, "rank": 9},
 }
@@ -141,6 +145,54 @@ def test_every_query_of_bijections_is_one(n_keys: int, n_queries: int, seed: int
     assert database.shape == (n_keys, n_queries, n_keys)
     columns = database.triples[:, 2].reshape(n_keys, n_queries)
     assert (np.sort(columns, axis=0) == np.arange(n_keys)[:, None]).all()
+
+
+@unhurried
+@given(sizes, sizes, seeds)
+def test_associations_are_a_function_of_one_query(n_inputs: int, more: int, seed: int) -> None:
+    n_outputs = n_inputs + more - 1
+    for database in (
+        associations(n_inputs, n_outputs, seed=seed),
+        associations(n_inputs, n_outputs, kind="random", seed=seed),
+        associations(n_inputs + more, n_inputs, kind="random", seed=seed),
+    ):
+        assert database.full
+        assert database.functional
+        assert tuple(database.queries) == ("f",)
+    injection = associations(n_inputs, n_outputs, seed=seed)
+    assert injection.shape == (n_inputs, 1, n_outputs)
+    assert len(set(injection.triples[:, 2].tolist())) == n_inputs
+
+
+def test_associations_take_every_output_alike() -> None:
+    for kind in ("injective", "random"):
+        counts = np.zeros((3, 4))
+        for seed in range(600):
+            counts[np.arange(3), associations(3, 4, kind=kind, seed=seed).triples[:, 2]] += 1
+        assert np.abs(counts - 150).max() < 5 * np.sqrt(150)
+
+
+@unhurried
+@given(sizes, sizes, sizes, seeds)
+def test_answer_sets_are_disjoint_and_keep_their_order(n_keys: int, n_queries: int, n_answers: int, seed: int) -> None:
+    for structure in ("random", "structured"):
+        database = answer_sets(n_keys, n_queries, n_answers, structure=structure, seed=seed)
+        assert database.full
+        assert database.shape == (n_keys, n_queries, n_queries * n_answers)
+        _, queries, values = database.triples.T
+        assert (values // n_answers == queries).all()
+    answers = values.reshape(n_keys, n_queries) % n_answers  # those of the structured one
+    assert (answers == answers[:, :1]).all()
+    counts = np.bincount(answers[:, 0], minlength=n_answers)
+    assert counts.max() - counts.min() <= 1
+
+
+def test_random_answers_are_independent_of_each_other() -> None:
+    answers = answer_sets(400, 40, 4, seed=0).triples[:, 2].reshape(400, 40) % 4
+    counts = np.bincount(answers.ravel(), minlength=4)
+    assert np.abs(counts - 4000).max() < 5 * np.sqrt(3000)
+    same = (answers[:, 0] == answers[:, 1]).mean()
+    assert same == pytest.approx(1 / 4, abs=5 * np.sqrt(3 / 16 / 400))
 
 
 # -------------------------------------------------------------------- Zipf
@@ -289,6 +341,8 @@ GOLDEN = {
     "structured": "e29e3cfba8295b4e",
     "bijections": "15aafb4701cc88d7",
     "zipf": "84aa2474d8d1324e",
+    "associations": "7e4a0cc3223cccb4",
+    "answer-sets": "2e30135aade4212c",
     "boxes": "4132e860353d82ee",
     "overlapping-boxes": "e442309cfb722bfa",
 }
@@ -345,6 +399,10 @@ def test_the_registry_is_complete() -> None:
         ("zipf", {**SEEDED["zipf"], "seed": 0, "exponent": -1.0}, "exponent must be a finite number"),
         ("zipf", {**SEEDED["zipf"], "seed": 0, "exponent": float("nan")}, "exponent must be a finite number"),
         ("diagonal2", {"n": 1}, "2 or more"),
+        ("associations", {"n_inputs": 3, "n_outputs": 2, "seed": 0}, "n_outputs >= n_inputs = 3, got 2"),
+        ("associations", {"n_inputs": 3, "n_outputs": 3, "kind": 1, "seed": 0}, "kind must be one of injective, ran"),
+        ("answer-sets", {**SEEDED["answer-sets"], "structure": "odd", "seed": 0}, "must be one of random, structured"),
+        ("answer-sets", {"n_keys": 3, "n_queries": 0, "answers_per_query": 1, "seed": 0}, "n_queries must be a posi"),
     ],
 )
 def test_bad_requests_say_what_was_expected(kind: str, arguments: dict[str, object], message: str) -> None:

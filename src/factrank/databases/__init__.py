@@ -5,6 +5,8 @@ generators, bundled samples. What may enter: another file format, another genera
 and nothing else of factrank.
 """
 
+from factrank.databases.answer_sets import answer_sets as answer_sets
+from factrank.databases.associations import associations as associations
 from factrank.databases.database import COLUMNS as COLUMNS
 from factrank.databases.database import Column as Column
 from factrank.databases.database import Database as Database

@@ -6,7 +6,10 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from types import MappingProxyType
+from typing import Literal, get_args, get_origin
 
+from factrank.databases.answer_sets import answer_sets
+from factrank.databases.associations import associations
 from factrank.databases.database import Database
 from factrank.databases.generators import bijections, disjoint, structured, uniform, zipf
 from factrank.databases.known_rank import KnownRank, boxes, overlapping_boxes
@@ -21,6 +24,8 @@ GENERATORS: Mapping[str, Generator] = MappingProxyType(
         "structured": structured,
         "bijections": bijections,
         "zipf": zipf,
+        "associations": associations,
+        "answer-sets": answer_sets,
         "boxes": boxes,
         "overlapping-boxes": overlapping_boxes,
         "unit": unit,
@@ -58,7 +63,7 @@ def call_generator(kind: str, /, **sizes: object) -> Database | KnownRank:
         faults = [*(f"unknown {name}" for name in unknown), *(f"missing {name}" for name in missing)]
         raise InputError(f"{kind}: {', '.join(faults)}; {usage}")
     for name, value in sizes.items():
-        expected, accepts = TYPES[parameters[name].annotation]
+        expected, accepts = _type_of(parameters[name].annotation)
         if not accepts(value):
             raise InputError(f"{kind}: {name} must be {expected}, got {value!r}; {usage}")
     return GENERATORS[kind](**sizes)
@@ -91,6 +96,14 @@ def _is_pair(value: object) -> bool:
 
 def _is_pairs(value: object) -> bool:
     return isinstance(value, (list, tuple)) and all(_is_pair(item) for item in value)
+
+
+def _type_of(annotation: object) -> tuple[str, Callable[[object], bool]]:
+    """What an argument is called in messages, and the test for it."""
+    if get_origin(annotation) is Literal:
+        choices = get_args(annotation)
+        return f"one of {', '.join(choices)}", lambda value: isinstance(value, str) and value in choices
+    return TYPES[annotation]
 
 
 TYPES: Mapping[object, tuple[str, Callable[[object], bool]]] = MappingProxyType(
