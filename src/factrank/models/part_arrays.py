@@ -1,12 +1,14 @@
 """Parts: the weights of a model as plain arrays by name, and back.
 
 The name of a part is its path in the model: `w_q` of an `AttentionLayer`, `blocks.0.mlp.w_in` of a `RecallTransformer`.
-Its size follows from the shape of the model and the sizes of the three vocabularies.
+Its size follows from the shape of the model and the sizes of the three vocabularies. Parts of memories and of models of
+sequences are in `reader_parts`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import overload
 
 import jax
 import jax.numpy as jnp
@@ -16,16 +18,20 @@ from jaxtyping import Array, Shaped
 from factrank.errors import InputError
 from factrank.models.attention_layer import REAL, AttentionLayer
 from factrank.models.layer_shape import LayerShape, require_sizes
+from factrank.models.memory_shape import MemoryShape
+from factrank.models.reader_parts import Reader, ReaderShape, reader_from_arrays, reader_part_sizes
 from factrank.models.recall_transformer import Block, Mlp, Norm, RecallTransformer, TransformerShape
+from factrank.models.sequence_shape import OneHotShape, SequenceShape
 
 AnyLayer = AttentionLayer | RecallTransformer
+AnyModel = AnyLayer | Reader
 PartArrays = dict[str, Shaped[np.ndarray, "..."]]
 WHOLE = ("int32", "int64")
 QUERY_ROWS = "query_rows"
 SHOWN_PARTS, SHOWN_LETTERS = 5, 60
 
 
-def to_arrays(model: AnyLayer) -> PartArrays:
+def to_arrays(model: AnyModel) -> PartArrays:
     """The parts by name, as NumPy arrays of the model's own precision.
 
     >>> model = AttentionLayer(*(jnp.ones([1] * n) for n in (2, 3, 3, 3, 3, 2)), n_keys=1)
@@ -36,9 +42,21 @@ def to_arrays(model: AnyLayer) -> PartArrays:
     return {jax.tree_util.keystr(path, simple=True, separator="."): np.asarray(leaf) for path, leaf in leaves}
 
 
+@overload
 def model_from_arrays(
     shape: LayerShape | TransformerShape, sizes: tuple[int, int, int], parts: Mapping[str, Shaped[np.ndarray, "..."]]
-) -> AnyLayer:
+) -> AnyLayer: ...
+@overload
+def model_from_arrays(
+    shape: LayerShape | TransformerShape | ReaderShape,
+    sizes: tuple[int, int, int],
+    parts: Mapping[str, Shaped[np.ndarray, "..."]],
+) -> AnyModel: ...
+def model_from_arrays(
+    shape: LayerShape | TransformerShape | ReaderShape,
+    sizes: tuple[int, int, int],
+    parts: Mapping[str, Shaped[np.ndarray, "..."]],
+) -> AnyModel:
     """The model of this shape for (n_keys, n_queries, n_values), with an `InputError` where a part does not fit.
 
     float64 parts stay float64. JAX computes with them in 64 bits only inside `with jax.enable_x64(True):`; outside it
@@ -47,6 +65,8 @@ def model_from_arrays(
     require_parts(shape, sizes, parts)
     with jax.enable_x64(True):  # else 64-bit parts would silently become 32-bit ones
         arrays = {name: jnp.array(part) for name, part in parts.items()}
+    if isinstance(shape, MemoryShape | SequenceShape | OneHotShape):
+        return reader_from_arrays(shape, sizes, arrays)
     if isinstance(shape, LayerShape):
         return AttentionLayer(n_keys=sizes[0], **arrays)
     return RecallTransformer(
@@ -85,17 +105,27 @@ def part_sizes(
 
 
 def require_parts(
-    shape: LayerShape | TransformerShape, sizes: tuple[int, int, int], parts: Mapping[str, Shaped[np.ndarray, "..."]]
+    shape: LayerShape | TransformerShape | ReaderShape,
+    sizes: tuple[int, int, int],
+    parts: Mapping[str, Shaped[np.ndarray, "..."]],
 ) -> None:
     """Raise an `InputError` that names the first part that is missing, unknown, or of the wrong size or type."""
     n_keys, n_queries, n_values = sizes
     require_sizes({"n_keys": n_keys, "n_queries": n_queries, "n_values": n_values})
+    if isinstance(shape, MemoryShape | SequenceShape | OneHotShape):
+        _require_same(reader_part_sizes(shape, sizes), parts)
+        return
     n_layers = 1 if isinstance(shape, LayerShape) else shape.n_layers
     if n_layers > len(parts):  # before a list of billions of layers is made
         raise InputError(f"expected the parts of {n_layers} layers; got {len(parts)} arrays in all")
     shared = isinstance(shape, TransformerShape) and shape.share_tokens and np.ndim(parts.get("embedding", 0)) == 2
     n_tokens = len(parts["embedding"]) if shared else n_keys + n_queries
-    expected = part_sizes(shape, sizes, n_tokens)
+    _require_same(part_sizes(shape, sizes, n_tokens), parts)
+    if isinstance(shape, TransformerShape):
+        _require_rows(parts[QUERY_ROWS], n_tokens, n_keys)
+
+
+def _require_same(expected: Mapping[str, tuple[int, ...]], parts: Mapping[str, Shaped[np.ndarray, "..."]]) -> None:
     missing, unknown = sorted(expected.keys() - parts.keys()), sorted(parts.keys() - expected.keys())
     if missing or unknown:
         raise InputError(f"expected other parts: missing {_few(missing)}, unknown {_few(unknown)}")
@@ -104,8 +134,6 @@ def require_parts(
         if part.shape != expected[name] or part.dtype.name not in types:
             wanted = f"{', '.join(types[:-1])} or {types[-1]} of shape {list(expected[name])}"
             raise InputError(f"{name} must be {wanted}; got {part.dtype} of shape {list(part.shape)}")
-    if isinstance(shape, TransformerShape):
-        _require_rows(parts[QUERY_ROWS], n_tokens, n_keys)
 
 
 def _require_rows(rows: Shaped[np.ndarray, " queries"], n_tokens: int, n_keys: int) -> None:

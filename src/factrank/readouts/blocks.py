@@ -95,8 +95,10 @@ def full_precision(model: PyTree) -> ExitStack:
 def cells_per_pair(model: Model) -> int:
     """Numbers that the forward pass holds per pair: the logits and, where there are heads, what each writes."""
     shape = getattr(model, "shape", None)
-    hidden = shape.n_heads * shape.d_model + getattr(shape, "mlp_width", 0) if shape is not None else 0
-    return int(model.n_values + hidden)
+    if shape is None:
+        return int(model.n_values)
+    hidden = getattr(shape, "mlp_width", 0) or getattr(shape, "width", None) or 0  # of transformers, of memories
+    return int(model.n_values + getattr(shape, "n_heads", 1) * shape.d_model + hidden)
 
 
 def pairs(model: Model) -> Columns:

@@ -1,0 +1,264 @@
+r"""SequenceTransformer: one layer of attention and an MLP over a sequence of tokens (Nichani, Lee and Bietti 2025).
+
+arXiv 2412.06538, section 4. Only the last token attends (the *reader*: the end token, or a cue), and the answer is
+read from what it has collected. There is no residual stream: the reader's own embedding does not go past the
+attention, as in the paper. With x_t the embedding of token t, r the reader and c_t how often t occurs,
+
+$$s^h_t = (x_r W_Q^h)\cdot(x_t W_K^h)/\sqrt{d_{qk}}, \qquad
+  z = \sum_h \frac{\sum_t c_t\, e^{s^h_t}\, x_t W_V^h}{\sum_t c_t\, e^{s^h_t}}\, W_O^h, \qquad
+  \mathrm{logits} = \bigl(z + \mathrm{relu}(z W_{in} + b_{in})\, W_{out}\bigr)\, U.$$
+
+Linear attention has the scores in the place of the weights, $z = \sum_h \sum_t c_t\, s^h_t\, x_t W_V^h W_O^h$.
+
+Without positions a sequence is its counts, and for one reader a score depends on the token alone. So what all sequences
+of a batch collect is one product, counts [batch, tokens] times a table [tokens, H (d_vo + 1)] with the weighted values
+and the weights: every token is projected once per step, nothing is gathered, and the backward pass scatters nothing.
+All sequences share the weights, so these are taken relative to the largest of all tokens, in whatever sequence it is,
+and are at least e^-150 of it: a sequence all of whose tokens lie further below attends to them uniformly.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from factrank.models.sequence_layout import SequenceLayout, count_tokens
+from factrank.models.sequence_shape import OneHotShape, SequenceShape
+from factrank.models.weights import AnyArray, RandomKey, constant, draw, generator_of, on_device
+
+HALF_RANGE = 75.0
+"""Weights lie between e^-75 and e^75: sums of them and their inverses stay in the range of float32 and bfloat16."""
+
+EMBEDDINGS = ("embedding", "unembedding")
+
+Reader = int | Int[Array, ""]
+"""The token at the end of a sequence, from which the answer is read."""
+
+
+class SequenceTransformer(eqx.Module):
+    """The weights of one layer; without an MLP `w_in`, `b_in` and `w_out` are empty."""
+
+    embedding: Float[AnyArray, "tokens d_model"]
+    w_q: Float[AnyArray, "heads d_model d_qk"]
+    w_k: Float[AnyArray, "heads d_model d_qk"]
+    w_v: Float[AnyArray, "heads d_model d_vo"]
+    w_o: Float[AnyArray, "heads d_vo d_model"]
+    w_in: Float[AnyArray, "d_model width"]
+    b_in: Float[AnyArray, " width"]
+    w_out: Float[AnyArray, "width d_model"]
+    unembedding: Float[AnyArray, "d_model outputs"]
+    layout: SequenceLayout = eqx.field(static=True)
+    linear: bool = eqx.field(static=True, default=False)
+
+    @property
+    def parameters(self) -> int:
+        """All stored scalars."""
+        return sum(int(leaf.size) for leaf in jax.tree.leaves(self))
+
+    def scaled_scores(self, scale: Float[Array, ""] | float) -> SequenceTransformer:
+        """The model whose attention scores are `scale` times as large: the scale is taken into W_Q."""
+        w_q = (self.w_q * scale).astype(self.w_q.dtype)
+        scaled: SequenceTransformer = eqx.tree_at(lambda model: model.w_q, self, w_q)
+        return scaled
+
+    def scores(self, reader: Reader | None = None) -> Float[Array, "heads tokens"]:
+        """The score that each token gets from the reader: the end token, or, for copying, the token of a cue."""
+        asking = self.embedding[self.layout.end if reader is None else reader]
+        questions = jnp.einsum("d,hde->he", asking, self.w_q) * (self.w_q.shape[-1] ** -0.5)
+        # x_t W_K . question = x_t . (W_K question): d products per token and head instead of d d_qk.
+        return jnp.einsum("hde,he,td->ht", self.w_k, questions, self.embedding, optimize=[(0, 1), (0, 1)])
+
+    def collected(self, counts: Float[Array, "batch tokens"], reader: Reader | None = None) -> Float[Array, "batch d"]:
+        """What the attention of the reader brings together, z."""
+        values = jnp.einsum("td,hde->the", self.embedding, self.w_v)
+        n_heads, d_vo, d_model = self.w_o.shape
+        outward = self.w_o.reshape(n_heads * d_vo, d_model)
+        if self.linear:
+            weighted = (self.scores(reader).T[:, :, None] * values).reshape(-1, n_heads * d_vo)
+            return counts.astype(weighted.dtype) @ (weighted @ outward)
+        return _pooled(counts, self.scores(reader), values).reshape(-1, n_heads * d_vo) @ outward
+
+    def mlp(self, collected: Float[Array, "batch d"]) -> Float[Array, "batch d"]:
+        """What the MLP adds; zeros where there is none."""
+        return jax.nn.relu(collected @ self.w_in + self.b_in) @ self.w_out
+
+    def logits(
+        self, counts: Float[Array, "batch tokens"], reader: Reader | None = None
+    ) -> Float[Array, "batch outputs"]:
+        """The logits of sequences, given by their counts, the reader's own among them."""
+        collected = self.collected(counts, reader)
+        return (collected + self.mlp(collected) if self.w_in.shape[1] else collected) @ self.unembedding
+
+    def __call__(self, sequence: Int[AnyArray, " length"]) -> Float[Array, " outputs"]:
+        """The logits after one sequence of tokens, whose last one reads."""
+        tokens = jnp.asarray(sequence)
+        return on_device(self).logits(count_tokens(tokens[None], self.layout.n_tokens), tokens[-1])[0]
+
+
+class OneHotTransformer(eqx.Module):
+    r"""The same without an MLP on one-hot embeddings, where scores and values are tables of their own.
+
+    $$\mathrm{logits} = \sum_h \sum_t c_t\, s^h_t\, V^h_t \quad\text{(linear)}, \qquad
+      \sum_h \frac{\sum_t c_t\, e^{s^h_t}\, V^h_t}{\sum_t c_t\, e^{s^h_t}} \quad\text{(softmax).}$$
+    """
+
+    scores: Float[AnyArray, "heads tokens"]
+    values: Float[AnyArray, "heads tokens outputs"]
+    layout: SequenceLayout = eqx.field(static=True)
+    linear: bool = eqx.field(static=True, default=True)
+
+    @property
+    def parameters(self) -> int:
+        """All stored scalars."""
+        return int(self.scores.size + self.values.size)
+
+    def scaled_scores(self, scale: Float[Array, ""] | float) -> OneHotTransformer:
+        """The model whose attention scores are `scale` times as large."""
+        scores = (self.scores * scale).astype(self.scores.dtype)
+        scaled: OneHotTransformer = eqx.tree_at(lambda model: model.scores, self, scores)
+        return scaled
+
+    def logits(
+        self,
+        counts: Float[Array, "batch tokens"],
+        reader: Reader | None = None,  # noqa: ARG002 - called like the other model
+    ) -> Float[Array, "batch outputs"]:
+        """The logits of sequences, given by their counts; whatever the reader, it is the end token."""
+        if self.linear:
+            return counts.astype(self.values.dtype) @ jnp.einsum("ht,htv->tv", self.scores, self.values)
+        return _pooled(counts, self.scores, self.values.transpose(1, 0, 2)).sum(axis=1)
+
+    def __call__(self, sequence: Int[AnyArray, " length"]) -> Float[Array, " outputs"]:
+        """The logits after one sequence of tokens."""
+        tokens = jnp.asarray(sequence)
+        return on_device(self).logits(count_tokens(tokens[None], self.layout.n_tokens), tokens[-1])[0]
+
+
+SequenceReader = SequenceTransformer | OneHotTransformer
+
+
+def _pooled(
+    counts: Float[Array, "batch tokens"],
+    scores: Float[Array, "heads tokens"],
+    values: Float[Array, "tokens heads width"],
+) -> Float[Array, "batch heads width"]:
+    """The means of the values under the softmax of each head, by one product.
+
+    The sums of a sequence may lie anywhere in the range of the weights. Dividing both by the size of the denominator
+    first keeps the backward pass from its square, which would leave the range of the format.
+    """
+    n_tokens, n_heads, width = values.shape
+    relative = scores - jax.lax.stop_gradient(scores.max(axis=1, keepdims=True))
+    weights = jnp.exp(jnp.maximum(relative + HALF_RANGE, -HALF_RANGE)).T
+    weighted = (weights[:, :, None] * values).reshape(n_tokens, n_heads * width)
+    sums = counts.astype(values.dtype) @ jnp.concatenate([weighted, weights], axis=1)
+    totals = sums[:, n_heads * width :, None]
+    size = jax.lax.stop_gradient(1 / totals)
+    return (sums[:, : n_heads * width].reshape(-1, n_heads, width) * size) / (totals * size)
+
+
+# -------------------------------------------------------------------- random weights
+
+
+def init_sequence_model(
+    shape: SequenceShape | OneHotShape,
+    n_keys: int,
+    n_queries: int,
+    n_values: int,
+    *,
+    key: RandomKey,
+    dtype: str = "float32",
+) -> SequenceReader:
+    """A model before training, with the variances of the authors' scripts.
+
+    Embeddings and unembeddings are normal with variance 1/d, W_Q, W_K and W_V with 1/(their head size), W_O with 1/d,
+    W_in with 1/d, W_out with 1/(its width); b_in is 0. All entries of the tables of a `OneHotShape` are `start_scale`;
+    with several heads, which would stay equal, they are normal with this standard deviation.
+    """
+    sizes = n_keys, n_queries, n_values
+    return on_device(draw_sequence_model(shape, sizes, rng=generator_of(key), dtype=dtype))
+
+
+def draw_sequence_model(
+    shape: SequenceShape | OneHotShape,
+    sizes: tuple[int, int, int],
+    *,
+    rng: np.random.Generator,
+    dtype: str = "float32",
+) -> SequenceReader:
+    """The same with weights that stay on the host."""
+    layout = SequenceLayout.of(shape, *sizes)
+    if isinstance(shape, OneHotShape):
+        return _draw_one_hot(shape, layout, rng, dtype)
+    d_model, n_heads, width = shape.d_model, shape.n_heads, shape.mlp_width
+    return SequenceTransformer(
+        embedding=draw(rng, (layout.n_tokens, d_model), d_model, dtype),
+        w_q=draw(rng, (n_heads, d_model, shape.d_qk), shape.d_qk, dtype),
+        w_k=draw(rng, (n_heads, d_model, shape.d_qk), shape.d_qk, dtype),
+        w_v=draw(rng, (n_heads, d_model, shape.d_vo), shape.d_vo, dtype),
+        w_o=draw(rng, (n_heads, shape.d_vo, d_model), d_model, dtype),
+        w_in=draw(rng, (d_model, width), d_model, dtype),
+        b_in=constant(0.0, width, dtype),
+        w_out=draw(rng, (width, d_model), max(width, 1), dtype),
+        unembedding=draw(rng, (d_model, layout.n_outputs), d_model, dtype),
+        layout=layout,
+        linear=shape.linear,
+    )
+
+
+def _draw_one_hot(
+    shape: OneHotShape, layout: SequenceLayout, rng: np.random.Generator, dtype: str
+) -> OneHotTransformer:
+    sizes = (shape.n_heads, layout.n_tokens), (shape.n_heads, layout.n_tokens, layout.n_outputs)
+    drawn: list[Any] = [rng.standard_normal(size) if shape.n_heads > 1 else np.ones(size) for size in sizes]
+    scores, values = ((shape.start_scale * table).astype(dtype) for table in drawn)
+    return OneHotTransformer(scores, values, layout, shape.linear)
+
+
+# -------------------------------------------------------------------- wider and narrower vocabularies
+
+
+def widened(model: SequenceReader, layout: SequenceLayout) -> SequenceReader:
+    """The same model, on the host, in a layout whose ranges are at least as wide.
+
+    New tokens repeat the row of the end token, so that they are no larger than the largest weight; new outputs are 0.
+    Sequences without new tokens have the same logits.
+    """
+    tokens, outputs = model.layout.token_places(layout), model.layout.output_places(layout)
+    rows = np.full(layout.n_tokens, model.layout.end)
+    rows[tokens] = np.arange(len(tokens))
+    if isinstance(model, OneHotTransformer):
+        values: Any = _spread(np.asarray(model.values)[:, rows], outputs, layout.n_outputs)
+        scores: Any = np.asarray(model.scores)[:, rows]
+        return OneHotTransformer(scores, values, layout, model.linear)
+    unembedding = _spread(np.asarray(model.unembedding), outputs, layout.n_outputs)
+    return _with(model, np.asarray(model.embedding)[rows], unembedding, layout)
+
+
+def narrowed(model: SequenceReader, layout: SequenceLayout) -> SequenceReader:
+    """The inverse: the model, on the host, without the tokens and outputs that this narrower layout does not have."""
+    tokens, outputs = layout.token_places(model.layout), layout.output_places(model.layout)
+    if isinstance(model, OneHotTransformer):
+        scores: Any = np.asarray(model.scores)[:, tokens]
+        values: Any = np.asarray(model.values)[:, tokens][:, :, outputs]
+        return OneHotTransformer(scores, values, layout, model.linear)
+    return _with(model, np.asarray(model.embedding)[tokens], np.asarray(model.unembedding)[:, outputs], layout)
+
+
+def _spread(
+    columns: Float[np.ndarray, "*rows few"], places: Int[np.ndarray, " few"], width: int
+) -> Float[np.ndarray, "*rows {width}"]:
+    """The columns at these places, zeros elsewhere."""
+    spread = np.zeros((*columns.shape[:-1], width), columns.dtype)
+    spread[..., places] = columns
+    return spread
+
+
+def _with(model: SequenceTransformer, embedding: Any, unembedding: Any, layout: SequenceLayout) -> SequenceTransformer:
+    inner = model.w_q, model.w_k, model.w_v, model.w_o, model.w_in, model.b_in, model.w_out
+    return SequenceTransformer(embedding, *inner, unembedding, layout, model.linear)

@@ -1,0 +1,71 @@
+"""Memories and models of sequences as arrays by name: bit for bit back, and what does not fit is refused."""
+
+import jax
+import numpy as np
+import pytest
+
+from factrank.errors import InputError
+from factrank.models import MemoryShape, OneHotShape, SequenceShape, model_from_arrays, to_arrays
+from factrank.models.associative_memory import draw_memory
+from factrank.models.reader_parts import reader_part_sizes
+from factrank.models.sequence_transformer import draw_sequence_model
+
+SIZES = (6, 3, 12)
+SHAPES = {
+    "linear": MemoryShape(4),
+    "mlp": MemoryShape(4, width=5),
+    "attention": SequenceShape(4, 2, 1, 3),
+    "everything": SequenceShape(4, 2, 1, 3, 7, 9, 5, linear=True, copy_groups=2, copy_size=3),
+    "one-hot": OneHotShape(2, linear=False, n_noise=5),
+}
+
+
+def drawn(shape, dtype="float32"):
+    rng = np.random.default_rng(0)
+    if isinstance(shape, MemoryShape):
+        return draw_memory(shape, SIZES[0], SIZES[2], rng=rng, dtype=dtype)
+    return draw_sequence_model(shape, SIZES, rng=rng, dtype=dtype)
+
+
+@pytest.mark.parametrize("name", SHAPES)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_there_and_back(name, dtype):
+    model = drawn(SHAPES[name], dtype)
+    parts = to_arrays(model)
+    again = model_from_arrays(SHAPES[name], SIZES, parts)
+    assert jax.tree.structure(again) == jax.tree.structure(model)
+    for part, other in zip(jax.tree.leaves(model), jax.tree.leaves(again), strict=True):
+        assert part.dtype == other.dtype
+        np.testing.assert_array_equal(part, other)
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_parts_have_the_sizes_that_are_counted(name):
+    shape = SHAPES[name]
+    counted = {part: int(np.prod(size)) for part, size in reader_part_sizes(shape, SIZES).items()}
+    assert counted == {part: int(array.size) for part, array in to_arrays(drawn(shape)).items()}
+    assert counted == shape.parameters_by_part(*SIZES)
+    assert shape.parameters(*SIZES) == sum(counted.values()) == drawn(shape).parameters
+
+
+def test_what_the_papers_count():
+    assert MemoryShape(8).memory_parameters == 64
+    assert MemoryShape(8, width=3).memory_parameters == 2 * 3 * 8
+    parts = SHAPES["everything"].parameters_by_part(*SIZES)
+    counted = ("w_q", "w_k", "w_v", "w_o", "w_in", "w_out")
+    assert SHAPES["everything"].counted_parameters == sum(parts[part] for part in counted)
+    assert SequenceShape(32, 8, 4, 4, 64).counted_parameters == 4 * 8 * 4 * 32 + 2 * 64 * 32
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_arrays_that_do_not_fit_are_named(name):
+    shape, parts = SHAPES[name], to_arrays(drawn(SHAPES[name]))
+    first = next(iter(parts))
+    for wrong, message in (
+        ({part: array for part, array in parts.items() if part != first}, f"missing '{first}'"),
+        (parts | {"w_z": parts[first]}, "unknown 'w_z'"),
+        (parts | {first: parts[first][:-1]}, f"{first} must be"),
+        (parts | {first: parts[first].astype(np.int32)}, f"{first} must be"),
+    ):
+        with pytest.raises(InputError, match=message):
+            model_from_arrays(shape, SIZES, wrong)
