@@ -1,0 +1,160 @@
+"""Bounds over all noise contexts, against every context written out position by position."""
+
+from __future__ import annotations
+
+from itertools import combinations_with_replacement
+
+import numpy as np
+import pytest
+
+from factrank.constructions.arithmetic import ARITHMETIC
+from factrank.constructions.proved_pooling import PlainSequence, Pooling
+from factrank.constructions.sequence_proof import SequenceProver
+from factrank.models.sequence_layout import SequenceLayout
+
+LAYOUT = SequenceLayout(n_keys=3, n_queries=2, n_values=4, n_noise=4)
+N_NOISE = 3
+PAIRS = [(k, q) for k in range(3) for q in range(2)]
+
+
+def drawn(seed: int, *, heads: int = 1, width: int = 0, sharpness: float = 1.0, d_model: int = 6) -> PlainSequence:
+    """Random weights whose heads prefer the tokens of facts by `sharpness`."""
+    rng = np.random.default_rng(seed)
+    size = rng.standard_normal
+    embedding = size((LAYOUT.n_tokens, d_model))
+    embedding[:, 0] = 0.2 * size(LAYOUT.n_tokens)
+    embedding[: LAYOUT.first_noise, 0] += 1.0
+    embedding[LAYOUT.end, 1] = 1.0
+    w_q, w_k = 0.05 * size((heads, d_model, 2)), 0.05 * size((heads, d_model, 2))
+    w_q[:, 1, 0], w_k[:, 0, 0] = 1.0, sharpness
+    return PlainSequence(
+        embedding, w_q, w_k, size((heads, d_model, 3)), size((heads, 3, d_model)), size((d_model, width)), size(width),
+        size((width, d_model)), size((d_model, LAYOUT.n_outputs)),
+    )  # fmt: skip
+
+
+def slow_logits(w: PlainSequence, tokens: list[int], dtype: str = "float64", order: np.random.Generator | None = None):
+    """Attention position by position, in any precision and in any order of the terms of each sum."""
+    w = PlainSequence(*(part.astype(dtype) for part in w))
+
+    def product(a, b):
+        shuffled = np.arange(len(b)) if order is None else order.permutation(len(b))
+        return (a[..., shuffled] @ b[shuffled]).astype(dtype)
+
+    rows = w.embedding[tokens if order is None else order.permutation(tokens)]
+    total = np.zeros(w.embedding.shape[1], dtype)
+    for head in range(len(w.w_q)):
+        scores = product(product(rows, w.w_k[head]), product(w.embedding[LAYOUT.end], w.w_q[head]))
+        scores = (scores / np.sqrt(np.array(w.w_q.shape[2], dtype))).astype(dtype)
+        weights = np.exp(scores - scores.max())
+        read = (weights / weights.sum()).astype(dtype) @ product(rows, w.w_v[head])
+        total = total + product(read, w.w_o[head])
+    hidden = np.maximum(product(total, w.w_in) + w.b_in, 0)
+    return product(total + product(hidden, w.w_out), w.unembedding)
+
+
+def slow_margin(w: PlainSequence, key: int, query: int, value: int, noise: tuple[int, ...], **how) -> float:
+    tokens = [key, LAYOUT.first_query + query, *(LAYOUT.first_noise + np.array(noise, int)), LAYOUT.end]
+    logits = slow_logits(w, tokens, **how).astype(np.float64)
+    return float(logits[value] - np.delete(logits, value).max())
+
+
+def proved(w: PlainSequence, values: list[int], precision: str = "float64", n_noise: int = N_NOISE) -> np.ndarray:
+    keys, queries = np.array(PAIRS).T
+    return SequenceProver(Pooling(w, LAYOUT, ARITHMETIC[precision], n_noise)).margins(keys, queries, np.array(values))
+
+
+def answers(w: PlainSequence) -> list[int]:
+    """What the model says without noise, so that something can be proved."""
+    return [int(slow_logits(w, [k, LAYOUT.first_query + q, LAYOUT.end]).argmax()) for k, q in PAIRS]
+
+
+CONTEXTS = list(combinations_with_replacement(range(LAYOUT.n_noise), N_NOISE))
+
+
+def worst_of(w: PlainSequence, values: list[int], contexts=CONTEXTS, **how) -> np.ndarray:
+    return np.array(
+        [
+            min(slow_margin(w, k, q, v, noise, **how) for noise in contexts)
+            for (k, q), v in zip(PAIRS, values, strict=True)
+        ]
+    )
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_one_head_attains_the_bound(seed):
+    w = drawn(seed, sharpness=3.0)
+    values = answers(w)
+    found, worst = proved(w, values), worst_of(w, values)
+    assert (found <= worst + 1e-9).all()
+    pure = worst_of(w, values, [(v,) * N_NOISE for v in range(LAYOUT.n_noise)])
+    np.testing.assert_allclose(pure, worst, rtol=1e-9)  # one noise token, repeated, is the worst context
+    positive = found > 0
+    assert positive.any()
+    without = np.array([slow_margin(w, k, q, v, ()) for (k, q), v in zip(PAIRS, values, strict=True)])
+    # Contexts may be shorter too: the bound is the lesser of the worst context and none.
+    refined = positive & (found < np.minimum(worst, without) - 1e-9)
+    assert not refined.any() or (found[refined] > 0).all()  # settled at the first, rougher bound
+    open_facts = ~positive & (without > 0)
+    np.testing.assert_allclose(found[open_facts], np.minimum(worst, without)[open_facts], rtol=1e-4)
+
+
+@pytest.mark.parametrize(("heads", "width"), [(1, 5), (3, 0), (2, 4)])
+@pytest.mark.parametrize("sharpness", [1.0, 6.0, 25.0])
+def test_no_context_falls_below_the_bound(heads, width, sharpness):
+    w = drawn(heads + width, heads=heads, width=width, sharpness=sharpness)
+    values = answers(w)
+    found = proved(w, values)
+    assert (found <= worst_of(w, values) + 1e-9).all()
+    shorter = [(v,) * n for v in range(LAYOUT.n_noise) for n in range(N_NOISE)]
+    assert (found <= worst_of(w, values, shorter) + 1e-9).all()
+    if sharpness == 25.0:  # saturated: the bound is the margin without noise
+        without = [slow_margin(w, k, q, v, ()) for (k, q), v in zip(PAIRS, values, strict=True)]
+        np.testing.assert_allclose(found, without, rtol=0.05)
+
+
+def test_wrong_answers_are_never_proved():
+    w = drawn(0, sharpness=25.0)
+    wrong = [(value + 1) % 4 for value in answers(w)]
+    assert (proved(w, wrong) < 0).all()
+
+
+@pytest.mark.parametrize("width", [0, 6])
+def test_no_order_of_evaluation_in_float32_falls_below(width):
+    w = PlainSequence(*(part.astype(np.float32).astype(np.float64) for part in drawn(7, heads=2, width=width)))
+    w = w._replace(w_k=w.w_k * 16.0)  # large scores, so that their rounding counts
+    values = answers(w)
+    found = proved(w, values, "float32")
+    exact = worst_of(w, values)
+    rng = np.random.default_rng(0)
+    for _ in range(5):
+        assert (found <= worst_of(w, values, CONTEXTS[::4], dtype="float32", order=rng)).all()
+    assert (found < proved(w, values, "float64")).all()
+    assert (found > exact - 0.5 * np.abs(exact) - 0.5).any()  # and it is not empty
+
+
+def test_weights_that_the_model_cuts_off():
+    """Keys that score 200 apart: where the model cuts weights off at e^-150, noise weighs as much as the lesser key."""
+    w = drawn(1, sharpness=25.0)
+    embedding = w.embedding.copy()
+    embedding[0, 0] += 12.0  # key 0 now scores 300 above the others
+    far = w._replace(embedding=embedding)
+    found = proved(far, answers(far))
+    others = np.array([k != 0 for k, _ in PAIRS])
+    assert (found[others] <= 0).all()
+    embedding[0, 0] -= 10.0  # 50 above: within the range
+    near = w._replace(embedding=embedding)
+    assert (proved(near, answers(near))[others] > 0).any()
+
+
+def test_overflow_and_what_is_not_a_number_prove_nothing():
+    w = drawn(2, sharpness=25.0)
+    assert (proved(w._replace(w_v=w.w_v * 1e36), answers(w), "float32") == -np.inf).all()
+    assert (proved(w, answers(w), "bfloat16") < 0).all()  # n u is no longer small
+
+
+def test_without_noise():
+    w = drawn(3, sharpness=4.0)
+    values = answers(w)
+    without = [slow_margin(w, k, q, v, ()) for (k, q), v in zip(PAIRS, values, strict=True)]
+    np.testing.assert_allclose(proved(w, values, n_noise=0), without, atol=1e-9)
