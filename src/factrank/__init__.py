@@ -30,7 +30,10 @@ if TYPE_CHECKING:
     from factrank.errors import FactrankError as FactrankError
     from factrank.models import AttentionLayer as AttentionLayer
     from factrank.models import LayerShape as LayerShape
+    from factrank.models import MemoryShape as MemoryShape
+    from factrank.models import OneHotShape as OneHotShape
     from factrank.models import RecallTransformer as RecallTransformer
+    from factrank.models import SequenceShape as SequenceShape
     from factrank.models import TransformerShape as TransformerShape
     from factrank.models import load_layer as load_layer
     from factrank.models import save_layer as save_layer
@@ -60,8 +63,11 @@ _HOME = {
     "FactrankError": "factrank.errors",
     "LayerShape": "factrank.models",
     "Measurement": "factrank.tensors",
+    "MemoryShape": "factrank.models",
+    "OneHotShape": "factrank.models",
     "RankBounds": "factrank.tensors",
     "RecallTransformer": "factrank.models",
+    "SequenceShape": "factrank.models",
     "Store": "factrank.runs",
     "Study": "factrank.runs",
     "Training": "factrank.training",

@@ -69,6 +69,10 @@ def test_a_row_holds_the_whole_result():
         "training.score_scale": 1.0,
         "training.precision": "float32",
         "training.engine": "auto",
+        "training.stop_at": 1.0,
+        "training.key_exponent": 0.0,
+        "training.query_exponent": 0.0,
+        "training.copy_share": 0.0,
         "measures.taus": "[0.95]",
         "measures.artifacts": False,
         "measures.epochs_to": True,
@@ -76,6 +80,10 @@ def test_a_row_holds_the_whole_result():
         "measures.additive": False,
         "measures.readings": None,
         "measures.planted_cp": None,
+        "measures.contexts": 4,
+        "measures.parts": False,
+        "measures.hallucination": False,
+        "measures.frequency_groups": 0,
     }
     assert (row["seed"], row["curve_epochs"]) == (3, "[0, 50]")
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from factrank.databases import Database, sample, write
 from factrank.errors import InputError
-from factrank.models import LayerShape, TransformerShape
+from factrank.models import LayerShape, MemoryShape, SequenceShape, TransformerShape
 from factrank.runs import Chart, Source, yaml_text
 from factrank.runs.claims import Claim, Quantity
 from factrank.runs.fits import Fit
@@ -196,6 +196,36 @@ def test_other_models_and_anchors(loaded):
     assert study.trials_of("full")[0].model == TransformerShape(4, 1, 2, 2, mlp_width=8)
     assert study.trials_of("full")[0].training == Training(epochs=5)
     assert study.trials_of("full")[0].measures == Measures()
+
+
+def test_memories_and_models_of_sequences(loaded):
+    memories = loaded(
+        """\
+        name: memories
+        database: {generator: associations, n_inputs: 8, n_outputs: 4, kind: random, seed: $seed}
+        model: {kind: memory, d_model: 4, width: 8}
+        training: {stop: recall, stop_at: 0.99, key_exponent: 1}
+        measures: {frequency_groups: 2}
+        grid: {model.start: [random, outer product]}
+        """
+    )
+    last = memories.trials_of("full")[-1]
+    assert last.model == MemoryShape(4, 8, "outer product")
+    assert last.database == generated("associations", n_inputs=8, n_outputs=4, kind="random", seed=0)
+    assert last.training == Training(stop="recall", stop_at=0.99, key_exponent=1.0)
+    assert last.measures == Measures(frequency_groups=2)
+    sequences = loaded(
+        """\
+        name: sequences
+        database: {generator: answer-sets, n_keys: 8, n_queries: 4, answers_per_query: 2, seed: 0}
+        model: {kind: sequence, d_model: 4, n_heads: 2, d_qk: 1, d_vo: 2, copy_groups: 2, copy_size: 3}
+        training: {copy_share: 0.5}
+        measures: {hallucination: true, contexts: 2}
+        """
+    )
+    assert sequences.trials_of("full")[0].model == SequenceShape(4, 2, 1, 2, copy_groups=2, copy_size=3)
+    with pytest.raises(InputError, match="model: unknown 'widht'; it takes d_model, width, start"):
+        loaded("name: x\ndatabase: {generator: unit, n: 3}\nmodel: {kind: memory, d_model: 4, widht: 3}\n")
 
 
 @pytest.mark.parametrize(

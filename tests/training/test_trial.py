@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from factrank.errors import InputError
-from factrank.models import LayerShape, TransformerShape
+from factrank.models import LayerShape, MemoryShape, OneHotShape, SequenceShape, TransformerShape
 from factrank.training.specification import Options, canonical_json, hash_of
 from factrank.training.trial import Given, Measures, Optimiser, Readings, Training, Trial, generated
 
@@ -70,6 +70,36 @@ def test_golden_hash_of_what_is_measured_on_the_host():
     }
 
 
+SPOKEN = generated("answer-sets", n_keys=16, n_queries=4, answers_per_query=8, structure="structured", seed=0)
+SEQUENCE = {"kind": "sequence", "d_model": 4, "n_heads": 1, "d_qk": 1, "d_vo": 1}
+NEWER = {
+    Trial(
+        generated("associations", n_inputs=8, n_outputs=8, seed=0), MemoryShape(4)
+    ): "abe58e78a1ead1c529c71a49b9ce17fb78f3cfe3e9ee9fcf5ddf7bd99f283cb0",
+    Trial(
+        generated("associations", n_inputs=8, n_outputs=3, kind="random", seed=0),
+        MemoryShape(4, width=8, start="two-sided", trained_embeddings=True),
+        Training(stop="recall", stop_at=0.99, key_exponent=1.0),
+        measures=Measures(frequency_groups=2),
+    ): "6daf7d0fc5f44e355e4436fcfc4168f21458a92feae25d2eb2a63e1c2ee76192",
+    Trial(
+        SPOKEN,
+        SequenceShape(8, 2, 1, 4, 16, 12, 20, linear=True, trained_embeddings=True, copy_groups=2, copy_size=3),
+        Training(key_exponent=1.0, query_exponent=0.5, copy_share=0.25),
+        measures=Measures(contexts=2, parts=True, hallucination=True),
+    ): "680927886fcfecf358ceda79fab01955d47241e7257cc5e95c8afd40f967c696",
+    Trial(
+        SPOKEN, OneHotShape(2, False, 12, 20, 0.5)
+    ): "e05d8f367724cc1361166d213b154de3df29fa97db730ea8df858ab106fc4ce0",
+}
+
+
+@pytest.mark.parametrize(("trial", "expected"), NEWER.items(), ids=["memory", "every memory", "sequence", "one-hot"])
+def test_golden_hashes_of_memories_and_sequences(trial, expected):
+    assert trial.hash == expected
+    assert Trial.from_dict(json.loads(json.dumps(trial.to_dict()))) == trial
+
+
 def test_defaults_are_left_out():
     plain = Trial(FACTS, LAYER).to_dict()
     assert set(plain) == {"version", "database", "model"}
@@ -99,6 +129,10 @@ trainings = dictionaries(
     score_scale=st.floats(0, 10),
     precision=st.sampled_from(["float32", "tf32", "float64", "bfloat16"]),
     engine=st.sampled_from(["auto", "lanes"]),
+    stop_at=st.floats(0.01, 1),
+    key_exponent=st.floats(0, 3) | st.integers(0, 2),
+    query_exponent=st.floats(0, 3),
+    copy_share=st.floats(0, 1),
 )
 sizes = {name: st.integers(1, 9) for name in ("d_model", "n_heads", "d_qk", "d_vo")}
 layers = st.fixed_dictionaries({"kind": st.just("attention"), **sizes})
@@ -111,6 +145,19 @@ transformers = st.fixed_dictionaries(
         "attention": st.sampled_from(["softmax", "linear", "affine"]),
     },
 )
+memories = st.fixed_dictionaries(
+    {"kind": st.just("memory"), "d_model": st.integers(1, 9)},
+    optional={
+        "width": st.none() | st.integers(1, 9),
+        "start": st.sampled_from(["random", "zero", "outer product", "least squares", "two-sided", "logistic"]),
+        "trained_embeddings": st.booleans(),
+    },
+)
+spoken = {"length": st.integers(3, 40), "n_noise": st.none() | st.integers(1, 9), "linear": st.booleans()}
+sequences = st.fixed_dictionaries(
+    {"kind": st.just("sequence"), **sizes}, optional={**spoken, "mlp_width": st.integers(0, 9)}
+)
+one_hots = st.fixed_dictionaries({"kind": st.just("one_hot")}, optional={**spoken, "start_scale": st.integers(0, 2)})
 readings = st.fixed_dictionaries(
     {},
     optional={
@@ -125,7 +172,7 @@ plain_trials = st.fixed_dictionaries(
     {
         "version": st.just(1),
         "database": st.fixed_dictionaries({"kind": st.just("given"), "fingerprint": st.text(max_size=5)}),
-        "model": layers | transformers,
+        "model": layers | transformers | memories | sequences | one_hots,
     },
     optional={
         "training": trainings,
@@ -136,6 +183,9 @@ plain_trials = st.fixed_dictionaries(
             ranks=st.booleans(),
             readings=st.none() | readings,
             planted_cp=st.none() | st.floats(0.01, 0.5),
+            contexts=st.integers(1, 9),
+            hallucination=st.booleans(),
+            frequency_groups=st.integers(0, 9),
         ),
         "curve_epochs": st.lists(st.integers(0, 20), max_size=4),
     },
@@ -160,7 +210,7 @@ def test_data_round_trip_and_identity(plain, other):
         ({"seed": -1}, "seed must be an integer of at least 0"),
         ({"seed": 2**32}, "seed must be at most"),
         ({"seed": True}, "Trial.seed must be int"),
-        ({"model": {"kind": "atention"}}, "kind must be one of attention, transformer"),
+        ({"model": {"kind": "atention"}}, "kind must be one of attention, memory, one_hot, seq"),
         ({"model": {"kind": "attention", "d_model": 4}}, "missing 'n_heads'"),
         ({"model": {"kind": "attention", "d_model": 4, "n_heads": 0, "d_qk": 1, "d_vo": 1}}, "n_heads must be"),
         ({"model": 3}, "Trial.model"),
@@ -170,6 +220,22 @@ def test_data_round_trip_and_identity(plain, other):
         ({"training": {"batch_size": 0}}, "batch_size must be"),
         ({"training": {"stop": "soon"}}, "must be one of 'never'"),
         ({"training": {"optimiser": {"options": [1]}}}, "options must be a dictionary"),
+        ({"training": {"stop_at": 0}}, "stop_at is a share"),
+        ({"training": {"stop_at": 1.01}}, "stop_at is a share"),
+        ({"training": {"key_exponent": -1}}, "key_exponent must be a finite number"),
+        ({"training": {"copy_share": 2}}, "copy_share is a share"),
+        ({"measures": {"contexts": 0}}, "contexts must be an integer of at least 1"),
+        ({"measures": {"frequency_groups": -1}}, "frequency_groups must be"),
+        ({"model": {"kind": "memory", "d_model": 0}}, "d_model must be"),
+        ({"model": {"kind": "memory", "d_model": 4, "width": 0}}, "width must be"),
+        ({"model": {"kind": "memory", "d_model": 4, "start": "best"}}, "must be one of 'random', 'zero'"),
+        ({"model": SEQUENCE | {"d_vo": 0}}, "d_vo must be an integer of at least 1"),
+        ({"model": SEQUENCE | {"length": 2}}, "length must be an integer of at least 3"),
+        ({"model": SEQUENCE | {"n_noise": 0}}, "n_noise must be"),
+        ({"model": SEQUENCE | {"copy_groups": 2}}, "both 0 or both at least 1"),
+        ({"model": SEQUENCE | {"copy_groups": 8, "copy_size": 1, "length": 8}}, "copy_groups . 1 = 9; got 8"),
+        ({"model": {"kind": "one_hot", "start_scale": -1}}, "start_scale must be a finite number"),
+        ({"model": {"kind": "one_hot", "n_heads": 0}}, "n_heads must be"),
         ({"measures": {"taus": []}}, "taus must be"),
         ({"measures": {"taus": [0.5, 1.0]}}, "taus must be"),
         ({"measures": {"ranks": 1}}, "ranks must be bool"),

@@ -16,17 +16,16 @@ import jax
 
 from factrank.databases import Database
 from factrank.errors import FactrankError
-from factrank.models import LayerShape, TransformerShape
+from factrank.runs.work import epoch_products
 from factrank.training import Trial, TrialResult
 from factrank.training.facts_task import FactsTask
 from factrank.training.fused_engine import platform_of
-from factrank.training.fused_run import products, sizes_of
 from factrank.training.ladder import widths
 from factrank.training.lanes import Recipe, recipe_of
 from factrank.training.lanes_engine import WIDEST, WIDEST_ELSEWHERE
 from factrank.training.task import Task
 from factrank.training.train import TASKS
-from factrank.training.trial import DatabaseSpec, Given, ModelSpec
+from factrank.training.trial import DatabaseSpec, Given
 
 MOST_BYTES = 2**30
 """The weights of the models that one bundle keeps until it ends; a bundle is cut there."""
@@ -102,14 +101,6 @@ def cut(
     return bundles, failures
 
 
-def forward_products(model: ModelSpec, database: Database) -> int:
-    """About how many multiplications a model makes in one pass over the facts."""
-    if isinstance(model, TransformerShape):
-        mlp = 2 * len(database) * model.d_model * model.mlp_width
-        return model.n_layers * (forward_products(model.layer, database) + mlp)
-    return products(sizes_of(model, database.shape), len(database))
-
-
 class Found:
     """The databases that trials name, each built once."""
 
@@ -139,7 +130,7 @@ def _sorted_out(
             is_one = isinstance(task, FactsTask) and platform_of(trial, database.shape, platform) is not None
             size = 8 if trial.training.precision == "float64" else 4
             weights = trial.model.parameters(*database.shape) * size
-            entry = Entry(trial, trial.training.epochs * forward_products(trial.model, database), weights)
+            entry = Entry(trial, trial.training.epochs * epoch_products(trial, database), weights)
         except (FactrankError, MemoryError, OverflowError) as error:
             failures.append(Failure(trial, describe(error)))
             continue
@@ -173,8 +164,3 @@ def describe(error: BaseException) -> str:
     """What went wrong, for the row of a failed trial: the message of our own errors, the kind of any other."""
     text = str(error).strip() or "no message"
     return text if isinstance(error, FactrankError) else f"{type(error).__name__}: {text}"
-
-
-def layer_of(model: ModelSpec) -> LayerShape:
-    """The shape of the attention layers of a model."""
-    return model.layer if isinstance(model, TransformerShape) else model

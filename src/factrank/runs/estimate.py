@@ -14,11 +14,13 @@ from time import perf_counter
 from typing import Literal
 
 from factrank.databases import Database
-from factrank.runs.bundles import Bundle, Found, cut, forward_products, layer_of
+from factrank.runs.bundles import Bundle, Found, cut
 from factrank.runs.columns import trial_of
 from factrank.runs.runner import missing
+from factrank.runs.searches import measured_rows
 from factrank.runs.store import Store
 from factrank.runs.study import Size, Study
+from factrank.runs.work import epoch_products, working_numbers
 from factrank.training import Measures, Trial, train_many
 from factrank.training.fused_threads import thread_count
 
@@ -47,16 +49,19 @@ class DryRun:
     seconds: float | None = None
     estimated_from: Literal["store", "measurement", ""] = ""
     n_bytes: int = 0
+    n_open: int = 0
+    """Searches that have not ended: what they ask for after this round is not known, and not counted."""
 
 
 def plan_run(study: Study, size: Size, store: Store, *, rerun_failed: bool = False) -> DryRun:
     """How many trials there are, how many are to be run, and about how long and how large they are."""
-    trials = study.trials_of(size)
+    rounds, n_open = _rounds_so_far(study, size, store, rerun_failed)
+    trials = list({trial.hash: trial for part in rounds for trial in part}.values())
     hashes, wanted = {trial.hash for trial in trials}, missing(trials, store, rerun_failed=rerun_failed)
     counts = len(trials), len(hashes & store.finished()), len(hashes & store.failed()), len(wanted)
-    bundles, _ = cut(trials, wanted, study.databases)
+    bundles = [bundle for part in rounds for bundle in cut(part, wanted, study.databases)[0]]
     if not bundles:
-        return DryRun(*counts)
+        return DryRun(*counts, n_open=n_open)
     seconds, sources = 0.0, set[str]()
     for engine in ("fused", "lanes"):
         ours = [bundle for bundle in bundles if bundle.engine == engine]
@@ -68,7 +73,21 @@ def plan_run(study: Study, size: Size, store: Store, *, rerun_failed: bool = Fal
     find = Found(study.databases)
     largest = max(_bytes_of(bundle, find) for bundle in bundles)
     source: Literal["store", "measurement"] = "measurement" if "measurement" in sources else "store"
-    return DryRun(*counts, seconds, source, largest) if isfinite(seconds) else DryRun(*counts, n_bytes=largest)
+    if not isfinite(seconds):
+        return DryRun(*counts, n_bytes=largest, n_open=n_open)
+    return DryRun(*counts, seconds, source, largest, n_open)
+
+
+def _rounds_so_far(study: Study, size: Size, store: Store, rerun_failed: bool) -> tuple[list[list[Trial]], int]:
+    """What the study asks for so far, round after round, and how many of its searches will ask for more."""
+    if study.searches is None:
+        return [study.trials_of(size)], 0
+    rows = measured_rows(store.trials())
+    if rerun_failed:
+        rows = {name: row for name, row in rows.items() if row["status"] != "failed"}
+    last = [search.rounds(rows)[-1:] for search in study.searches_of(size)]
+    n_open = sum(any(trial.hash not in rows for part in parts for trial in part) for parts in last)
+    return study.rounds(size, rows), n_open
 
 
 def _stored_speed(engine: str, store: Store, databases: Sequence[Database]) -> float | None:
@@ -82,7 +101,7 @@ def _stored_speed(engine: str, store: Store, databases: Sequence[Database]) -> f
     for _, each, epochs, text in rows[:: max(1, len(rows) // ROWS_READ)]:
         try:
             trial = trial_of(text)
-            work += epochs * forward_products(trial.model, find(trial))
+            work += epochs * epoch_products(trial, find(trial))
         except Exception:  # noqa: S112 - a trial of another study, whose database is not at hand
             continue
         seconds += each
@@ -92,9 +111,8 @@ def _stored_speed(engine: str, store: Store, databases: Sequence[Database]) -> f
 def _measured_speed(bundles: Sequence[Bundle], databases: Sequence[Database]) -> float:
     """Seconds per multiplication of a few models in the middle of the study, the compilation left out."""
     entries = sorted((entry for bundle in bundles for entry in bundle.entries), key=lambda entry: entry.products)
-    model, find = entries[len(entries) // 2].trial.model, Found(databases)
-    trial = entries[len(entries) // 2].trial
-    each = forward_products(model, find(trial))
+    trial, find = entries[len(entries) // 2].trial, Found(databases)
+    each = epoch_products(trial, find(trial))
     n_epochs = max(1, min(trial.training.epochs, int(SAMPLE_PRODUCTS / SAMPLED / max(each, 1))))
     seconds = 0.0
     try:
@@ -116,11 +134,8 @@ def _bytes_of(bundle: Bundle, find: Found) -> int:
     """An estimate of what trains at once and of what is kept until the bundle ends."""
     sizes = []
     for entry in bundle.entries:
-        database, layer = find(entry.trial), layer_of(entry.trial.model)
         real = 8 if entry.trial.training.precision == "float64" else 4
-        tokens = database.n_keys + database.n_queries
-        tables = tokens * layer.n_heads * (2 * layer.d_qk + layer.d_vo + database.n_values)
-        logits = len(database) * database.n_values if bundle.engine == "lanes" else 0
-        sizes.append(STATE_COPIES * entry.weights + 2 * real * (tables + logits))
+        kept = working_numbers(entry.trial, find(entry.trial), in_lanes=bundle.engine == "lanes")
+        sizes.append(STATE_COPIES * entry.weights + 2 * real * kept)
     ended = sum(entry.weights for entry in bundle.entries)
     return ended + (sum(sizes) if bundle.engine == "lanes" else max(sizes) * min(thread_count(), len(sizes)))

@@ -13,7 +13,7 @@ from safetensors import SafetensorError, safe_open
 
 from factrank.databases.streams import require_file
 from factrank.errors import InputError
-from factrank.models.part_arrays import AnyLayer, model_from_arrays, to_arrays
+from factrank.models.part_arrays import AnyModel, model_from_arrays, to_arrays
 from factrank.models.sealed_file import SUFFIX, Sealed, read_sealed, write_sealed
 from factrank.runs.columns import trial_of
 from factrank.training.specification import canonical_json
@@ -33,14 +33,15 @@ def weights_path(folder: Path, trial_hash: str) -> Path:
 def write_weights(path: Path, result: TrialResult) -> None:
     """Write the weights of a trained model and force them to the disk."""
     model = result.weights
-    sizes = f"{model.n_keys} {model.n_queries} {model.n_values}"
+    sized = getattr(model, "layout", model)  # models of sequences keep their sizes there
+    sizes = f"{sized.n_keys} {sized.n_queries} {sized.n_values}"
     metadata = {"trial": canonical_json(result.trial.to_dict()), "sizes": sizes}
     write_sealed(path, Sealed(to_arrays(model), metadata), FORMAT, VERSION)
     with path.open("rb") as file:
         os.fsync(file.fileno())
 
 
-def read_weights(folder: Path, trial_hash: str) -> AnyLayer:
+def read_weights(folder: Path, trial_hash: str) -> AnyModel:
     """The trained model of a trial, bit for bit."""
     path = weights_path(folder, trial_hash)
     sealed = read_sealed(path, FORMAT, VERSION)

@@ -21,7 +21,8 @@ PART = "\0part"
 # fmt: off
 MEASURED = frozenset({
     "loss", "margin", "median_margin",
-    "facts", "silent_fibers", "bits",
+    "facts", "silent_fibers", "bits", "bits_per_parameter", "limit", "limit_half",
+    "copying", "relation_loss", "subject_loss", "relation_alone", "in_range", "wrong_in_range",
     "parameters", "layer_rank", "violates", "proposition",
     "rank_lower", "rank_upper", "completion_lower", "completion_upper", "effective_lower", "effective_upper",
     "additive_share", "direct_alone", "heads_alone",

@@ -22,12 +22,13 @@ Status = Literal["finished", "stopped", "diverged", "interrupted"]
 
 @dataclass(frozen=True)
 class Checks:
-    """The epochs at which a model is checked, and the number that stops it when it is 1."""
+    """The epochs at which a model is checked, and the number that stops it when it is at least `stop_at`."""
 
     every: int | None
     at: tuple[int, ...]
     last: int
     stop: str | None
+    stop_at: float = 1.0
 
     @classmethod
     def of(cls, trial: Trial) -> Checks:
@@ -35,7 +36,8 @@ class Checks:
         training, tau = trial.training, trial.measures.taus[0]
         stop = {"never": None, "recall": "recall", "recall_tau": tau_recall(tau)}[training.stop]
         regular = stop is not None or trial.measures.epochs_to
-        return cls(training.check_every if regular else None, trial.curve_epochs, training.epochs, stop)
+        every = training.check_every if regular else None
+        return cls(every, trial.curve_epochs, training.epochs, stop, training.stop_at)
 
     def __contains__(self, epoch: int) -> bool:
         return self.regularly(epoch) or epoch in self.at
@@ -89,7 +91,7 @@ class Record:
     epochs_to: dict[str, int | None] = field(default_factory=dict)
 
     def note(self, epoch: int, numbers: Mapping[str, float]) -> None:
-        """Note curves and first full recalls; with full recall, or without a finite loss, a run that may stop is done.
+        """Note curves and first full recalls; a run that may stop is done with enough recall or without a finite loss.
 
         `numbers` are those of `Task.check`.
         """
@@ -103,8 +105,13 @@ class Record:
                 self.epochs_to.setdefault(name, epoch)
         if self.checks.stop is not None:
             self.diverged = not isfinite(numbers["loss"])
-            if numbers[self.checks.stop] >= 1 or self.diverged:
+            if self._enough(numbers, self.checks.stop) or self.diverged:
                 self.end = epoch
+
+    def _enough(self, numbers: Mapping[str, float], stop: str) -> bool:
+        """Shares other than 1 are compared exactly: 0.99 of the facts in float32 may lie on either side of 0.99."""
+        least = self.checks.stop_at
+        return numbers[stop] >= 1 if least == 1 else self.task.exact(dict(numbers))[stop] >= least
 
     def finished(self, epoch: int, model: Any, numbers: Mapping[str, float], width: int) -> Finished:
         """The result of a run that trained until this epoch, or stopped before; `numbers` are those of its end."""

@@ -27,12 +27,19 @@ from factrank.models.recall_transformer import draw_transformer
 from factrank.readouts.fibers import fibers_of
 from factrank.readouts.margins import margins, probabilities
 from factrank.training.further_measures import further_measures
+from factrank.training.known_options import require_options
 from factrank.training.task import Metrics, Reading, tau_recall
 from factrank.training.trial import Trial
 
 Model = AttentionLayer | RecallTransformer
 GRID_SHARE = 0.5
 """From this share of pairs with a fact on, the logits of all pairs cost less than a gather (twice as fast at 1)."""
+
+
+OPTIONS = frozenset(
+    {"score_scale", "frozen", "batch_size", "fused", "artifacts", "ranks", "additive", "readings", "planted_cp"}
+)
+"""The options of a trial that this task knows."""
 
 
 class FactRows(TypedDict):
@@ -65,6 +72,9 @@ class FactsTask:
     def __post_init__(self) -> None:
         if not len(self.database):
             raise InputError("a database without facts has nothing to train on")
+        if not isinstance(self.trial.model, LayerShape | TransformerShape):
+            raise InputError(f"facts are read as [key, query] by attention layers; got {self.trial.model!r}")
+        require_options(self.trial, OPTIONS, "an attention layer")
 
     @property
     def on_grid(self) -> bool:
@@ -93,12 +103,17 @@ class FactsTask:
             return None
         return shared_rows(tuple(self.database.keys), tuple(self.database.queries))
 
+    @property
+    def frozen(self) -> tuple[str, ...]:
+        """The parts that the trial names."""
+        return self.trial.training.frozen
+
     def init(self, rng: np.random.Generator) -> Model:
         """The model before training, its score scale not yet taken in."""
         model = self.trial.model
         if isinstance(model, LayerShape):
             return draw_layer(model, *self.database.shape, rng=rng, dtype=self._real)
-        rows = self._query_rows
+        rows, model = self._query_rows, cast("TransformerShape", model)
         return draw_transformer(model, self.database.shape, rng=rng, dtype=self._real, query_rows=rows)
 
     def data(self) -> FactData:

@@ -23,7 +23,7 @@ from math import isfinite, nan
 
 from factrank.databases import Database
 from factrank.errors import InputError
-from factrank.models import AttentionLayer, RecallTransformer, layer_rank_bounds
+from factrank.models import AttentionLayer, LayerShape, RecallTransformer, TransformerShape, layer_rank_bounds
 from factrank.training.task import Reading, tau_recall
 from factrank.training.trial import ModelSpec, Readings, Trial
 
@@ -92,6 +92,8 @@ def _predicted(held: float, bits: float) -> float:
 @lru_cache(maxsize=4096)
 def _layer_rank(model: ModelSpec, shape: tuple[int, int, int]) -> float:
     """The largest rank that the tensor of a model of this shape can have; NaN where no bound is known."""
+    if not isinstance(model, LayerShape | TransformerShape):
+        return nan
     try:
         return float(layer_rank_bounds(model, *shape).upper.value)
     except InputError:  # layer norm, an MLP or several layers

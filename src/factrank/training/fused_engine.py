@@ -82,6 +82,8 @@ def _unsuited(trial: Trial) -> str | None:
         return "it trains attention layers (LayerShape)"
     if training.batch_size is not None:
         return "it trains on all facts at once (batch_size None)"
+    if training.stop != "never" and training.stop_at < 1:
+        return "it stops at all facts (stop_at 1)"
     if training.precision in ("tf32", "bfloat16"):
         return "it computes in float32 or float64"
     if training.optimiser.name != "adam":

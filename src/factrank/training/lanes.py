@@ -97,7 +97,7 @@ class Program:
             for trial, task in zip(trials, tasks, strict=True)
         ]
         models, data = jax.tree.map(lambda *leaves: np.stack(_filled(leaves, width)), *rows)
-        trained, fixed = split(models, self.recipe.training.frozen)
+        trained, fixed = split(models, self.task.frozen)
         real = np.float64 if self.recipe.training.precision == "float64" else np.float32
         rates = jnp.array(_filled([trial.training.learning_rate for trial in trials], width), real)
         decays = jnp.array(_filled([trial.training.weight_decay for trial in trials], width), real)

@@ -33,6 +33,10 @@ class Task(Protocol):
     def signature(self) -> Hashable:
         """Everything that shapes the computation: sizes, options, batch size, what is measured."""
 
+    @property
+    def frozen(self) -> tuple[str, ...]:
+        """The names of the parts that are not trained; the recipe and the signature fix them."""
+
     def init(self, rng: np.random.Generator) -> eqx.Module:
         """The model before training."""
 

@@ -17,7 +17,7 @@ import jax
 
 from factrank.databases import Database
 from factrank.errors import InputError
-from factrank.models import LayerShape, TransformerShape
+from factrank.models import LayerShape, MemoryShape, OneHotShape, SequenceShape, TransformerShape
 from factrank.models.weights import on_device
 from factrank.training.checkpoints import Checkpoints
 from factrank.training.checks import Finished, Status
@@ -29,7 +29,26 @@ from factrank.training.progress import Meter
 from factrank.training.task import Reading, Task, tau_recall
 from factrank.training.trial import DatabaseSpec, Given, Measures, ModelSpec, Training, Trial
 
-TASKS: dict[type, Callable[[Trial, Database], Task]] = {LayerShape: FactsTask, TransformerShape: FactsTask}
+
+def _memory_task(trial: Trial, database: Database) -> Task:
+    from factrank.training.memory_task import MemoryTask  # noqa: PLC0415 - only trials that need it load it
+
+    return MemoryTask(trial, database)
+
+
+def _sequence_task(trial: Trial, database: Database) -> Task:
+    from factrank.training.sequence_task import SequenceTask  # noqa: PLC0415
+
+    return SequenceTask(trial, database)
+
+
+TASKS: dict[type, Callable[[Trial, Database], Task]] = {
+    LayerShape: FactsTask,
+    TransformerShape: FactsTask,
+    MemoryShape: _memory_task,
+    SequenceShape: _sequence_task,
+    OneHotShape: _sequence_task,
+}
 """What a model is trained on, by the class of its specification."""
 
 

@@ -14,13 +14,15 @@ from typing import Any, Literal, cast, get_args
 
 from factrank.databases import Database, generate
 from factrank.errors import InputError
-from factrank.models import LayerShape, TransformerShape
+from factrank.models import LayerShape, MemoryShape, OneHotShape, SequenceShape, TransformerShape
 from factrank.models.layer_shape import require_sizes
 from factrank.training.specification import Options, Plain, from_plain, hash_of, register_kind, to_plain
 
 SCHEMA = 1
 NO_OPTIONS = Options()
 LARGEST_SEED = 2**32 - 1
+SEQUENCES = 1024
+"""Sequences of a batch where a trial does not say how many."""
 Stop = Literal["never", "recall", "recall_tau"]
 Precision = Literal["float32", "tf32", "float64", "bfloat16"]
 ReadingPrecision = Literal["float32", "float64", "bfloat16"]
@@ -56,7 +58,7 @@ class Given:
 
 
 DatabaseSpec = Generated | Given
-ModelSpec = LayerShape | TransformerShape
+ModelSpec = LayerShape | TransformerShape | MemoryShape | SequenceShape | OneHotShape
 
 
 def generated(generator: str, /, **arguments: object) -> Generated:
@@ -89,11 +91,18 @@ class Training:
     """How a model is trained.
 
     An epoch is one pass over the facts: one step on all of them, or, with a `batch_size`, one step per batch in a new
-    random order. Weight decay is decoupled: each step also subtracts learning_rate * weight_decay * weights. `stop`
-    ends a run when the recall, or the tau-recall, of all facts is 1 at a check, every `check_every` epochs. `frozen`
-    names parts that are not trained. Attention scores are multiplied by `score_scale`. float32 means full float32
-    products, also where a GPU would round them to tf32. bfloat16 keeps the weights and the optimiser in float32;
-    losses, gradients and recalls are those of the model rounded to bfloat16 and computed in it.
+    random order. Models of sequences are trained on sampled ones: there an epoch is one step of `batch_size` new
+    sequences, 1,024 if not given. Weight decay is decoupled: each step also subtracts
+    learning_rate * weight_decay * weights. `stop` ends a run when the recall, or the tau-recall, of all facts is at
+    least `stop_at` at a check, every `check_every` epochs. `frozen` names parts that are not trained. Attention scores
+    are multiplied by `score_scale`. float32 means full float32 products, also where a GPU would round them to tf32.
+    bfloat16 keeps the weights and the optimiser in float32; losses, gradients and recalls are those of the model
+    rounded to bfloat16 and computed in it.
+
+    Memories and models of sequences may see some facts more often: the key of code i has a frequency that is
+    proportional to (i + 1)^-`key_exponent`, queries likewise. Memories weigh their losses by it, sequences are sampled
+    with it. `copy_share` of the sequences of a batch are copying ones, for models that copy. A model refuses options
+    that it does not know.
     """
 
     optimiser: Optimiser = Optimiser()
@@ -107,13 +116,22 @@ class Training:
     score_scale: float = 1.0
     precision: Precision = "float32"
     engine: Engine = "auto"
+    stop_at: float = 1.0
+    key_exponent: float = 0.0
+    query_exponent: float = 0.0
+    copy_share: float = 0.0
 
     def __post_init__(self) -> None:
         require_sizes({"epochs": self.epochs}, least=0)
         require_sizes({"check_every": self.check_every})
         if self.batch_size is not None:
             require_sizes({"batch_size": self.batch_size})
-        _as_floats(self, "learning_rate", "weight_decay", "score_scale")
+        _as_floats(self, "learning_rate", "weight_decay", "score_scale", "stop_at", "key_exponent", "query_exponent")
+        _as_floats(self, "copy_share")
+        if not 0 < self.stop_at <= 1:
+            raise InputError(f"stop_at is a share of the facts, more than 0 and at most 1; got {self.stop_at}")
+        if self.copy_share > 1:
+            raise InputError(f"copy_share is a share of a batch, from 0 to 1; got {self.copy_share}")
         for name, kind in (("stop", Stop), ("precision", Precision), ("engine", Engine)):
             if getattr(self, name) not in get_args(kind):
                 choices = ", ".join(get_args(kind))
@@ -165,6 +183,10 @@ class Measures:
     the ranks of the database and of the layer. `additive`: how many facts only the sum of all paths gets right.
     `readings`: the model under other readouts. `planted_cp`: the rank of the database's tensor, estimated by CP with
     this relative residual.
+
+    Of models of sequences: `contexts`: noise contexts in which every fact is asked for. `parts`: recall of attention
+    alone and of the MLP alone. `hallucination`: losses and answers of the relation alone. Of these and of memories:
+    `frequency_groups`: recall in so many groups of facts of equal size, the most frequent first.
     """
 
     taus: tuple[float, ...] = (0.95,)
@@ -174,10 +196,16 @@ class Measures:
     additive: bool = False
     readings: Readings | None = None
     planted_cp: float | None = None
+    contexts: int = 4
+    parts: bool = False
+    hallucination: bool = False
+    frequency_groups: int = 0
 
     def __post_init__(self) -> None:
         _as_thresholds(self)
-        _require_flags(self, "artifacts", "epochs_to", "ranks", "additive")
+        _require_flags(self, "artifacts", "epochs_to", "ranks", "additive", "parts", "hallucination")
+        require_sizes({"contexts": self.contexts})
+        require_sizes({"frequency_groups": self.frequency_groups}, least=0)
         if self.readings is not None and not isinstance(self.readings, Readings):
             raise InputError(f"readings are described by Readings; got {self.readings!r}")
         if self.planted_cp is not None:
@@ -279,4 +307,7 @@ register_kind("generated", Generated)
 register_kind("given", Given)
 register_kind("attention", LayerShape)
 register_kind("transformer", TransformerShape)
+register_kind("memory", MemoryShape)
+register_kind("sequence", SequenceShape)
+register_kind("one_hot", OneHotShape)
 register_kind("readings", Readings)

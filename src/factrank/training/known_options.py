@@ -1,0 +1,38 @@
+"""Which options of a trial a task knows; the others are mistakes, not to be passed over in silence."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import fields
+
+from factrank.errors import InputError
+from factrank.training.trial import Measures, Training, Trial
+
+OPTIONAL: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("training", ("batch_size", "frozen", "score_scale", "key_exponent", "query_exponent", "copy_share")),
+    ("measures", ("artifacts", "ranks", "additive", "readings", "planted_cp")),
+    ("measures", ("contexts", "parts", "hallucination", "frequency_groups")),
+)
+"""The fields that do not mean something for every model."""
+DEFAULTS = {
+    (part, one.name): one.default
+    for part, kind in (("training", Training), ("measures", Measures))
+    for one in fields(kind)
+}
+
+
+def require_options(trial: Trial, known: Collection[str], what: str) -> None:
+    """Raise an `InputError` for the first option that is set and not among the `known` ones.
+
+    Options are named by their fields; "fused" stands for the engine. `what` is the model in words.
+    """
+    asked = [
+        f"{part}.{name}"
+        for part, names in OPTIONAL
+        for name in names
+        if name not in known and getattr(getattr(trial, part), name) != DEFAULTS[part, name]
+    ]
+    if trial.training.engine == "fused" and "fused" not in known:
+        asked.append("training.engine 'fused'")
+    if asked:
+        raise InputError(f"{what} has no {asked[0]}; it knows {', '.join(sorted(set(known) - {'fused'}))}")

@@ -1,0 +1,116 @@
+"""Sequences that ask for facts, and copying ones, sampled on the device from a key.
+
+A sequence that asks for a fact has its key, its query, T - 3 noise tokens and the end token; a copying one has a
+payload of every group, T - 1 - G noise tokens and a cue. Noise is uniform. Without positions their order does not
+matter, so that none is drawn. Facts are drawn by their frequencies: through the inverse of their cumulative
+distribution, or, where all are equally frequent, directly.
+
+Real sizes (`n_facts`, `n_noise`) come with the data, so that filled-up facts and tokens are never sampled.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, NotRequired, TypedDict
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, UInt
+
+from factrank.models.sequence_layout import SequenceLayout
+
+
+class SequenceData(TypedDict):
+    """What differs between the trials of a bundle. One row per fact; weights are 0 where rows fill up, else 1."""
+
+    keys: Int[Array, " n"]
+    queries: Int[Array, " n"]
+    values: Int[Array, " n"]
+    weights: Float[Array, " n"]
+    frequencies: Float[Array, " n"]
+    cumulative: Float[Array, " n"]
+    groups: Int[Array, " n"]
+    n_facts: Int[Array, ""]
+    n_noise: Int[Array, ""]
+    n_values: Int[Array, ""]
+    seed: UInt[Array, ""]
+    score_scale: Float[Array, ""]
+    of_query: NotRequired[Bool[Array, "queries outputs"]]
+    of_key: NotRequired[Bool[Array, "keys outputs"]]
+
+
+class Sequences(NamedTuple):
+    """Sequences of tokens, and the output that is right after each."""
+
+    tokens: Int[Array, "*batch length"]
+    answers: Int[Array, "*batch"]
+
+
+class Batch(NamedTuple):
+    """What one step sees: sequences that ask for facts, and for every group copying ones."""
+
+    facts: Sequences
+    copies: Sequences
+
+
+def sample_facts(
+    layout: SequenceLayout, data: SequenceData, key: PRNGKeyArray, size: tuple[int, int], *, uniform: bool
+) -> Sequences:
+    """Sequences that ask for facts, `size` = (how many, their length)."""
+    n_sequences, length = size
+    drawn = jax.random.uniform(key, (n_sequences, length - 2), jnp.float32)
+    if uniform:
+        facts = below(drawn[:, 0], data["n_facts"])
+    else:
+        facts = jnp.searchsorted(data["cumulative"], drawn[:, 0], side="right", method="scan_unrolled")
+        facts = jnp.minimum(facts, data["n_facts"] - 1)
+    return Sequences(ask(layout, data, facts, drawn[:, 1:]), data["values"][facts])
+
+
+def ask(
+    layout: SequenceLayout, data: SequenceData, facts: Int[Array, "*batch"], noise: Float[Array, "*batch spaces"]
+) -> Int[Array, "*batch length"]:
+    """The sequences for these facts, with noise from numbers in [0, 1)."""
+    keys, queries = data["keys"][facts], layout.first_query + data["queries"][facts]
+    ends = jnp.full_like(keys, layout.end)
+    return jnp.concatenate([jnp.stack([keys, queries, ends], axis=-1), noise_tokens(layout, data, noise)], axis=-1)
+
+
+def noise_tokens(
+    layout: SequenceLayout, data: SequenceData, noise: Float[Array, "*batch spaces"]
+) -> Int[Array, "*batch spaces"]:
+    """The noise tokens that numbers in [0, 1) stand for."""
+    return layout.first_noise + below(noise, data["n_noise"])
+
+
+def below(numbers: Float[Array, "*batch"], size: Int[Array, ""]) -> Int[Array, "*batch"]:
+    """Whole numbers from 0 to below `size`, equally likely for numbers equally likely in [0, 1)."""
+    return jnp.minimum((numbers * size).astype(jnp.int32), size - 1)
+
+
+def sample_copies(layout: SequenceLayout, data: SequenceData, key: PRNGKeyArray, size: tuple[int, int]) -> Sequences:
+    """Copying sequences for every cue, `size` = (how many for each, their length)."""
+    n_groups, (n_sequences, length) = layout.copy_groups, size
+    drawn = jax.random.uniform(key, (n_groups, n_sequences, length - 1), jnp.float32)
+    own = below(drawn[..., 0], jnp.int32(layout.copy_size))
+    return copy_sequences(layout, data, own, drawn[..., 1:])
+
+
+def copy_sequences(
+    layout: SequenceLayout,
+    data: SequenceData,
+    own: Int[Array, "groups batch"],
+    others: Float[Array, "groups batch spaces"],
+) -> Sequences:
+    """Copying sequences for every cue whose answers are these payloads of its group.
+
+    The payloads of the other groups and the noise come from numbers in [0, 1).
+    """
+    n_groups, size = layout.copy_groups, layout.copy_size
+    cues = jnp.arange(n_groups, dtype=jnp.int32)[:, None]
+    later = (cues + jnp.arange(1, n_groups, dtype=jnp.int32)) % n_groups  # the other groups
+    payloads = layout.first_payload + later[:, None, :] * size + below(others[..., : n_groups - 1], jnp.int32(size))
+    noise = noise_tokens(layout, data, others[..., n_groups - 1 :])
+    answers = cues * size + own
+    asked = [jnp.broadcast_to(layout.first_cue + cues, own.shape), layout.first_payload + answers]
+    tokens = jnp.concatenate([jnp.stack(asked, axis=-1), payloads, noise], axis=-1)
+    return Sequences(tokens, layout.n_values + answers)

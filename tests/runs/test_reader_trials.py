@@ -1,0 +1,94 @@
+"""Memories and models of sequences on their way through a study: bundles, rows, kept weights."""
+
+import jax
+import numpy as np
+import pytest
+
+from factrank.models import MemoryShape, OneHotShape, SequenceShape
+from factrank.runs import Store
+from factrank.runs.bundles import cut
+from factrank.runs.columns import row_of, trial_columns, trial_of
+from factrank.training import Measures, Training, Trial, TrialResult, generated
+from factrank.training.train import TASKS
+
+
+def memory(n_inputs, seed=0, **options):
+    facts = generated("associations", n_inputs=n_inputs, n_outputs=n_inputs, kind="injective", seed=seed)
+    return Trial(facts, MemoryShape(4, **options), Training(epochs=5), seed)
+
+
+def sequence(n_keys, model=SequenceShape(4, 2, 1, 2, 8, n_noise=7, copy_groups=2, copy_size=3), seed=0):  # noqa: B008
+    facts = generated("answer-sets", n_keys=n_keys, n_queries=3, answers_per_query=2, structure="random", seed=seed)
+    return Trial(facts, model, Training(epochs=5), seed, Measures(contexts=2))
+
+
+def untrained(trial):
+    """A result with the weights before training."""
+    database = trial.database.build()
+    task = TASKS[type(trial.model)](trial, database)
+    model, further, _ = task.finish(task.init(np.random.default_rng(trial.seed)), {"recall": 0.5})
+    return TrialResult(trial, "finished", 5, {"loss": 1.0, "recall": 0.5, **further}, weights=model)
+
+
+EACH = {
+    "linear": memory(5),
+    "mlp": memory(5, width=3),
+    "sequence": sequence(5),
+    "one-hot": sequence(5, OneHotShape(n_noise=7)),
+}
+
+
+def test_neighbouring_sizes_share_a_bundle_and_other_widths_do_not():
+    trials = [memory(n, seed) for n in (65, 70, 79) for seed in range(2)] + [memory(65, width=8), sequence(5)]
+    bundles, failures = cut(trials, {trial.hash for trial in trials})
+    assert not failures
+    assert {bundle.engine for bundle in bundles} == {"lanes"}
+    together = [{trial.hash for trial in bundle.trials} for bundle in bundles]
+    assert {trial.hash for trial in trials[:2]} <= next(one for one in together if trials[0].hash in one)
+    assert sum(map(len, together)) == len(trials)
+    for bundle in bundles:
+        assert len({type(trial.model) for trial in bundle.trials}) == 1
+        assert len({trial.model for trial in bundle.trials}) == 1
+        assert all(entry.products > 0 and entry.weights > 0 for entry in bundle.entries)
+    lone = [trials[6].hash], [trials[7].hash]
+    assert all(set(one) in together for one in lone)
+
+
+def test_a_trial_that_its_task_refuses_is_a_failure_of_its_own():
+    facts = generated("uniform", n_keys=4, n_queries=2, n_values=3, seed=0)
+    refused = Trial(facts, MemoryShape(4))
+    bundles, failures = cut([refused, EACH["linear"]], {refused.hash, EACH["linear"].hash})
+    assert [failure.trial for failure in failures] == [refused]
+    assert "one query" in failures[0].error
+    assert [bundle.trials for bundle in bundles] == [(EACH["linear"],)]
+
+
+@pytest.mark.parametrize("name", EACH)
+def test_columns_hold_the_whole_trial(name):
+    trial = EACH[name]
+    row = trial_columns(trial)
+    assert trial_of(row["trial"]) == trial
+    assert row["model.kind"] == {"linear": "memory", "mlp": "memory", "one-hot": "one_hot"}.get(name, name)
+    assert row["measures.contexts"] == trial.measures.contexts
+    if trial.database.generator == "associations":
+        assert row["database.arguments.kind"] == "injective"  # `kind` alone would name the class
+        assert (row["model.width"], row["model.start"]) == (trial.model.width, "random")
+    else:
+        assert row["database.structure"] == "random"
+        assert row["model.length"] == 32
+
+
+def test_rows_and_weights_come_back_from_a_store(tmp_path):
+    store, results = Store(tmp_path / "store"), [untrained(trial) for trial in EACH.values()]
+    store.append(results, keep_weights=True)
+    stored = {row["hash"]: row for row in store.trials().to_pylist()}
+    for result in results:
+        row = row_of(result)
+        assert {name: stored[row["hash"]].get(name) for name in row} == row  # columns of nulls are left out
+        assert row["facts"] == len(result.trial.database.build())
+        assert row["bits_per_parameter"] == pytest.approx(0.5 * row["bits"] / row["parameters"])
+        again = store.weights(result.trial.hash)
+        assert jax.tree.structure(again) == jax.tree.structure(result.weights)
+        for part, other in zip(jax.tree.leaves(result.weights), jax.tree.leaves(again), strict=True):
+            np.testing.assert_array_equal(part, other)
+    assert not store.problems()

@@ -1,0 +1,225 @@
+"""Training memories: losses, gradients and steps against NumPy, sizes filled up to rungs, what is measured."""
+
+from dataclasses import replace
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from factrank.constructions.memory import construct_memory
+from factrank.constructions.memory_proof import verify_memory
+from factrank.databases import Database, associations
+from factrank.errors import InputError
+from factrank.models import MemoryShape
+from factrank.models.associative_memory import LinearMemory, cut_down, draw_memory, filled_up
+from factrank.training import Given, Measures, Optimiser, Training, Trial, generated, train_many
+from factrank.training import memory_task as module
+from factrank.training.memory_task import MemoryTask, log_partitions, log_partitions_by_autodiff, size_rung
+
+LINEAR, MLP = MemoryShape(5), MemoryShape(5, width=7)
+ZIPF = Training(precision="float64", key_exponent=1.0)
+
+
+def task_of(database, shape=LINEAR, training=ZIPF, **measures):
+    return MemoryTask(Trial(Given(database.fingerprint), shape, training, measures=Measures(**measures)), database)
+
+
+def some_facts():
+    """Nine inputs, eleven outputs, not injective, and two inputs without a fact: both are filled up to 16."""
+    whole = associations(9, 11, kind="random", seed=2)
+    return Database(whole.triples[[0, 1, 3, 4, 5, 7, 8]], *whole.vocabularies)
+
+
+def evaluated(task, model):
+    """The loss, its gradient and what is measured, by one compiled program."""
+
+    @jax.jit
+    def program(model, data):
+        batch = task.batches(data, jax.random.key(0))[0]
+        return *jax.value_and_grad(task.loss)(model, data, batch), task.measure(model, data)
+
+    with jax.enable_x64(task.trial.training.precision == "float64"):
+        loss, gradient, numbers = jax.device_get(program(model, task.data()))
+    return float(loss), gradient, {name: float(number) for name, number in numbers.items()}
+
+
+def reference(model, database, exponent):
+    """Loss, its gradient by the last two matrices, margins and probabilities of the facts, from the formulas."""
+    parts = [np.asarray(part, np.float64) for part in jax.tree.leaves(model)]
+    inputs, outputs, *matrices = parts
+    keys, _, values = database.triples.T
+    weights = (keys + 1.0) ** -exponent / ((keys + 1.0) ** -exponent).sum()
+    before = inputs[keys] @ matrices[0]
+    hidden = np.maximum(before, 0) if len(matrices) == 2 else before
+    streams = hidden @ matrices[1] if len(matrices) == 2 else before
+    logits, rows = streams @ outputs.T, np.arange(len(keys))
+    probabilities = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    slopes = weights[:, None] * (probabilities - np.eye(len(outputs))[values]) @ outputs
+    if len(matrices) == 2:
+        gradients = [inputs[keys].T @ (slopes @ matrices[1].T * (before > 0)), hidden.T @ slopes]
+    else:
+        gradients = [inputs[keys].T @ slopes]
+    own, others = logits[rows, values], logits.copy()
+    others[rows, values] = -np.inf
+    probability = probabilities[rows, values]
+    return -(weights * np.log(probability)).sum(), gradients, own - others.max(axis=1), probability
+
+
+@pytest.mark.parametrize("shape", [LINEAR, MLP])
+def test_loss_gradient_and_measures_are_those_of_the_formulas(shape):
+    facts = some_facts()
+    task = task_of(facts, shape, taus=(0.05, 0.1))
+    assert task.signature[2] == (16, 16)
+    model = task.init(np.random.default_rng(0))
+    loss, gradients, margins, probability = reference(cut_down(model, 9, 11), facts, 1.0)
+    found, gradient, measured = evaluated(task, model)
+    _, both, _ = evaluated(task_of(facts, replace(shape, trained_embeddings=True)), model)
+    assert found == pytest.approx(loss, rel=1e-12)
+    for ours, through, theirs in zip(jax.tree.leaves(gradient)[2:], jax.tree.leaves(both)[2:], gradients, strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=1e-12)
+        np.testing.assert_allclose(through, theirs, atol=1e-12)
+    assert not both.outputs[11:].any()
+    assert not both.inputs[[2, 6, 9]].any()
+    assert measured["loss"] == pytest.approx(loss, rel=1e-12)
+    assert task.exact(measured)["recall"] == (margins > 0).mean()
+    assert task.exact(measured)["recall_0.1"] == (probability >= 0.1).mean()
+    assert measured["margin"] == pytest.approx(margins.min(), rel=1e-9)
+    assert measured["median_margin"] == pytest.approx(np.median(margins), rel=1e-9)
+
+
+def test_filling_up_changes_nothing(monkeypatch):
+    facts, found = some_facts(), []
+    for rung in (size_rung, lambda size: size):
+        monkeypatch.setattr(module, "size_rung", rung)
+        task = task_of(facts, replace(MLP, trained_embeddings=True), Training(key_exponent=0.5))
+        model = task.init(np.random.default_rng(3))
+        loss, gradient, numbers = evaluated(task, model)
+        finished, _, _ = task.finish(model, numbers)
+        found.append((loss, numbers, jax.tree.leaves(cut_down(gradient, 9, 11)), jax.tree.leaves(finished)))
+    padded, plain = found
+    assert padded[0] == pytest.approx(plain[0], abs=1e-6)
+    assert padded[1] == pytest.approx(plain[1], abs=1e-6)
+    for a, b in zip(padded[2], plain[2], strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-6)
+    for a, b in zip(padded[3], plain[3], strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_the_derivative_of_the_partition_is_the_mean_output():
+    rng = np.random.default_rng(0)
+    streams, outputs, slopes = rng.standard_normal((4, 3)) * 200, rng.standard_normal((6, 3)), rng.standard_normal(4)
+    with jax.enable_x64(True):
+        for function in (log_partitions, log_partitions_by_autodiff):
+            value, pull = jax.vjp(lambda x, f=function: f(x, jnp.asarray(outputs), jnp.array(5)), jnp.asarray(streams))
+            logits = streams @ outputs[:5].T
+            expected = np.exp(logits - logits.max(axis=1, keepdims=True))
+            expected /= expected.sum(axis=1, keepdims=True)
+            np.testing.assert_allclose(value, np.logaddexp.reduce(logits, axis=1), rtol=1e-13)
+            np.testing.assert_allclose(
+                pull(jnp.asarray(slopes))[0], slopes[:, None] * (expected @ outputs[:5]), atol=1e-12
+            )
+
+
+# -------------------------------------------------------------------- in lanes
+
+
+def adam(trial, database):
+    """The weights after all epochs by Adam as its paper writes it, from the NumPy gradient."""
+    n_keys, _, n_values = database.shape
+    model = draw_memory(trial.model, n_keys, n_values, rng=np.random.default_rng(trial.seed), dtype="float64")
+    first = second = np.zeros_like(model.weights)
+    for t in range(1, trial.training.epochs + 1):
+        gradient = reference(model, database, trial.training.key_exponent)[1][0]
+        first, second = 0.9 * first + 0.1 * gradient, 0.999 * second + 0.001 * gradient**2
+        step = first / (1 - 0.9**t) / (np.sqrt(second / (1 - 0.999**t)) + 1e-8)
+        model = eqx.tree_at(lambda one: one.weights, model, model.weights - trial.training.learning_rate * step)
+    return model
+
+
+def test_lanes_of_one_rung_train_together_as_each_would_in_numpy():
+    training = Training(epochs=30, learning_rate=0.3, precision="float64", key_exponent=1.0)
+    trials = [
+        Trial(generated("associations", n_inputs=n, n_outputs=m, kind="random", seed=n), LINEAR, training, seed=n)
+        for n, m in ((13, 14), (14, 13))
+    ]
+    results = train_many(trials)
+    for trial, result in zip(trials, results, strict=True):
+        facts = trial.database.build()
+        model = adam(trial, facts)
+        for a, b in zip(jax.tree.leaves(result.weights), jax.tree.leaves(model), strict=True):
+            np.testing.assert_allclose(a, b, atol=1e-9)
+        loss, _, margins, _ = reference(model, facts, 1.0)
+        metrics, bits = result.metrics, len(facts) * np.log2(len(set(facts.triples[:, 2])))
+        assert result.width == 2
+        assert metrics["loss"] == pytest.approx(loss)
+        assert metrics["recall"] == (margins > 0).mean()
+        assert (metrics["facts"], metrics["parameters"], metrics["bits"]) == (len(facts), 25, pytest.approx(bits))
+        assert metrics["bits_per_parameter"] == pytest.approx(metrics["recall"] * bits / 25)
+        assert metrics["limit"] > metrics["limit_half"] > 0
+        certificate = verify_memory(result.weights, facts)
+        assert certificate.recall == metrics["recall"]
+        assert certificate.margin == pytest.approx(metrics["margin"])
+
+
+def test_closed_forms_are_starts_and_need_no_training():
+    facts = associations(9, 11, kind="random", seed=2)
+    shapes = [MemoryShape(5, width, start=start) for width in (None, 7) for start in ("two-sided", "logistic", "zero")]
+    for shape in shapes:
+        start = cut_down(task_of(facts, shape, Training()).init(np.random.default_rng(4)), 9, 11)
+        last = jax.tree.leaves(start)[-1]
+        if shape.start == "zero":
+            assert not last.any()
+            continue
+        built = construct_memory(facts, shape, form=shape.start, seed=4).model
+        for a, b in zip(jax.tree.leaves(start), jax.tree.leaves(built), strict=True):
+            np.testing.assert_array_equal(a, b)
+    assert len({task_of(facts, shape, Training()).signature for shape in shapes}) == 2
+
+
+# -------------------------------------------------------------------- what is measured, and what is refused
+
+
+def test_groups_by_frequency_and_the_smallest_memories():
+    eye = np.eye(5, dtype=np.float32)
+    facts = Database.from_facts([(f"i{n}", "f", f"o{n}") for n in range(5)])
+    task = task_of(facts, LINEAR, Training(key_exponent=2.0), frequency_groups=2)
+    model = LinearMemory(eye, eye, np.diag(np.array([1, 1, -1, 1, -1], np.float32)))
+    found = task.exact(evaluated(task, filled_up(model, 8, 8))[2])
+    assert (found["recall_group_1"], found["recall_group_2"], found["recall"]) == (2 / 3, 1 / 2, 3 / 5)
+    weights = np.arange(1.0, 6) ** -2 / (np.arange(1.0, 6) ** -2).sum()
+    right, wrong = np.log(np.e + 4) - 1, np.log(np.exp(-1) + 4) + 1
+    assert found["loss"] == pytest.approx(weights @ np.array([right, right, wrong, right, wrong]), rel=1e-6)
+
+    for n_inputs in (1, 3):  # with one output there is nothing to tell apart
+        same = Database.from_facts([(f"i{n}", "f", "o") for n in range(n_inputs)])
+        alone = task_of(same, LINEAR, Training())
+        loss, _, numbers = evaluated(alone, alone.init(np.random.default_rng(0)))
+        assert (loss, numbers["loss"], numbers["recall"], numbers["margin"]) == (0, 0, 1, np.inf)
+
+
+def test_what_a_memory_cannot_be_is_refused():
+    facts = associations(4, 4, kind="injective", seed=0)
+    for training in (Training(batch_size=2), Training(query_exponent=1.0), Training(score_scale=2.0)):
+        with pytest.raises(InputError, match="an associative memory has no training"):
+            task_of(facts, LINEAR, training)
+    with pytest.raises(InputError, match="an associative memory has no measures"):
+        task_of(facts, LINEAR, ranks=True)
+    with pytest.raises(InputError, match="5 groups"):
+        task_of(facts, LINEAR, frequency_groups=5)
+    two = Database.from_facts([("a", "f", "b"), ("a", "g", "b")])
+    several = Database.from_facts([("a", "f", "b"), ("a", "f", "c")], multi=True)
+    for wrong, message in ((two, "one query"), (several, "one value per key"), (facts.select(keys=[]), "no")):
+        with pytest.raises(InputError, match=message):
+            task_of(wrong)
+    with pytest.raises(InputError, match="no part 'bias'"):
+        train_many(
+            [Trial(generated("associations", n_inputs=2, n_outputs=2, seed=0), LINEAR, Training(frozen=("bias",)))]
+        )
+
+
+def test_frozen_parts_and_embeddings():
+    task = task_of(some_facts(), MLP, Training(frozen=("w_in",), optimiser=Optimiser("sgd")))
+    assert task.frozen == ("inputs", "outputs", "w_in")
+    assert task_of(some_facts(), replace(MLP, trained_embeddings=True), Training()).frozen == ()
