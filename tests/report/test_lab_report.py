@@ -87,7 +87,7 @@ def test_tables(results):
         ("{{claim widths}}", "claim takes 2 names with | between them; got 1"),
         ("{{claim widths | }}", "claim takes 2 names"),
         ("{{trials}}", "trials takes 1 names"),
-        ("{{count nonsense}}", "what is counted is one of studies, trials, claims, extensions, reproduced"),
+        ("{{count nonsense}}", "what is counted is one of studies, trials, searches, claims, extensions, reproduced"),
         ("{{count trials | extensions}}", "what is counted"),
         ("{{count reproduced | widths}}", "what is counted"),
         ("{{number 5}}", "a placeholder begins with one of claim, verdict"),

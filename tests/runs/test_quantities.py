@@ -45,6 +45,15 @@ def least(rows, slack=0.6):
     return next(place for place in places if means[place] >= means[places[-1]] - slack)
 
 
+def first(rows, least_recall=1.5):
+    """The mean over drawn seeds of the least d_qk with enough recall; not defined where one never has it."""
+    places = [
+        [row["d_qk"] for row in rows if row["draw"] == draw and row["recall"] >= least_recall]
+        for draw in {row["draw"] for row in rows}
+    ]
+    return np.mean([min(found) for found in places]) if all(places) else np.nan
+
+
 def greatest(rows):
     """Each drawn seed counts by itself, so that `draw` tells apart a seed that was drawn twice."""
     return np.mean(
@@ -59,6 +68,7 @@ def fraction(rows):
 
 KINDS = [
     (Quantity("least", "recall", "d_qk", slack=0.6), least),
+    (Quantity("first", "recall - 1.5", "d_qk"), first),
     (Quantity("greatest", "recall"), greatest),
     (Quantity("fraction", "violates", "memorised"), fraction),
 ]
@@ -103,6 +113,14 @@ class TestPlanted:
         """What a database shares over all d_qk, however large, does not move the knee."""
         table = self.table(lambda d_qk, seed: min(d_qk, 4) / 10 + 100.0 * seed)
         assert evaluate(claim(Quantity("least", "recall", "d_qk", slack=0.05)), table).interval == (4, 4)
+
+    def test_first_is_of_each_seed(self):
+        table = self.table(lambda d_qk, seed: d_qk - 1 - seed % 2)
+        verdict = evaluate(claim(Quantity("first", "recall - 1", "d_qk")), table)
+        assert verdict.value == pytest.approx((2 + 4) / 2)
+        never = evaluate(claim(Quantity("first", "recall - 7", "d_qk")), table)
+        assert never.status == "not comparable"
+        assert "recall - 7 is below 0 throughout in a seed" in never.why
 
     def test_greatest_is_of_each_seed(self):
         table = self.table(lambda d_qk, seed: d_qk * (seed + 1))

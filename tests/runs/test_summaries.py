@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from test_quantities import long_tables, trials
 
 from factrank.errors import InputError
+from factrank.report.study_results import fit_text
 from factrank.runs.claims import Claim, Quantity, evaluate
 from factrank.runs.expressions import selected
 from factrank.runs.fits import Fit, FitResult, fit_result
@@ -173,6 +174,21 @@ class TestFits:
         assert result.left_out == pytest.approx(0, abs=1e-9)
         assert result.formula == "best = 0.5 - 2 a + 3 a / b"
         assert result.to_dict()["formula"] == result.formula
+
+    def test_intervals_of_coefficients_are_those_of_the_textbook(self):
+        """For a straight line: slope +- t s / sqrt(sum (x - mean)^2)."""
+        x, y = np.array([1.0, 2.0, 4.0, 7.0, 11.0]), np.array([2.0, 3.5, 3.0, 8.0, 9.5])
+        table = pa.table({"quantity": ["best"] * 5, "d": x, "value": y})
+        result = fit_result(Fit("line", "A line", "best", ("1", "d"), intervals=True), table)
+        slope, intercept = np.polyfit(x, y, 1)
+        error = np.sqrt(((y - intercept - slope * x) ** 2).sum() / 3)
+        reach = 3.182446305284263 * error / np.sqrt(((x - x.mean()) ** 2).sum())
+        assert result.intervals[1] == pytest.approx((slope - reach, slope + reach))
+        reach *= np.sqrt((x**2).mean())
+        assert result.intervals[0] == pytest.approx((intercept - reach, intercept + reach))
+        assert f"[{result.intervals[1][0]:.3g}, {result.intervals[1][1]:.3g}]" in fit_text(result)
+        assert fit_result(Fit("line", "A line", "best", ("1", "d")), table).intervals is None
+        assert fit_result(Fit("line", "A line", "best", ("1", "d"), intervals=True), table[:2]).intervals is None
 
     def test_settings_without_a_value_are_counted(self):
         own = grid(lambda a, b: None if a == 8 else 2.0 * a)

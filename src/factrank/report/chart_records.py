@@ -17,7 +17,7 @@ import pyarrow as pa
 from factrank.report.labels import label
 from factrank.report.plain import shown_name
 from factrank.runs.expressions import Value, ended_soundly, missing_columns, selected, values
-from factrank.runs.result_tables import ROW_NAMES, Tables
+from factrank.runs.result_tables import ROW_NAMES, Tables, many_rows
 from factrank.runs.study import Chart
 
 Cell = str | int | float | None
@@ -50,12 +50,14 @@ def chart_records(chart: Chart, tables: Tables) -> Records:
     measured = "colour" if chart.kind == "heatmap" else "y"
     known = [record for record in records if None not in record.values() and is_number(record[measured])]
     if not known:
-        return Records([], ("Nothing to draw yet: no finished trial has these numbers.",))
+        what = "search" if chart.data == "searches" else "trial"
+        return Records([], (f"Nothing to draw yet: no finished {what} has these numbers.",))
     known, notes = _positive(chart, known)
     lost = len(records) - len(known) - sum(dropped for dropped, _ in notes)
     texts = [text for _, text in notes]
-    texts += [f"{unsound:,} trials that did not finish are not shown."] if unsound else []
-    texts += [f"{lost:,} {ROW_NAMES[chart.data]}s without these numbers are not shown."] if lost else []
+    whose = "searches" if chart.data == "searches" else "trials"
+    texts += [f"{unsound:,} {whose} that did not finish are not shown."] if unsound else []
+    texts += [f"{lost:,} {many_rows(chart.data)} without these numbers are not shown."] if lost else []
     shown = known if chart.kind == "points" else _means(known, measured)
     if not shown:
         texts.append("Nothing is left to draw.")

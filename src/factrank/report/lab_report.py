@@ -10,7 +10,8 @@ A text in Markdown has placeholders, and each is replaced by what the results of
     {{fit STUDY | FIT}}            the formula of a fit and its errors
     {{chart STUDY | NAME}}         the picture of a chart or of a summary
     {{trials STUDY}}               the number of its trials
-    {{count WHAT}}                 of studies, trials, claims (published ones), extensions, or a verdict among claims
+    {{searches STUDY}}             the number of its searches, and how many of them have not both ends
+    {{count WHAT}}                 of studies, trials, searches, claims (published ones), extensions, or a verdict
     {{count VERDICT | extensions}} the same among our own questions
 
 Whatever names something that is not there is an error that gives its line: a text cannot quote what was not found.
@@ -87,7 +88,8 @@ def first_text(paper: str, results: Results, drawn: Iterable[str]) -> str:
             study.method,
             "",
         ]
-        lines += [f"{{{{trials {name}}}}} trials (`{name}`).", ""]
+        beside = f" of {{{{searches {name}}}}} searches" if found.n_searches else ""
+        lines += [f"{{{{trials {name}}}}} trials{beside} (`{name}`).", ""]
         lines += [f"{{{{claims {name}}}}}", ""] if study.claims else []
         for part in drawn_parts(study):
             lines += [f"{{{{chart {name} | {part.name}}}}}", ""] if picture_name(study, part.name) in pictures else []
@@ -205,11 +207,18 @@ def _say_trials(results: Results, study: str) -> str:
     return f"{_study(results, study).n_trials:,}"
 
 
+def _say_searches(results: Results, study: str) -> str:
+    found = _study(results, study)
+    without = f" ({found.n_unfinished:,} without both ends)" if found.n_unfinished else ""
+    return f"{found.n_searches:,}{without}"
+
+
 def _say_count(results: Results, what: str, among: str = "") -> str:
     judged = [pair for found in results.values() for pair in found.judged]
     plain = {
         "studies": len(results),
         "trials": sum(found.n_trials for found in results.values()),
+        "searches": sum(found.n_searches for found in results.values()),
         "claims": sum(not claim.extension for claim, _ in judged),
         EXTENSIONS: sum(claim.extension for claim, _ in judged),
     }
@@ -230,6 +239,7 @@ _SAYERS: dict[str, tuple[Callable[..., str], int, int]] = {
     "fit": (_say_fit, 2, 2),
     "chart": (_say_chart, 2, 2),
     "trials": (_say_trials, 1, 1),
+    "searches": (_say_searches, 1, 1),
     "count": (_say_count, 1, 2),
 }
 """What each kind says, and between which numbers of names it takes."""

@@ -43,6 +43,7 @@ LABELS = {
     "facts": "facts",
     "bits": "bits",
     "parameters": "parameters",
+    "bits_per_parameter": "bits per parameter",
     "layer_rank": "greatest rank of the layer",
     "rank_lower": "rank of the table, at least",
     "rank_upper": "rank of the table, at most",
@@ -67,13 +68,28 @@ LABELS = {
     "cp": "rank by numerical CP",
 }
 
+SEARCH_LABELS = {
+    "lower": "largest size that holds",
+    "upper": "next size tried, which does not hold",
+    "log_lower": "log of the largest size that holds",
+    "facts": "facts held",
+    "log_facts": "log of the facts held",
+    "upper_facts": "facts of the next size tried",
+    "probes": "sizes run",
+}
+"""The columns of searches that are called otherwise than those of trials."""
 
-def label(column: str) -> str:
-    """A column, or arithmetic on columns, in words.
+
+def label(column: str, data: str = "trials") -> str:
+    """A column, or arithmetic on columns, in words; `data` names the table that it belongs to.
 
     >>> label("model.d_vo"), label("recall_0.95"), label("model.d_model + model.d_vo")
     ('value-output width d_vo', 'recall at confidence 0.95', 'd_model + d_vo')
+    >>> label("upper"), label("upper", "searches")
+    ('least upper bound of the rank', 'next size tried, which does not hold')
     """
+    if data == "searches" and column in SEARCH_LABELS:
+        return SEARCH_LABELS[column]
     if column in LABELS:
         return LABELS[column]
     confident = re.fullmatch(r"(recall|artifacts|epochs_to\.recall)_(0\.\d+)", column)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import fields
 
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -14,11 +15,10 @@ from factrank.readouts.plain import percent
 from factrank.report.plain import name_text, number
 from factrank.report.tables import PlainTable, plain_table
 from factrank.training import TrialResult
+from factrank.training.trial import ModelSpec
 
 MOST_ROWS = 20
 """Rows of a table in the terminal; what is left out is counted, and is in the JSON."""
-
-AnyShape = LayerShape | TransformerShape
 
 
 def trained_table(
@@ -59,7 +59,7 @@ def recall_tables(diagnosis: Diagnosis, attribution: Attribution | None) -> Rend
     return Group(*parts)
 
 
-def layer_lines(source: str, database: Database, shape: AnyShape, parameters: int) -> Text:
+def layer_lines(source: str, database: Database, shape: ModelSpec, parameters: int) -> Text:
     """The facts and the layer: two sizes to compare."""
     text = name_text(source, longest=None, style="bold")
     text.append(
@@ -71,12 +71,19 @@ def layer_lines(source: str, database: Database, shape: AnyShape, parameters: in
     return text
 
 
-def shape_in_words(shape: AnyShape) -> str:
-    """The sizes of a layer, or of a transformer with the options that are on.
+def shape_in_words(shape: ModelSpec) -> str:
+    """The sizes of a layer, or of a transformer with the options that are on; of other models what they are given.
 
     >>> shape_in_words(TransformerShape(8, 2, 4, 4, n_layers=3, mlp_width=32, attention="linear"))
     'transformer: d_model 8, 2 heads, d_qk 4, d_vo 4, 3 layers, MLP 32, linear attention'
+    >>> from factrank.models import MemoryShape
+    >>> shape_in_words(MemoryShape(d_model=16, width=64))
+    'memory: d_model 16, width 64'
     """
+    if not isinstance(shape, LayerShape | TransformerShape):
+        given = {one.name: getattr(shape, one.name) for one in fields(shape) if getattr(shape, one.name) != one.default}
+        kind = type(shape).__name__.removesuffix("Shape").lower()
+        return f"{kind}: {', '.join(f'{name} {value}' for name, value in given.items())}"
     heads = f"{shape.n_heads} head{'s' if shape.n_heads > 1 else ''}"
     words = [f"d_model {shape.d_model}", heads, f"d_qk {shape.d_qk}", f"d_vo {shape.d_vo}"]
     if isinstance(shape, LayerShape):

@@ -2,7 +2,8 @@
 
 `checksums.txt` has the SHA-256 of every published file in the format of `sha256sum`. It finds what was altered by
 accident, or by somebody who did not write it anew; it proves nothing about who wrote the folder. The rows of the tables
-are compared with the trials that the studies list: a hash names one trial, and so all its settings.
+are compared with the trials that the studies list, and that their searches ask for when they are replayed from the
+table: a hash names one trial, and so all its settings.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from factrank.runs.columns import READING, TRIAL_GROUPS, Row, trial_columns
 from factrank.runs.parts import as_texts
 from factrank.runs.result_tables import DataName, Tables
 from factrank.runs.study import Size, Study
+from factrank.runs.study_table import asked_trials
 
 CHECKSUMS = "checksums.txt"
 CHECKSUM_LINE = re.compile(r"([0-9a-f]{64})  (\S.*)")
@@ -79,7 +81,7 @@ def _checksum(path: Path) -> str:
 
 def row_differences(folder: Path, study: Study, size: Size, tables: Tables) -> list[str]:
     """What in the tables of a study cannot be of its own trials: rows twice, rows of others, other settings."""
-    trials = {trial.hash: trial_columns(trial) for trial in study.trials_of(size)}
+    trials = {trial.hash: trial_columns(trial) for trial in asked_trials(study, size, tables.trials)}
     return [
         f"{table_path(folder / TABLES, study, data)}: {text}"
         for data in data_used(study)

@@ -4,6 +4,8 @@
     <study>.curves.parquet     one row per trial and recorded epoch, where the study uses them
     <study>.readings.parquet   one row per trial and reading, where the study uses them
 
+The table of a study's searches is not among them: it follows from the trials (`factrank.runs.searches`).
+
 A column that is the same in all rows stands once in the metadata of its file, under "factrank", with the name and the
 size of the study. Left out are the trial's JSON (the study lists its trials, and their hashes are here), the texts of
 errors, and times, of which the metadata have the sum. Files of equal results have equal bytes.
@@ -25,7 +27,7 @@ from factrank.databases.streams import replacing, require_file
 from factrank.errors import InputError
 from factrank.runs.claims import Claim
 from factrank.runs.parts import ARROW
-from factrank.runs.result_tables import DataName, Tables
+from factrank.runs.result_tables import STORED, DataName, Tables
 from factrank.runs.study import Chart, Size, Study
 from factrank.runs.study_table import MISSING, study_table
 from factrank.runs.summaries import Summary
@@ -39,10 +41,10 @@ ZSTD_LEVEL = 19
 
 
 def data_used(study: Study) -> tuple[DataName, ...]:
-    """The tables that a study is computed from."""
+    """The stored tables that a study is computed from."""
     parts: list[Chart | Claim | Summary] = [*study.charts, *study.claims, *study.summaries]
     used = {part.data for part in parts}
-    return tuple(name for name in get_args(DataName) if name == "trials" or name in used)
+    return tuple(name for name in STORED if name == "trials" or name in used)
 
 
 def table_path(folder: Path, study: Study, data: DataName) -> Path:
@@ -81,7 +83,7 @@ def load_published(folder: str | Path, study: Study) -> Tables:
     place = Path(folder) / TABLES
     found = {data: _unpacked(table_path(place, study, data), study)[0] for data in data_used(study)}
     empty = Tables.empty()
-    return Tables(**{data: found.get(data, getattr(empty, data)) for data in get_args(DataName)})
+    return Tables(**{data: found.get(data, getattr(empty, data)) for data in STORED})
 
 
 def published_size(folder: str | Path, study: Study) -> Size:

@@ -16,7 +16,7 @@ from factrank.errors import InputError
 from factrank.report.chart_records import Record, Records
 from factrank.report.labels import label
 from factrank.report.plain import shown_name
-from factrank.runs.result_tables import ROW_NAMES
+from factrank.runs.result_tables import many_rows
 from factrank.runs.study import Chart
 
 FEW = 12
@@ -176,7 +176,7 @@ def _title(field: str, chart: Chart) -> str:
     """What a field is called: as the chart says, else by its column."""
     own = {"x": chart.x_title, "y": chart.y_title}.get(field)
     column = {"x": chart.x, "y": chart.y, "colour": chart.colour, "facet": chart.facet}[field]
-    return chart_text(own or label(column or ""))
+    return chart_text(own or label(column or "", chart.data))
 
 
 def _cell(field: str, value: Any, chart: Chart) -> Any:
@@ -223,7 +223,7 @@ def legend_columns(labels: Iterable[object]) -> int:
 
 def _tooltip(chart: Chart, rows: list[Record]) -> list[Any]:
     names = {field: _title(field, chart) for field in ("x", "y", "colour")}
-    names |= {"low": "least", "high": "greatest", "n": f"{ROW_NAMES[chart.data]}s"}
+    names |= {"low": "least", "high": "greatest", "n": many_rows(chart.data)}
     return [
         alt.Tooltip(f"{field}:{'Q' if all(isinstance(row[field], int | float) for row in rows) else 'N'}", title=title)
         for field, title in names.items()

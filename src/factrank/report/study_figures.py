@@ -14,7 +14,7 @@ from factrank.report.labels import label
 from factrank.report.plain import shown_name
 from factrank.report.study_charts import MOST_BANDS, draw
 from factrank.report.summary_charts import draw_summary, summary_records
-from factrank.runs.result_tables import ROW_NAMES
+from factrank.runs.result_tables import many_rows
 from factrank.runs.study import Chart
 from factrank.runs.summaries import QUANTITY, Summary
 
@@ -50,7 +50,8 @@ def chart_figure(chart: Chart, records: Records) -> Figure:
         return Figure(chart.name, chart.title, None, 0, notes=records.notes)
     picture = _specification(draw(chart, records), square=chart.kind == "heatmap")
     shown = chart.colour if chart.kind == "heatmap" else chart.y
-    alternative = f"{KINDS[chart.kind]}: {chart.title}. {label(shown or '')} against {chart.x_title or label(chart.x)}"
+    axes = f"{label(shown or '', chart.data)} against {chart.x_title or label(chart.x, chart.data)}"
+    alternative = f"{KINDS[chart.kind]}: {chart.title}. {axes}"
     caption = _reading(chart, records) if chart.kind in ("lines", "bars") else ""
     table = _chart_numbers(chart, records)
     return Figure(chart.name, chart.title, picture, len(records.rows), alternative, caption, records.notes, table)
@@ -109,9 +110,10 @@ def _chart_numbers(chart: Chart, records: Records) -> str:
     """The records of a chart as a table, for those who cannot see it or want the numbers."""
     if len(records.rows) > MOST_NUMBERS:
         return ""
-    names = {"facet": label(chart.facet or ""), "x": chart.x_title or label(chart.x)}
-    names |= {"colour": label(chart.colour or ""), "y": chart.y_title or label(chart.y)}
-    names |= {"low": "least", "high": "greatest", "n": f"{ROW_NAMES[chart.data]}s"}
+    data = chart.data
+    names = {"facet": label(chart.facet or "", data), "x": chart.x_title or label(chart.x, data)}
+    names |= {"colour": label(chart.colour or "", data), "y": chart.y_title or label(chart.y, data)}
+    names |= {"low": "least", "high": "greatest", "n": many_rows(chart.data)}
     fields = [field for field in names if field in records.rows[0]]
     rows = [[row[field] for field in fields] for row in records.rows]
     return _numbers(chart.title, [names[field] for field in fields], rows, is_open=False)

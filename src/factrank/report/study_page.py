@@ -26,6 +26,7 @@ from factrank.report.study_sections import (
     failures_section,
     fits_section,
     run_section,
+    searches_section,
     settings_section,
     tally,
 )
@@ -54,13 +55,14 @@ def build_page(
     figures = [summary_figure(summary, table) for summary, table in summaries]
     body = [
         _head(study, size),
-        tally(own, judged),
+        tally(own, judged, own_tables.searches),
         f"<h2>Question</h2><p>{text(study.question)}</p>",
         f"<h2>Method</h2><p>{text(study.method)}</p>{_source(study)}",
         claims_section(judged),
         _figures("Charts", charts),
         _figures("Summaries", figures),
         fits_section(fitted(study, summaries)),
+        searches_section(own_tables.searches),
         settings_section(own),
         run_section(own, command or f"factrank study run {study.name}{' --full' if size == 'full' else ''}"),
         failures_section(own, problems),

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from factrank.report.labels import label
 from factrank.report.markdown import cell, inline, number_text, steady, table_text, value_text
 from factrank.runs.claims import Claim, Verdict, evaluate
+from factrank.runs.expressions import SOUND
 from factrank.runs.fits import Fit, FitResult
 from factrank.runs.result_tables import DataName, Tables
 from factrank.runs.study import Size, Study
@@ -20,7 +21,10 @@ from factrank.runs.summaries import QUANTITY, Summary, summary_table
 
 @dataclass(frozen=True, eq=False)
 class StudyResults:
-    """What was found in a study: everything that a report may quote; `n_missing` of its trials were never run."""
+    """What was found in a study: everything that a report may quote.
+
+    `n_missing` of its trials were never run; `n_unfinished` of its searches have not both ends.
+    """
 
     study: Study
     size: Size
@@ -29,6 +33,8 @@ class StudyResults:
     judged: list[tuple[Claim, Verdict]]
     summaries: list[tuple[Summary, pa.Table]]
     fits: list[tuple[Fit, FitResult]]
+    n_searches: int = 0
+    n_unfinished: int = 0
 
 
 Results = Mapping[str, StudyResults]
@@ -41,12 +47,23 @@ def study_results(study: Study, size: Size, tables: Tables) -> StudyResults:
     judged = [(claim, evaluate(claim, *_asked(own, claim.data))) for claim in study.claims]
     summaries = [(summary, summary_table(summary, *_asked(own, summary.data))) for summary in study.summaries]
     n_missing = pc.sum(pc.equal(own.trials["status"], MISSING)).as_py() or 0
-    return StudyResults(study, size, own.trials.num_rows, n_missing, judged, summaries, fitted(study, summaries))
+    searches = own.searches["status"].to_pylist() if own.searches.num_rows else []
+    return StudyResults(
+        study=study,
+        size=size,
+        n_trials=own.trials.num_rows,
+        n_missing=n_missing,
+        judged=judged,
+        summaries=summaries,
+        fits=fitted(study, summaries),
+        n_searches=len(searches),
+        n_unfinished=sum(status not in SOUND for status in searches),
+    )
 
 
 def _asked(own: Tables, data: DataName) -> tuple[pa.Table, pa.Table | None]:
     """The table of this name and, beside a long one, the trials."""
-    return own.rows(data), None if data == "trials" else own.beside(data)
+    return own.rows(data), own.beside(data)
 
 
 def claims_text(found: StudyResults, *, names: bool = False) -> str:
@@ -125,6 +142,8 @@ def fit_text(result: FitResult) -> str:
     if result.coefficients is None:
         return f"no fit ({result.why})"
     formula = replace(result, coefficients=tuple(map(steady, result.coefficients))).formula
+    shown = [f"[{number_text(low)}, {number_text(high)}]" for low, high in result.intervals or ()]
+    intervals = f" (95 % over settings: {', '.join(shown)})" if shown else ""
     errors = [("error", result.error, result.constant_error)]
     errors.append(("error on settings left out", result.left_out, result.constant_left_out))
     texts = [
@@ -134,7 +153,7 @@ def fit_text(result: FitResult) -> str:
     ]
     texts += [f"R² {number_text(result.r_squared)}"] if result.r_squared is not None else []
     without = f", {result.n_without} without a value" if result.n_without else ""
-    return f"`{formula}`: {', '.join(texts)}; {result.n_settings} settings{without}"
+    return f"`{formula}`{intervals}: {', '.join(texts)}; {result.n_settings} settings{without}"
 
 
 def verdict_text(verdict: Verdict) -> str:

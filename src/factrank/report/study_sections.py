@@ -12,8 +12,9 @@ from factrank.report.labels import label
 from factrank.report.plain import shown_name
 from factrank.runs.claims import Claim, Verdict
 from factrank.runs.columns import TRIAL_GROUPS
-from factrank.runs.expressions import Value
+from factrank.runs.expressions import SOUND, Value
 from factrank.runs.fits import Fit, FitResult
+from factrank.runs.result_tables import plural
 
 BADGES = {
     "reproduced": ("yes", "✓ reproduced"),
@@ -26,13 +27,20 @@ MOST_VALUES = 20
 MOST_ERRORS = 30
 
 
-def tally(own: pa.Table, judged: Sequence[tuple[Claim, Verdict]]) -> str:
-    """The study in a line: how many trials are done, how many claims hold."""
+def tally(own: pa.Table, judged: Sequence[tuple[Claim, Verdict]], searches: pa.Table | None = None) -> str:
+    """The study in a line: how many trials are done, how many searches ended, how many claims hold."""
     statuses = Counter(_texts(own, "status"))
     items = [f"<li>{_many(own.num_rows, 'trial')}</li>"]
     kinds = {"finished": "yes", "stopped": "yes", "failed": "no", "diverged": "no"}
     items += [
         f'<li class="{kinds.get(status, "open")}">{count:,} {_text(status)}</li>' for status, count in statuses.items()
+    ]
+    ended = Counter(_texts(searches, "status")) if searches is not None else Counter[str]()
+    items += [f"<li>{_many(ended.total(), 'search')}</li>"] if ended else []
+    items += [
+        f'<li class="{kinds.get(status, "open")}">{_many(count, "search")} {_text(status)}</li>'
+        for status, count in ended.items()
+        if status not in SOUND
     ]
     found: Counter[str] = Counter(verdict.status for claim, verdict in judged if not claim.extension)
     items += [
@@ -112,12 +120,40 @@ def _fit_row(fit: Fit, result: FitResult) -> str:
     cells = ["–" if number is None else f"{number:.3g}".replace("-", "−") for number in numbers]
     without = f" ({result.n_without:,} without a value)" if result.n_without else ""
     formula = f"<div><code>{_text(result.formula)}</code></div>" if result.formula else ""
+    ends = ", ".join(f"{low:.3g} to {high:.3g}" for low, high in result.intervals or ())
+    formula += f"<div class=soft>95 % over settings: {ends.replace('-', '−')}</div>" if ends else ""
     why = f"<div class=soft>{_text(result.why)}</div>" if result.why else ""
     return (
         f"<tr><th scope=row>{_text(fit.title)}{formula}{why}</th>"
         f"{''.join(f'<td class=number>{cell}</td>' for cell in cells)}"
         f"<td class=number>{result.n_settings:,}{without}</td></tr>"
     )
+
+
+def searches_section(searches: pa.Table) -> str:
+    """How the searches ended: their intervals in words, those without an answer with the reason."""
+    if not searches.num_rows:
+        return ""
+    statuses, monotone = _texts(searches, "status"), _column(searches, "monotone")
+    probes = [number for number in _column(searches, "probes") if isinstance(number, int)]
+    uneven = sum(value is False for value in monotone)
+    said = (
+        f"{_many(searches.num_rows, 'search')} over sizes. Each asks for trials round by round, until the largest size "
+        "that meets its criterion and the next one above it, which does not, are near each other; both were run."
+    )
+    said += f" {min(probes)} to {max(probes)} sizes were run for each." if probes else ""
+    said += f" In {_many(uneven, 'search')} a size met the criterion above one that did not." if uneven else ""
+    reasons: dict[tuple[str, str], list[str]] = {}
+    rows = zip(statuses, _texts(searches, "why"), _texts(searches, "search"), strict=True)
+    for status, why, name in rows:
+        if status not in SOUND:
+            reasons.setdefault((status, why), []).append(name)
+    items = "".join(
+        f"<li>{_many(len(names), 'search')}, first {_text(names[0])}: {_text(f'{status}: {why}')}</li>"
+        for (status, why), names in list(reasons.items())[:MOST_ERRORS]
+    )
+    lacking = f"<p>Without an answer:</p><ul>{items}</ul>" if items else ""
+    return f"<h2>Searches</h2><p>{said}</p>{lacking}"
 
 
 def settings_section(own: pa.Table) -> str:
@@ -239,4 +275,4 @@ def _values_text(found: Sequence[Value]) -> str:
 
 
 def _many(count: int, thing: str) -> str:
-    return f"{count:,} {thing}{'' if count == 1 else 's'}"
+    return f"{count:,} {thing if count == 1 else plural(thing)}"

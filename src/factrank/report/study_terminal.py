@@ -13,7 +13,8 @@ from factrank.report.tables import plain_table
 from factrank.runs.claims import Claim, Verdict
 from factrank.runs.columns import trial_columns
 from factrank.runs.estimate import DryRun
-from factrank.runs.study import Study
+from factrank.runs.searches import rounds_of
+from factrank.runs.study import Size, Study
 from factrank.training.trial import Trial
 
 STYLES = {"reproduced": "green", "not reproduced": "red", "measured": "cyan", "not comparable": ""}
@@ -23,21 +24,32 @@ LONGEST_ERROR, SHOWN_ERRORS, SHOWN_VALUES = 200, 3, 12
 def catalogue_table(studies: Mapping[str, Study]) -> RenderableType:
     """One line per study."""
     table = plain_table(("name", "word"), ("quick", "number"), ("full", "number"), ("title", "text"))
+    sizes: tuple[Size, ...] = ("quick", "full")
     for name, study in studies.items():
-        counts = (f"{len(study.trials(size)):,}" for size in ("quick", "full"))
-        table.add_row(name, *counts, _safe(study.title))
+        table.add_row(name, *(_count(study, size) for size in sizes), _safe(study.title))
     return table
+
+
+def _count(study: Study, size: Size) -> str:
+    """How many trials a study lists, and how many searches it has."""
+    n_listed, n_searches = len(study.trials(size)), len(study.searches_of(size))
+    searches = [f"{n_searches:,} search{'es' if n_searches > 1 else ''}"] if n_searches else []
+    return " + ".join([*([f"{n_listed:,}"] if n_listed or not searches else []), *searches])
 
 
 def study_lines(study: Study, how: str) -> RenderableType:
     """What a study asks, what it runs and what it claims; `how` is the command that runs it."""
     source = study.source
     places = [source.paper, source.figure, source.link] if source else []
-    counts = {size: study.trials_of(size) for size in ("quick", "full")}
+    sizes: tuple[Size, ...] = ("quick", "full")
     lines: list[RenderableType] = [Text(_safe(study.title), style="bold")]
     lines += [Text(_safe(text)) for text in (", ".join(filter(None, places)), study.question, study.method) if text]
-    for size, trials in counts.items():
-        lines.append(Text(f"\n{size}: {len(trials):,} trials"))
+    for size in sizes:
+        trials, n_searches = study.trials_of(size), len(study.searches_of(size))
+        first = rounds_of(study.searches_of(size), {})[:1]
+        trials += [trial for part in first for trial in part]
+        searches = f"; {n_searches:,} searches, the trials of their first round are among them" if n_searches else ""
+        lines.append(Text(f"\n{size}: {len(trials):,} trials{searches}"))
         for name, values in _varying(trials).items():
             shown = ", ".join(_safe(str(value)) for value in values[:SHOWN_VALUES])
             more = f", ... ({len(values):,} values)" if len(values) > SHOWN_VALUES else ""
@@ -80,6 +92,8 @@ def dry_run_lines(plan: DryRun) -> Text:
     """What a run would do."""
     failed = f", {plan.n_failed:,} failed" if plan.n_failed else ""
     text = f"{plan.n_trials:,} trials: {plan.n_finished:,} finished{failed}, {plan.n_to_run:,} to run"
+    if plan.n_open:
+        text += f"\n{plan.n_open:,} searches go on: further trials follow from these, and are not counted here"
     if plan.seconds is not None:
         speed = "stored results" if plan.estimated_from == "store" else "a measurement just now"
         text += f"\nat most about {duration(plan.seconds)} on this machine (from {speed})"

@@ -33,10 +33,10 @@ from scipy.special import ndtr, stdtrit
 
 from factrank.errors import InputError
 from factrank.runs.expressions import Value, Where, columns_in, ended_soundly, frozen_where, missing_columns, selected
-from factrank.runs.result_tables import ROW_NAMES, DataName, require_data
+from factrank.runs.result_tables import ROW_NAMES, DataName, plural, require_data
 from factrank.runs.statistics import Sample, over_resamples, sample_of
 
-Kind = Literal["mean", "slope", "correlation", "rank correlation", "best", "least", "greatest", "fraction"]
+Kind = Literal["mean", "slope", "correlation", "rank correlation", "best", "least", "first", "greatest", "fraction"]
 Direction = Literal["greater", "less", "rises", "falls", "flat", "not rising"]
 Status = Literal["reproduced", "not reproduced", "measured", "not comparable"]
 
@@ -56,10 +56,11 @@ class Quantity:
     `kind`: the mean of a column; the slope of its least-squares line against another column, Pearson's or Spearman's
     correlation with it; "best": the value of the other column at which the mean of this one is greatest (the middle of
     several; not defined where all are equal); "least": the least value of the other column at which the mean of this
-    one is within `slack` of what it is at the greatest; "greatest": the greatest value of each seed, averaged over
-    seeds; "fraction": the sum of this one over the sum of the other. `within`: computed inside each group of rows that
-    agree in these columns, then averaged over groups. `where`: the rows that count. `minus`: another quantity to
-    subtract, on the same seeds. Columns may be arithmetic (`factrank.runs.expressions`).
+    one is within `slack` of what it is at the greatest; "first": the least value of the other column at which this one
+    is 0 or more, of each seed, averaged over seeds; "greatest": the greatest value of each seed, averaged over seeds;
+    "fraction": the sum of this one over the sum of the other. `within`: computed inside each group of rows that agree
+    in these columns, then averaged over groups. `where`: the rows that count. `minus`: another quantity to subtract, on
+    the same seeds. Columns may be arithmetic (`factrank.runs.expressions`).
     """
 
     kind: Kind
@@ -107,7 +108,7 @@ class Claim:
     """A published statement: what was said, where, and the quantity that it is about.
 
     `published` is None where nothing comparable was published; `note` then says why. `data` names the table that the
-    quantity is computed from: one row per trial, or per trial and recorded epoch or reading
+    quantity is computed from: one row per trial, per trial and recorded epoch or reading, or per search
     (`factrank.runs.result_tables`).
     """
 
@@ -186,8 +187,7 @@ def evaluate(claim: Claim, table: pa.Table, trials: pa.Table | None = None) -> V
         (part for part, found in zip(claim.quantity.parts, parts, strict=True) if not isfinite(found[0])), 0
     )
     if isinstance(undefined, Quantity):
-        no_sum = f"the sum of {undefined.against} is 0" if undefined.kind == "fraction" else "the numbers do not vary"
-        return Verdict("not comparable", n_seeds=n_seeds, why=f"{no_sum}, so that it is not defined")
+        return Verdict("not comparable", n_seeds=n_seeds, why=f"{_why_undefined(undefined)}, so that it is not defined")
     total = _difference(parts)
     value = float(total[0])
     interval, problem = _interval(total[1:], n_seeds)
@@ -195,6 +195,14 @@ def evaluate(claim: Claim, table: pa.Table, trials: pa.Table | None = None) -> V
         return Verdict("not comparable", value, None, n_seeds, problem)
     status, why = _judge(claim, value, interval, n_seeds)
     return Verdict(status, value, interval, n_seeds, why)
+
+
+def _why_undefined(quantity: Quantity) -> str:
+    if quantity.kind == "fraction":
+        return f"the sum of {quantity.against} is 0"
+    return (
+        f"{quantity.column} is below 0 throughout in a seed" if quantity.kind == "first" else "the numbers do not vary"
+    )
 
 
 def _missing(quantity: Quantity, trials: pa.Table) -> str:
@@ -224,7 +232,7 @@ def _without_value(rows: pa.Table, lacking: Bool[np.ndarray, " rows"], row_name:
     kinds = rows.column("status").to_pylist() if "status" in rows.column_names else [None] * rows.num_rows
     found = [str(kinds[at]) for at in np.flatnonzero(lacking)]
     counts = ", ".join(f"{found.count(kind)} {kind}" for kind in sorted(set(found)) if kind != "None")
-    return f"{len(found):,} of {rows.num_rows:,} {row_name}s have no value{f' ({counts})' if counts else ''}"
+    return f"{len(found):,} of {rows.num_rows:,} {plural(row_name)} have no value{f' ({counts})' if counts else ''}"
 
 
 def _where_text(where: Where) -> str:

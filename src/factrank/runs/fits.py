@@ -3,6 +3,12 @@
 With one row per setting, y its value and X the terms, the coefficients c minimise |X c - y|^2. The error when a setting
 is left out is that of a fit to all the others; by the hat matrix H = X (X^T X)^-1 X^T it is (y - X c)_i / (1 - H_ii).
 Both errors stand beside those of the constant alone, the mean: a rule that is no better says nothing.
+
+Where asked for, each coefficient has a 95 % interval over settings, n of them and p terms, by Student's t:
+
+    c_j +- t_{n-p}(0.975) sqrt(s^2 (X^T X)^-1_jj),    s^2 = |X c - y|^2 / (n - p)
+
+It takes the deviations from the rule to be independent and alike; claims have intervals over seeds.
 """
 
 from __future__ import annotations
@@ -14,6 +20,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from jaxtyping import Float
+from scipy.special import stdtrit
 
 from factrank.errors import InputError
 from factrank.runs.expressions import columns_in, numbers
@@ -28,7 +35,8 @@ NEARLY_ONE = 1 - 1e-9
 class Fit:
     """The values of a summary as a sum of terms, each arithmetic on its settings; "1" is the constant.
 
-    `quantity` is the label of the summary's quantity; it may be left out where there is one.
+    `quantity` is the label of the summary's quantity; it may be left out where there is one. `intervals` asks for
+    intervals of the coefficients.
     """
 
     name: str
@@ -36,6 +44,7 @@ class Fit:
     summary: str
     terms: tuple[str, ...]
     quantity: str = ""
+    intervals: bool = False
 
     def __post_init__(self) -> None:
         require_name("the name of a fit", self.name)
@@ -70,6 +79,8 @@ class FitResult:
     constant_error: float | None = None
     constant_left_out: float | None = None
     why: str = ""
+    intervals: tuple[tuple[float, float], ...] | None = None
+    """Those of the coefficients, where they were asked for and more settings than terms have a value."""
 
     @property
     def formula(self) -> str:
@@ -120,11 +131,14 @@ def fit_result(fit: Fit, table: pa.Table) -> FitResult:
     known = np.isfinite(y) & np.isfinite(terms).all(axis=1)
     n_settings = int(known.sum())
     base = FitResult(fit.name, quantity, fit.terms, n_settings, int((~known).sum()))
-    return _fitted(base, terms[known], y[known])
+    return _fitted(base, terms[known], y[known], fit.intervals)
 
 
 def _fitted(
-    base: FitResult, terms: Float[np.ndarray, "settings terms"], y: Float[np.ndarray, " settings"]
+    base: FitResult,
+    terms: Float[np.ndarray, "settings terms"],
+    y: Float[np.ndarray, " settings"],
+    wants_intervals: bool,
 ) -> FitResult:
     n_settings, n_terms = terms.shape
     plain = asdict(base)
@@ -145,6 +159,12 @@ def _fitted(
     plain["constant_error"] = _root_mean_square(around_mean)
     if (around_mean**2).sum() > 1e-24 * (y**2).sum():
         plain["r_squared"] = float(1 - (residuals**2).sum() / (around_mean**2).sum())
+    if wants_intervals and n_settings > n_terms:
+        inverse = np.linalg.inv(np.linalg.qr(terms / scale, mode="r"))
+        spread = np.sqrt((residuals**2).sum() / (n_settings - n_terms) * (inverse**2).sum(axis=1))
+        reach = float(stdtrit(n_settings - n_terms, 0.975)) * spread
+        ends = (coefficients - reach) / scale, (coefficients + reach) / scale
+        plain["intervals"] = tuple(zip(*(end.tolist() for end in ends), strict=True))
     if n_settings > 1:
         plain["constant_left_out"] = _root_mean_square(around_mean * n_settings / (n_settings - 1))
     if (leverage < NEARLY_ONE).all():

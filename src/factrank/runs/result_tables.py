@@ -1,12 +1,12 @@
-"""The tables of results: one row per trial, per trial and recorded epoch, and per trial and reading.
+"""The tables of results: one row per trial, per trial and recorded epoch, per trial and reading, and per search.
 
 The second and third are long: their rows name a trial by its `hash`, and `Tables.rows` puts the columns of that trial
-beside them.
+beside them. The last is never stored: it follows from the trials (`factrank.runs.searches`).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal, get_args
 
@@ -14,18 +14,29 @@ import pyarrow as pa
 
 from factrank.errors import InputError
 
-DataName = Literal["trials", "curves", "readings"]
-ROW_NAMES: dict[str, str] = {"trials": "trial", "curves": "recorded epoch", "readings": "reading"}
+DataName = Literal["trials", "curves", "readings", "searches"]
+STORED: tuple[DataName, ...] = ("trials", "curves", "readings")
+"""The tables that a store and a published folder have."""
+ROW_NAMES: dict[str, str] = {
+    "trials": "trial",
+    "curves": "recorded epoch",
+    "readings": "reading",
+    "searches": "search",
+}
 """What a row of each table is called."""
 
 
 @dataclass(frozen=True, eq=False)
 class Tables:
-    """What trials gave: `trials` has one row for each; the long tables `curves` and `readings` may lack any of them."""
+    """What trials gave: `trials` has one row for each; the long tables `curves` and `readings` may lack any of them.
+
+    `searches` has one row per search of a study; a store, which knows no studies, has none.
+    """
 
     trials: pa.Table
     curves: pa.Table
     readings: pa.Table
+    searches: pa.Table = field(default_factory=lambda: pa.table({}))
 
     @classmethod
     def empty(cls) -> Tables:
@@ -52,14 +63,19 @@ class Tables:
         {'hash': ['b', 'a'], 'tau': [0.5, 0.5], 'recall': [0.8, 0.4], 'model.d_vo': [2, 1]}
         """
         require_data("a table of results", data)
-        long = {"curves": self._long_curves, "readings": self._long_readings}
-        return self.trials if data == "trials" else long[data]
+        if data in ("trials", "searches"):
+            return self.trials if data == "trials" else self.searches
+        return self._long_curves if data == "curves" else self._long_readings
 
-    def beside(self, data: str) -> pa.Table:
-        """The trials with the columns that `rows` takes from them."""
+    def beside(self, data: str) -> pa.Table | None:
+        """The trials with the columns that `rows` takes from them; None where the rows themselves say what is lacking.
+
+        A long table has no rows of a trial that was not run, so that what is computed from it must see the trials too.
+        """
         require_data("a table of results", data)
-        long: pa.Table = getattr(self, data)
-        hidden = set() if data == "trials" else set(long.column_names) - {"hash"}
+        if data in ("trials", "searches"):
+            return None
+        hidden = set(getattr(self, data).column_names) - {"hash"}
         return self.trials.select([name for name in self.trials.column_names if name not in hidden])
 
     @cached_property
@@ -69,6 +85,20 @@ class Tables:
     @cached_property
     def _long_readings(self) -> pa.Table:
         return _with_trial_columns(self.readings, self.trials)
+
+
+def many_rows(data: str) -> str:
+    """What several rows of a table are called.
+
+    >>> many_rows("readings"), many_rows("searches")
+    ('readings', 'searches')
+    """
+    return plural(ROW_NAMES[data])
+
+
+def plural(row_name: str) -> str:
+    """The name of a row as that of several."""
+    return f"{row_name}es" if row_name.endswith("ch") else f"{row_name}s"
 
 
 def require_data(what: str, data: object) -> None:

@@ -3,6 +3,9 @@
 Results are stored about once a second, many in one part, so that a killed run loses at most that second and what was in
 flight. The same call later runs only what is missing; the table is the same as that of an undisturbed run, bit for bit
 for what the fused engine trains.
+
+A study with searches runs in rounds: the listed trials, then what all searches ask for first, and so on. Bundles are
+cut from the list of one round, which follows from the rounds before it alone.
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
@@ -19,6 +22,7 @@ import jax
 
 from factrank.runs.bundles import Failure, Outcome, cut
 from factrank.runs.executors import Executor, LocalExecutor
+from factrank.runs.searches import measured_rows, rounds_of
 from factrank.runs.store import Store
 from factrank.runs.study import Size, Study
 from factrank.runs.trackers import Tracker
@@ -33,7 +37,8 @@ PART_SECONDS = 1.0
 class Summary:
     """What a run did: all trials of the study, those stored before, those that ended and failed now.
 
-    `interrupted` says that Ctrl-C ended it; the same call goes on.
+    Of searches, those trials count that were asked for until the run ended. `interrupted`
+    says that Ctrl-C ended it; the same call goes on.
     """
 
     n_trials: int
@@ -65,32 +70,62 @@ def run_study(
     the others go on. Ctrl-C keeps what has ended.
     """
     started = perf_counter()
-    trials = study.trials_of(size)
-    wanted = missing(trials, store, rerun_failed=rerun_failed)
-    todo = [trial for trial in trials if trial.hash in wanted]
-    if not todo:
-        return Summary(len(trials), len(trials), 0, 0, perf_counter() - started)
-    store.require_writable()
-    executor = executor or LocalExecutor(checkpoints=checkpoint_folder(store))
-    interrupted, recorder = False, StoreRecorder(store, todo, meter, tracker, keep_weights=executor.keep_weights)
+    recorder: StoreRecorder | None = None
+    asked, before, interrupted = set[str](), set[str](), False
+    databases = {one.fingerprint: one for one in study.databases}
     try:
-        recorder.tick()
-        bundles, failures = cut(trials, wanted, study.databases)
-        for failure in failures:
-            recorder.take(failure)
-        executor.run(bundles, {one.fingerprint: one for one in study.databases}, recorder)
+        for trials, wanted in _rounds(study, size, store, rerun_failed):
+            before |= {trial.hash for trial in trials} - wanted - asked
+            asked |= {trial.hash for trial in trials}
+            if not wanted:
+                continue
+            if recorder is None:
+                store.require_writable()
+                executor = executor or LocalExecutor(checkpoints=checkpoint_folder(store))
+                recorder = StoreRecorder(store, meter, tracker, keep_weights=executor.keep_weights)
+            assert executor is not None  # noqa: S101 - for mypy: made with the recorder
+            recorder.expect([trial for trial in trials if trial.hash in wanted])
+            recorder.tick()
+            bundles, failures = cut(trials, wanted, study.databases)
+            for failure in failures:
+                recorder.take(failure)
+            executor.run(bundles, databases, recorder)
+            recorder.flush()  # the next round follows from the store
     except KeyboardInterrupt:
         interrupted = True
     finally:
-        recorder.flush()
+        if recorder is not None:
+            recorder.flush()
     return Summary(
-        n_trials=len(trials),
-        n_before=len(trials) - len(todo),
-        n_ended=recorder.n_ended,
-        n_failed=recorder.n_failed,
+        n_trials=len(asked),
+        n_before=len(before),
+        n_ended=recorder.n_ended if recorder is not None else 0,
+        n_failed=recorder.n_failed if recorder is not None else 0,
         seconds=perf_counter() - started,
         interrupted=interrupted,
     )
+
+
+def _rounds(study: Study, size: Size, store: Store, rerun_failed: bool) -> Iterator[tuple[list[Trial], set[str]]]:
+    """Round after round its trials and which of them are to be run; between two rounds the store is read."""
+    listed, searches = study.trials_of(size), study.searches_of(size)
+    wanted = missing(listed, store, rerun_failed=rerun_failed)
+    if listed:
+        yield listed, wanted
+    tried, at = set(wanted), 0
+    while searches:
+        rows = measured_rows(store.trials())
+        if rerun_failed:  # what failed before this run is as if it had not been run
+            rows = {name: row for name, row in rows.items() if row["status"] != "failed" or name in tried}
+        rounds = rounds_of(searches, rows)
+        wanted = set()
+        while at < len(rounds) and not wanted:
+            wanted = {trial.hash for trial in rounds[at]} - rows.keys()
+            tried |= wanted
+            yield rounds[at], wanted
+            at += 1
+        if not wanted:
+            return
 
 
 def missing(trials: Sequence[Trial], store: Store, *, rerun_failed: bool = False) -> set[str]:
@@ -114,7 +149,6 @@ class StoreRecorder:
     def __init__(
         self,
         store: Store,
-        todo: Sequence[Trial],
         meter: Meter | None = None,
         tracker: Tracker | None = None,
         *,
@@ -123,9 +157,13 @@ class StoreRecorder:
         self._store, self._meter, self._tracker, self._keep_weights = store, meter, tracker, keep_weights
         self._waiting: list[Outcome] = []
         self._since = perf_counter()
-        self._n_todo, self._n_epochs = len(todo), sum(trial.training.epochs for trial in todo)
-        self._epochs = 0
+        self._n_todo = self._n_epochs = self._epochs = 0
         self.n_ended = self.n_failed = 0
+
+    def expect(self, trials: Sequence[Trial]) -> None:
+        """Count on the outcomes of further trials."""
+        self._n_todo += len(trials)
+        self._n_epochs += sum(trial.training.epochs for trial in trials)
 
     def take(self, outcome: Outcome, *, at_once: bool = False) -> None:
         """Keep an outcome; it is stored within a second."""

@@ -14,6 +14,7 @@ import pyarrow as pa
 from jaxtyping import Bool, Float, Int
 
 from factrank.runs.expressions import Value, numbers, values
+from factrank.runs.result_tables import plural
 
 DATABASE_SEED, SEED = "database.seed", "seed"
 
@@ -45,7 +46,7 @@ class Sample:
         most = counts.max(axis=0)
         for unit, own in zip(self.units, counts, strict=True):
             if (own < most).any():
-                return f"{unit} has {own.sum():,} of {most.sum():,} {row_name}s"
+                return f"{unit} has {own.sum():,} of {most.sum():,} {plural(row_name)}"
         return ""
 
 
@@ -85,9 +86,8 @@ def over_resamples(
         groups = [_means_by_place(sample, group, weights) for group in range(sample.n_groups)]
         by_group = [_best(*group) if kind == "best" else _least(*group, slack) for group in groups]
         return np.asarray(np.mean(by_group, axis=0))
-    if kind in ("greatest", "fraction"):
-        return (_greatest if kind == "greatest" else _fraction)(sample, weights)
-    return _from_moments(kind, sample, weights)
+    others = {"first": _first, "greatest": _greatest, "fraction": _fraction}
+    return others[kind](sample, weights) if kind in others else _from_moments(kind, sample, weights)
 
 
 def _from_moments(
@@ -164,6 +164,17 @@ def _least(
     """The least x at which the mean of y is that at the greatest x, less a slack, or more."""
     enough = means >= means[:, -1:] - slack - 1e-12
     return np.where(enough.any(axis=1), places[enough.argmax(axis=1)], np.nan)
+
+
+def _first(sample: Sample, weights: Float[np.ndarray, "resamples units"]) -> Float[np.ndarray, " resamples"]:
+    """The least x of each seed and group at which y is 0 or more, averaged over both; nan where a seed has none."""
+    first = np.full((len(sample.units), sample.n_groups), np.inf)
+    reached = sample.y >= 0
+    np.minimum.at(first, (sample.unit[reached], sample.group[reached]), sample.x[reached])
+    with np.errstate(invalid="ignore"):  # a seed that is not drawn, and never gets there: 0 times infinity
+        drawn = np.where(weights[:, :, None] > 0, weights[:, :, None] * first, 0.0)
+    by_group = drawn.sum(axis=1) / weights.sum(axis=1, keepdims=True)
+    return np.asarray(np.where(np.isfinite(by_group), by_group, np.nan).mean(axis=1))
 
 
 def _greatest(sample: Sample, weights: Float[np.ndarray, "resamples units"]) -> Float[np.ndarray, " resamples"]:

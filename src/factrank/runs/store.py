@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from factrank.errors import InputError
-from factrank.models.part_arrays import AnyLayer
+from factrank.models.part_arrays import AnyModel
 from factrank.models.sealed_file import SUFFIX as WEIGHTS_SUFFIX
 from factrank.runs.columns import (
     ENDED,
@@ -189,7 +189,7 @@ class Store:
         """The hashes of the trials that failed and never ended."""
         return self._hashes(("failed",))
 
-    def weights(self, trial_hash: str) -> AnyLayer:
+    def weights(self, trial_hash: str) -> AnyModel:
         """The trained model of a trial whose weights were kept."""
         return read_weights(self.folder / WEIGHTS, trial_hash)
 

@@ -1,6 +1,7 @@
 """Study: a question, the trials that answer it, and how the answer is shown, as plain data.
 
 A study lists its trials in two sizes: `quick` for a first look on two cores, `full` for the numbers to be published.
+It may also have searches, whose trials are asked for round by round (`factrank.runs.searches`).
 Charts and claims name columns of the table of results (`factrank.runs.columns`); nothing here draws or computes.
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import lru_cache
 from typing import Literal, get_args
 
 from factrank.databases import Database
@@ -19,6 +21,7 @@ from factrank.runs.expressions import Where, columns_in, frozen_where
 from factrank.runs.fits import Fit, require_columns_of
 from factrank.runs.names import require_name
 from factrank.runs.result_tables import DataName, require_data
+from factrank.runs.searches import Rows, Search, require_searches, rounds_of
 from factrank.runs.summaries import Summary
 from factrank.training.trial import Given, Trial
 
@@ -46,7 +49,8 @@ class Chart:
     `where` keeps only the rows with these values, as (column, value) pairs or a dictionary. Where a column is named,
     arithmetic on columns may stand (`factrank.runs.expressions`). Lines, bars and heat maps
     draw means over the rows that agree in what is shown, in practice over seeds, lines with a band from the least to
-    the greatest. `data` says which table is drawn: one row per trial, or one per trial and recorded epoch or reading.
+    the greatest. `data` says which table is drawn: one row per trial, per trial and recorded epoch or reading, or per
+    search.
     """
 
     name: str
@@ -87,7 +91,8 @@ class Chart:
 class Study:
     """A named list of trials with its charts, summaries, fits and claims.
 
-    `trials` gives the list for each size. `databases` are those that trials name by fingerprint.
+    `trials` gives the list for each size (`no_trials` where there are only searches), `searches` what asks for further
+    trials. `databases` are those that trials name by fingerprint.
 
     >>> from factrank.models import LayerShape
     >>> from factrank.training import generated
@@ -111,13 +116,15 @@ class Study:
     databases: tuple[Database, ...] = ()
     summaries: tuple[Summary, ...] = ()
     fits: tuple[Fit, ...] = ()
+    searches: Callable[[Size], Sequence[Search]] | None = None
 
     def __post_init__(self) -> None:
         require_name("the name of a study", self.name)
-        if not callable(self.trials):
-            raise InputError(
-                f"study {self.name}: trials is a function of the size that gives a list; got {self.trials!r}"
-            )
+        for what, given in (("trials", self.trials), ("searches", self.searches)):
+            if not callable(given) and (given is not None or what == "trials"):
+                raise InputError(
+                    f"study {self.name}: {what} is a function of the size that gives a list; got {given!r}"
+                )
         for what, names in (
             ("charts or summaries", [*(chart.name for chart in self.charts), *(one.name for one in self.summaries)]),
             ("fits", [fit.name for fit in self.fits]),
@@ -133,21 +140,47 @@ class Study:
             require_columns_of(fit, summaries[fit.summary])
 
     def trials_of(self, size: Size) -> list[Trial]:
-        """The trials of a size, each once, in the order of the study; a database without facts in hand is an error."""
+        """The listed trials of a size, each once, in the order of the study; those of searches are not among them.
+
+        A database without facts in hand is an error, and so is a setting in charts and claims that no trial has.
+        """
+        listed = self._listed(size, "trials", self.trials)
+        strange = next((item for item in listed if not isinstance(item, Trial)), None)
+        if strange is not None:
+            raise InputError(f"study {self.name}: its trials must be a list of Trial; got {strange!r} in it")
+        trials = list({trial.hash: trial for trial in listed if isinstance(trial, Trial)}.values())
+        self._require_given(trials)
+        first = [trial for part in rounds_of(self.searches_of(size), {})[:1] for trial in part]
+        self._require_columns([*trials, *first])
+        return trials
+
+    def searches_of(self, size: Size) -> tuple[Search, ...]:
+        """The searches of a size; none where the study has only listed trials."""
+        return _searches(self, size) if self.searches is not None else ()
+
+    def rounds(self, size: Size, rows: Rows) -> list[list[Trial]]:
+        """What is asked for so far, round after round: the listed trials, then those of all searches together.
+
+        `rows` are those of the trials that have ended (`factrank.runs.searches.measured_rows`).
+        """
+        listed, asked = self.trials_of(size), rounds_of(self.searches_of(size), rows)
+        for trials in asked:
+            self._require_given(trials)
+        return [listed, *asked] if listed or not asked else asked
+
+    def _listed(self, size: Size, what: str, function: Callable[[Size], Sequence[object]]) -> list[object]:
         if size not in get_args(Size):
             raise InputError(f"the size of a study is quick or full; got {size!r}")
         try:
-            listed = list(self.trials(size))
+            return list(function(size))
         except FactrankError:
             raise
         except Exception as error:
             raise InputError(
-                f"study {self.name}: its trials cannot be listed: {type(error).__name__}: {error}"
+                f"study {self.name}: its {what} cannot be listed: {type(error).__name__}: {error}"
             ) from error
-        strange = next((item for item in listed if not isinstance(item, Trial)), None)
-        if strange is not None:
-            raise InputError(f"study {self.name}: its trials must be a list of Trial; got {strange!r} in it")
-        trials = list({trial.hash: trial for trial in listed}.values())
+
+    def _require_given(self, trials: Sequence[Trial]) -> None:
         given = {database.fingerprint for database in self.databases}
         for trial in trials:
             if isinstance(trial.database, Given) and trial.database.fingerprint not in given:
@@ -155,8 +188,6 @@ class Study:
                     f"study {self.name}: trial {trial.hash[:12]} names the database {trial.database.fingerprint[:12]}, "
                     f"which is not among the databases of the study"
                 )
-        self._require_columns(trials)
-        return trials
 
     def _require_columns(self, trials: Sequence[Trial]) -> None:
         """Find misspelt settings in charts and claims before anything is trained; what is measured shows later."""
@@ -175,3 +206,19 @@ class Study:
                 near = get_close_matches(name, known, n=1)
                 hint = f"; did you mean {near[0]}?" if near else ""
                 raise InputError(f"study {self.name}, {where}: no trial has a setting {name!r}{hint}")
+
+
+def no_trials(size: Size) -> list[Trial]:  # noqa: ARG001 - what `Study.trials` is called with
+    """The list of a study that has only searches."""
+    return []
+
+
+@lru_cache(maxsize=32)  # a search keeps the trials that it has made, and their hashes take time
+def _searches(study: Study, size: Size) -> tuple[Search, ...]:
+    if study.searches is None:
+        return ()
+    try:
+        return tuple(require_searches(study._listed(size, "searches", study.searches)))
+    except InputError as error:
+        place = "" if str(error).startswith("study ") else f"study {study.name}: "
+        raise InputError(f"{place}{error}") from None

@@ -13,8 +13,10 @@ from factrank.runs.columns import RUN_COLUMNS, Row, in_order, trial_columns
 from factrank.runs.fits import Fit, FitResult, fit_result
 from factrank.runs.parts import as_texts
 from factrank.runs.result_tables import Tables
+from factrank.runs.searches import measured_rows, search_table
 from factrank.runs.study import Size, Study
 from factrank.runs.summaries import Summary, summary_table
+from factrank.training.trial import Trial
 
 MISSING = "missing"
 """The status of a trial that is not in the store."""
@@ -23,10 +25,10 @@ MISSING = "missing"
 def study_table(study: Study, size: Size, table: pa.Table) -> pa.Table:
     """One row per trial of the study, in its order; a trial that the table lacks has the status "missing".
 
-    Claims can so tell a trial that was never run from one that the study does not ask for. Columns without any value
-    are left out.
+    Claims can so tell a trial that was never run from one that the study does not ask for. Of searches there are the
+    trials that they ask for so far, round after round. Columns without any value are left out.
     """
-    trials = study.trials_of(size)
+    trials = asked_trials(study, size, table)
     hashes = table.column("hash").to_pylist() if "hash" in table.column_names else []
     place = {found: at for at, found in reversed(list(enumerate(hashes)))}
     wanted = [place.get(trial.hash) for trial in trials]
@@ -39,6 +41,14 @@ def study_table(study: Study, size: Size, table: pa.Table) -> pa.Table:
     rows = found.take(pa.array([next(order[at is None]) for at in wanted], pa.int64()))
     used = [name for name in rows.column_names if name in RUN_COLUMNS or rows.column(name).null_count < rows.num_rows]
     return rows.select(in_order(used))
+
+
+def asked_trials(study: Study, size: Size, table: pa.Table) -> list[Trial]:
+    """The trials that a study asks for so far, each once; those of searches follow from the table of what was run."""
+    if study.searches is None:
+        return study.trials_of(size)
+    rounds = study.rounds(size, measured_rows(table))
+    return list({trial.hash: trial for trials in rounds for trial in trials}.values())
 
 
 def _table(rows: Sequence[Row], schema: pa.Schema) -> pa.Table:
@@ -54,24 +64,25 @@ def _table(rows: Sequence[Row], schema: pa.Schema) -> pa.Table:
 
 @lru_cache(maxsize=4)
 def study_tables(study: Study, size: Size, tables: Tables) -> Tables:
-    """The tables of one study: its own trials, and the long tables as they are (`Tables.rows` takes their own rows).
+    """The tables of one study: its trials and searches, and the long tables as they are (`Tables.rows` takes its rows).
 
     The last few are kept, because claims, summaries and charts each ask for them.
     """
-    return replace(tables, trials=study_table(study, size, tables.trials))
+    searches = search_table(study.searches_of(size), measured_rows(tables.trials)) if study.searches else pa.table({})
+    return replace(tables, trials=study_table(study, size, tables.trials), searches=searches)
 
 
 def judge(study: Study, size: Size, tables: Tables) -> list[tuple[Claim, Verdict]]:
     """Each claim of the study with our verdict, from the trials of this size."""
     own = study_tables(study, size, tables)
-    return [(claim, evaluate(claim, own.rows(claim.data), _beside(own, claim.data))) for claim in study.claims]
+    return [(claim, evaluate(claim, own.rows(claim.data), own.beside(claim.data))) for claim in study.claims]
 
 
 def summarise(study: Study, size: Size, tables: Tables) -> list[tuple[Summary, pa.Table]]:
     """Each summary of the study with its table, from the trials of this size."""
     own = study_tables(study, size, tables)
     return [
-        (summary, summary_table(summary, own.rows(summary.data), _beside(own, summary.data)))
+        (summary, summary_table(summary, own.rows(summary.data), own.beside(summary.data)))
         for summary in study.summaries
     ]
 
@@ -80,7 +91,3 @@ def fitted(study: Study, summaries: Sequence[tuple[Summary, pa.Table]]) -> list[
     """Each fit of the study with its result, from what `summarise` gives."""
     by_name = {summary.name: table for summary, table in summaries}
     return [(fit, fit_result(fit, by_name[fit.summary])) for fit in study.fits]
-
-
-def _beside(own: Tables, data: str) -> pa.Table | None:
-    return None if data == "trials" else own.beside(data)

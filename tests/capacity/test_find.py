@@ -1,0 +1,38 @@
+"""Capacities of real models, found directly."""
+
+import pytest
+
+from factrank.capacity import CapacitySearch, capacity, run_searches
+from factrank.errors import InputError
+from factrank.models import MemoryShape
+from factrank.runs import Store, executors
+from factrank.training import Training, Trial, generated
+
+D_MODEL = 6
+
+
+def least_squares(n_facts):
+    """A linear memory in closed form: exact up to d facts, and none of 16 facts fits into 6 x 6 numbers."""
+    facts = generated("associations", n_inputs=n_facts, n_outputs=n_facts, seed=0)
+    return [Trial(facts, MemoryShape(D_MODEL, start="least squares"), Training(epochs=0))]
+
+
+def test_a_linear_memory_holds_at_least_d_facts(tmp_path, monkeypatch):
+    store = Store(tmp_path)
+    asked = {"guess": 8, "sizes": (4, 16), "probes": 2, "resolution": 4}
+    found = capacity(least_squares, **asked, store=store)
+    assert (found.status, found.rounds, [probe.size for probe in found.probes]) == ("finished", 1, [4, 16])
+    assert (found.lower, found.upper) == (4, 16)
+    numbers = found.to_row()
+    assert numbers["facts"] == found.lower
+    assert numbers["parameters"] == D_MODEL**2
+    assert numbers["facts"] < numbers["limit"] < numbers["upper_facts"] == 16
+    monkeypatch.setattr(executors, "train_many", None)  # everything is in the store
+    assert capacity(least_squares, **asked, store=store) == found
+    several = [CapacitySearch(name, least_squares, 8, least=4, most=16, probes=2, resolution=4) for name in "ab"]
+    assert run_searches(several, store=store) == [found, found]
+
+
+def test_without_a_search_there_is_nothing_to_find():
+    with pytest.raises(InputError, match="no search"):
+        run_searches([])
