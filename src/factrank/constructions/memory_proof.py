@@ -16,9 +16,7 @@ weights alone, and works for trained memories as for constructed ones.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
 from math import inf
 from typing import Any, cast
 
@@ -29,67 +27,20 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from factrank.constructions.arithmetic import ARITHMETIC, Arithmetic
-from factrank.constructions.construction import Precision
+from factrank.constructions.plain_weights import fingerprint_of, precision_of
+from factrank.constructions.reader_certificate import ReaderCertificate
 from factrank.databases import Database
 from factrank.errors import InputError
 from factrank.models.associative_memory import AssociativeMemory, LinearMemory, MlpMemory
 from factrank.models.weights import on_device
 from factrank.readouts.margins import margins
-from factrank.readouts.plain import finite_data
 
 BLOCK_CELLS = 2**22
 """Numbers in the largest array of a block of facts."""
 
 
-@dataclass(frozen=True)
-class MemoryCertificate:
-    """What is known of a memory's recall of a database with one query.
-
-    It holds for the weights and the facts with these fingerprints, evaluated in the memory's own precision without
-    shortened products.
-
-    Arguments:
-        certified: every fact is recalled by the memory's own forward pass, and by every other order of evaluation.
-        facts: number of facts, all of which were checked.
-        recalled: facts that the forward pass gets right under argmax; ties are wrong.
-        margin: the least margin in the forward pass; infinite without competing values.
-        proved_margin: what the margin is at least in every evaluation; minus infinity where nothing was proved.
-        worst: the fact with the least margin in the forward pass.
-        parameters: the scalars between the embeddings, which the paper counts.
-        bits: information in the facts, n log2 of the number of values that occur.
-        precision: of the weights and of the forward pass.
-        reason: why it is not certified; empty where it is.
-        weights: SHA-256 of the weights.
-        database: the fingerprint of the facts.
-    """
-
-    certified: bool
-    facts: int
-    recalled: int
-    margin: float
-    proved_margin: float
-    worst: tuple[str, str, str]
-    parameters: int
-    bits: float
-    precision: Precision
-    reason: str
-    weights: str
-    database: str
-
-    @property
-    def recall(self) -> float:
-        """The share of facts that the forward pass gets right."""
-        return self.recalled / self.facts
-
-    @property
-    def bits_per_parameter(self) -> float:
-        """Bits of the facts that are recalled over the parameters of the memory."""
-        return self.recall * self.bits / self.parameters
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON; infinite margins become null."""
-        plain: dict[str, Any] = finite_data(asdict(self) | {"bits_per_parameter": self.bits_per_parameter})
-        return plain
+class MemoryCertificate(ReaderCertificate):
+    """What is known of a memory's recall of a database with one query; its `parameters` lie between the embeddings."""
 
 
 def verify_memory(memory: AssociativeMemory, database: Database) -> MemoryCertificate:
@@ -102,7 +53,7 @@ def verify_memory(memory: AssociativeMemory, database: Database) -> MemoryCertif
     (True, 1.0, 1.0)
     """
     require_memory(memory, database)
-    precision = _precision_of(memory)
+    precision = precision_of(memory)
     computed, proved = _margins_of(memory, database), np.full(len(database), -inf)
     obstacle = _why_no_bounds(memory, ARITHMETIC[precision])
     if not obstacle:
@@ -124,7 +75,7 @@ def verify_memory(memory: AssociativeMemory, database: Database) -> MemoryCertif
         bits=database.bits_by_query,
         precision=precision,
         reason="; ".join(reasons),
-        weights=_fingerprint_of(memory),
+        weights=fingerprint_of(memory),
         database=database.fingerprint,
     )
 
@@ -150,7 +101,7 @@ def _margins_of(memory: AssociativeMemory, database: Database) -> Float[np.ndarr
     """The margins in the memory's own forward pass and precision."""
     keys, _, values = database.triples.T
     found = np.empty(len(database))
-    with jax.enable_x64(_precision_of(memory) == "float64"), jax.default_matmul_precision("highest"):
+    with jax.enable_x64(precision_of(memory) == "float64"), jax.default_matmul_precision("highest"):
         placed = on_device(memory)
         for rows in _blocks(len(keys), memory.n_values):
             # The last block is filled up with its first row, so that one shape is compiled.
@@ -229,22 +180,3 @@ def _proved_streams(
 
 def _gamma(arithmetic: Arithmetic, roundings: int) -> float:
     return float(arithmetic.gamma(np.array([roundings], np.float64))[0])
-
-
-def _precision_of(memory: AssociativeMemory) -> Precision:
-    names = {leaf.dtype.name for leaf in jax.tree.leaves(memory)}
-    if len(names) != 1 or not names <= ARITHMETIC.keys():
-        raise InputError(f"all weights must be of one precision among {', '.join(ARITHMETIC)}; got {sorted(names)}")
-    return cast("Precision", names.pop())
-
-
-def _fingerprint_of(memory: AssociativeMemory) -> str:
-    """SHA-256 of the names, types, sizes and bytes of all weights."""
-    digest = hashlib.sha256(b"factrank weights 1")
-    leaves, _ = jax.tree_util.tree_flatten_with_path(memory)
-    for path, leaf in sorted(leaves, key=lambda entry: str(entry[0])):
-        part = np.ascontiguousarray(leaf)
-        name = jax.tree_util.keystr(path, simple=True, separator=".")
-        digest.update(f"{name} {part.dtype.name} {list(part.shape)}\n".encode())
-        digest.update(part.reshape(-1).view(np.uint8).data)
-    return digest.hexdigest()

@@ -14,6 +14,7 @@ from factrank.constructions.arithmetic import ARITHMETIC
 from factrank.constructions.construction import Precision
 from factrank.errors import InputError
 from factrank.models import AttentionLayer, RecallTransformer, to_arrays
+from factrank.models.part_arrays import AnyModel
 
 AnyLayer = AttentionLayer | RecallTransformer
 
@@ -30,9 +31,9 @@ class PlainWeights(NamedTuple):
     unembedding: Float[np.ndarray, "d_model values"]
 
 
-def precision_of(layer: AnyLayer) -> Precision:
+def precision_of(model: AnyModel) -> Precision:
     """The precision of the weights, one for all."""
-    names = {leaf.dtype.name for leaf in jax.tree.leaves(layer) if jnp.issubdtype(leaf.dtype, jnp.floating)}
+    names = {leaf.dtype.name for leaf in jax.tree.leaves(model) if jnp.issubdtype(leaf.dtype, jnp.floating)}
     if len(names) != 1 or not names <= ARITHMETIC.keys():
         raise InputError(f"all weights must be of one precision among {', '.join(ARITHMETIC)}; got {sorted(names)}")
     return cast("Precision", names.pop())
@@ -71,10 +72,10 @@ def plain_weights(layer: AnyLayer) -> PlainWeights:
     )
 
 
-def fingerprint_of(layer: AnyLayer) -> str:
+def fingerprint_of(model: AnyModel) -> str:
     """SHA-256 of the names, types, sizes and bytes of all weights."""
     digest = hashlib.sha256(b"factrank weights 1")
-    for name, part in sorted(to_arrays(layer).items()):
+    for name, part in sorted(to_arrays(model).items()):
         digest.update(f"{name} {part.dtype.name} {list(part.shape)}\n".encode())
         digest.update(np.ascontiguousarray(part).reshape(-1).view(np.uint8).data)
     return digest.hexdigest()

@@ -7,10 +7,8 @@ all contexts and all orders of evaluation, in float64. A model is certified when
 
 from __future__ import annotations
 
-import hashlib
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from math import inf
-from typing import Any, cast
 
 import equinox as eqx
 import jax
@@ -20,16 +18,16 @@ from jaxtyping import Array, Float, Int
 
 from factrank.constructions.arithmetic import ARITHMETIC
 from factrank.constructions.construction import Precision
+from factrank.constructions.plain_weights import fingerprint_of, precision_of
 from factrank.constructions.proved_pooling import PlainSequence, Pooling
+from factrank.constructions.reader_certificate import ReaderCertificate
 from factrank.constructions.sequence_proof import SequenceProver
 from factrank.databases import Database
 from factrank.errors import InputError
-from factrank.models import to_arrays
 from factrank.models.sequence_shape import SHORTEST
 from factrank.models.sequence_transformer import SequenceTransformer
 from factrank.models.weights import on_device
 from factrank.readouts.margins import margins
-from factrank.readouts.plain import finite_data
 
 LENGTH = 32
 """Tokens of a sequence, unless said otherwise."""
@@ -41,63 +39,23 @@ SATURATED = 1e-3
 """The share that noise may take of what a head reads up to which attention counts as saturated."""
 
 
-@dataclass(frozen=True)
-class SequenceCertificate:
+@dataclass(frozen=True, kw_only=True)
+class SequenceCertificate(ReaderCertificate):
     """What is known of a model's recall of a database from sequences with noise.
 
-    It holds for the weights and the facts with these fingerprints, evaluated in the model's own precision without
-    shortened products, for sequences of at most `length` tokens: one key, one query, noise tokens in any choice and
-    with any repetitions, and the end token.
+    It holds for sequences of at most `length` tokens: one key, one query, noise tokens in any choice and with any
+    repetitions, and the end token. `recalled` and `margin` are over the contexts that were tried, `proved_margin` over
+    all; `parameters` are 2 H d (d_qk + d_vo) + 2 m d.
 
     Arguments:
-        certified: every fact is recalled by the model's own forward pass in the contexts that were tried, and by every
-            order of evaluation in every context.
-        facts: number of facts, all of which were checked.
-        recalled: facts that the forward pass gets right in all contexts that were tried; ties are wrong.
         contexts: how many were tried for each fact.
-        margin: the least margin in the forward pass; infinite without competing outputs.
-        proved_margin: what the margin is at least in every context; minus infinity where nothing was proved.
-        worst: the fact with the least margin in the forward pass.
         leak: the largest share that noise can take of what a head reads, over heads and facts.
         length: the tokens of the longest sequences that the proof covers.
-        parameters: what the paper counts, 2 H d (d_qk + d_vo) + 2 m d.
-        bits: information in the facts, the sum over queries of n_q log2 |V_q|, which any model that holds them needs.
-        precision: of the weights and of the forward pass.
-        reason: why it is not certified; empty where it is.
-        weights: SHA-256 of the weights.
-        database: the fingerprint of the facts.
     """
 
-    certified: bool
-    facts: int
-    recalled: int
     contexts: int
-    margin: float
-    proved_margin: float
-    worst: tuple[str, str, str]
     leak: float
     length: int
-    parameters: int
-    bits: float
-    precision: Precision
-    reason: str
-    weights: str
-    database: str
-
-    @property
-    def recall(self) -> float:
-        """The share of facts that the forward pass gets right in all contexts that were tried."""
-        return self.recalled / self.facts
-
-    @property
-    def bits_per_parameter(self) -> float:
-        """Bits of the facts that are recalled over the parameters that the paper counts."""
-        return self.recall * self.bits / self.parameters
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON; infinite margins become null."""
-        plain: dict[str, Any] = finite_data(asdict(self) | {"bits_per_parameter": self.bits_per_parameter})
-        return plain
 
 
 def verify_recall(
@@ -113,7 +71,7 @@ def verify_recall(
         seed: of the random ones.
     """
     require_recall(model, database, length)
-    precision = sequence_precision(model)
+    precision = precision_of(model)
     tried = noise_contexts(model, length - SHORTEST, contexts, seed)
     computed = _forward_margins(model, database, tried)
     proved, leak, obstacle = _proved(model, database, length - SHORTEST, precision)
@@ -144,7 +102,7 @@ def verify_recall(
         bits=database.bits_by_query,
         precision=precision,
         reason="; ".join(reasons),
-        weights=_fingerprint_of(model),
+        weights=fingerprint_of(model),
         database=database.fingerprint,
     )
 
@@ -166,23 +124,6 @@ def require_recall(model: SequenceTransformer, database: Database, length: int) 
         raise InputError(f"the model has {sizes} keys, queries and values, the database {database.shape}")
     if length < SHORTEST:
         raise InputError(f"a sequence has at least {SHORTEST} tokens; got length {length}")
-
-
-def sequence_precision(model: SequenceTransformer) -> Precision:
-    """The precision of the weights, one for all."""
-    names = {leaf.dtype.name for leaf in jax.tree.leaves(model)}
-    if len(names) != 1 or not names <= ARITHMETIC.keys():
-        raise InputError(f"all weights must be of one precision among {', '.join(ARITHMETIC)}; got {sorted(names)}")
-    return cast("Precision", names.pop())
-
-
-def _fingerprint_of(model: SequenceTransformer) -> str:
-    """SHA-256 of the names, types, sizes and bytes of all weights."""
-    digest = hashlib.sha256(b"factrank weights 1")
-    for name, part in sorted(to_arrays(model).items()):
-        digest.update(f"{name} {part.dtype.name} {list(part.shape)}\n".encode())
-        digest.update(np.ascontiguousarray(part).reshape(-1).view(np.uint8).data)
-    return digest.hexdigest()
 
 
 def _proved(
@@ -232,7 +173,7 @@ def _forward_margins(
     keys, queries, values = database.triples.T
     widest = max(layout.n_tokens, layout.n_outputs, model.w_in.shape[1])
     height = max(1, min(len(database), BLOCK_CELLS // widest))
-    with jax.enable_x64(sequence_precision(model) == "float64"), jax.default_matmul_precision("highest"):
+    with jax.enable_x64(precision_of(model) == "float64"), jax.default_matmul_precision("highest"):
         placed = on_device(model)
         for start in range(0, len(database), height):
             # The last block is filled up with its first rows, so that one shape is compiled.
