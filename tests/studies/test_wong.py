@@ -77,10 +77,11 @@ def test_studies_are_whole(name):
     made = CATALOGUE[name]
     assert all((made.question, made.method, made.source, made.charts, made.claims))
     assert len({claim.name for claim in made.claims}) == len(made.claims)
-    assert made.trials_of("quick")  # it also finds settings that no trial has
+    assert made.trials_of("quick") or made.searches_of("quick")  # it also finds settings that no trial has
     assert all(claim.place and claim.statement for claim in made.claims)
     assert all(claim.note for claim in made.claims if claim.published is None)
-    assert len({trial.seed for trial in made.trials("full")}) >= 10
+    searched = [trial for search in made.searches_of("full") for trial in search.trials(search.guess)]
+    assert len({trial.seed for trial in (*made.trials("full"), *searched)}) >= 10
 
 
 def test_grid_and_sizes():

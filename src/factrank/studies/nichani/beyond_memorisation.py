@@ -1,0 +1,176 @@
+"""Beyond memorisation: does moving parameters from query-key to value-output hurt copying in context?
+
+An open question of Wong 2025 (arXiv 2502.05076), who finds that at a constant number of parameters a wider value-output
+circuit holds more facts: does that carry beyond memorising? Here a transformer learns facts and a task of copying
+together. A copying sequence has one token of every group and ends with a cue that names a group; the answer is the
+token of that group. What is to be copied differs from sequence to sequence, so that it cannot be memorised, and which
+token is read depends on the cue: query-key circuits have to match cues with groups.
+
+What we chose: d = 32, 4 heads with d_qk + d_vo = 16, no MLP, so that facts can only lie in attention; S = R = 20 with 8
+answers; 8 groups of 8 tokens; half of each batch copies, and beside it none does. Adam with learning rate 0.003, 8,192
+steps of 1,024 sequences; all trials run to the end.
+"""
+
+from __future__ import annotations
+
+from factrank.models import SequenceShape
+from factrank.runs.claims import Claim, Direction, Quantity
+from factrank.runs.expressions import Where
+from factrank.runs.study import Chart, Size, Study
+from factrank.runs.summaries import Summary
+from factrank.studies.nichani.recall_settings import BATCH, D_VO, PRECISION, RECALL, facts
+from factrank.studies.nichani.settings import SEEDS, source
+from factrank.training.trial import Measures, Training, Trial
+
+D, HEADS, TOTAL, GROUPS, GROUP_SIZE = 32, 4, 16, 8, 8
+SIDE: dict[Size, int] = {"quick": 12, "full": 20}
+WIDTHS: dict[Size, tuple[int, ...]] = {"quick": (2, 8, 15), "full": (1, 2, 4, 8, 12, 14, 15)}
+SHARES = (0.0, 0.5)
+STEPS: dict[Size, int] = {"quick": 1024, "full": 8192}
+
+
+def trials(size: Size) -> list[Trial]:
+    """Every d_vo with d_qk = 16 - d_vo, with copying and without, for each seed."""
+    side = SIDE[size]
+    return [
+        Trial(
+            facts(side, side, seed),
+            SequenceShape(D, HEADS, d_qk=TOTAL - d_vo, d_vo=d_vo, copy_groups=GROUPS, copy_size=GROUP_SIZE),
+            Training(
+                epochs=STEPS[size],
+                learning_rate=0.003,
+                batch_size=BATCH[size],
+                copy_share=share,
+                precision=PRECISION[size],
+            ),
+            seed=seed,
+            measures=Measures(),
+        )
+        for share in SHARES
+        for d_vo in WIDTHS[size]
+        for seed in SEEDS[size]
+    ]
+
+
+SHARE, COPYING = "training.copy_share", "copying"
+COPIES: Where = ((SHARE, 0.5),)
+ONLY_FACTS: Where = ((SHARE, 0.0),)
+EVEN, WIDEST = 8, 15
+"""An even split, and d_qk = 1."""
+VO_TITLE = "value-output width d_vo (d_qk = 16 - d_vo)"
+
+
+def _at(column: str, d_vo: int, share: Where = COPIES, minus: Quantity | None = None) -> Quantity:
+    return Quantity("mean", column, where=(*share, (D_VO, d_vo)), minus=minus)
+
+
+def _ours(name: str, statement: str, quantity: Quantity, published: Direction | None, note: str) -> Claim:
+    return Claim(
+        name,
+        statement,
+        quantity,
+        published,
+        place="open questions of Wong 2025",
+        note=note,
+        extension=True,
+    )
+
+
+CHARTS = tuple(
+    Chart(
+        name,
+        title,
+        "lines",
+        x=D_VO,
+        y=column,
+        colour=SHARE,
+        where=where,
+        x_title=VO_TITLE,
+        y_title=y_title,
+    )
+    for name, title, column, where, y_title in (
+        ("facts-by-width", "Facts at constant parameters", RECALL, (), "share of facts answered rightly"),
+        ("copying-by-width", "Copying at constant parameters", COPYING, COPIES, "share copied rightly"),
+    )
+)
+
+SUMMARIES = (
+    Summary(
+        "facts-and-copying",
+        "Facts and copying at constant parameters, learnt together",
+        (
+            ("facts", Quantity("mean", RECALL, where=COPIES)),
+            ("copying", Quantity("mean", COPYING, where=COPIES)),
+            ("facts without copying", Quantity("mean", RECALL, where=ONLY_FACTS)),
+        ),
+        over=(D_VO,),
+        x_title=VO_TITLE,
+        y_title="share answered rightly",
+    ),
+)
+
+CLAIMS = (
+    _ours(
+        "more facts without copying",
+        "Moving parameters to value-output raises recall where only facts are learnt.",
+        _at(RECALL, EVEN, ONLY_FACTS, _at(RECALL, 2, ONLY_FACTS)),
+        "greater",
+        "Recall at d_vo = 8 less that at d_vo = 2, in transformers that read sequences.",
+    ),
+    _ours(
+        "more facts with copying",
+        "Moving parameters to value-output raises recall of facts also where copying is learnt beside them.",
+        _at(RECALL, EVEN, minus=_at(RECALL, 2)),
+        "greater",
+        "Recall at d_vo = 8 less that at d_vo = 2.",
+    ),
+    _ours(
+        "copying suffers",
+        "With d_qk = 1 copying is worse than with an even split.",
+        _at(COPYING, WIDEST, minus=_at(COPYING, EVEN)),
+        "less",
+        "Share copied at d_vo = 15 less that at d_vo = 8.",
+    ),
+    _ours(
+        "facts with d_qk = 1",
+        "How many more facts are held with d_qk = 1 than with an even split, where copying is learnt beside them.",
+        _at(RECALL, WIDEST, minus=_at(RECALL, EVEN)),
+        None,
+        "Recall at d_vo = 15 less that at d_vo = 8; nothing is published.",
+    ),
+    _ours(
+        "best width for facts",
+        "The d_vo at which most facts are held, where copying is learnt beside them.",
+        Quantity("best", RECALL, D_VO, where=COPIES),
+        None,
+        "Of the widths that were run; nothing is published.",
+    ),
+    _ours(
+        "best width for copying",
+        "The d_vo at which copying is best.",
+        Quantity("best", COPYING, D_VO, where=COPIES),
+        None,
+        "Of the widths that were run; the middle of several equally good ones. Nothing is published.",
+    ),
+    _ours(
+        "what copying costs",
+        "How many facts are lost to copying at an even split.",
+        _at(RECALL, EVEN, minus=_at(RECALL, EVEN, ONLY_FACTS)),
+        None,
+        "Recall with copying less recall without, at d_vo = 8: half of the sequences are no longer about facts.",
+    ),
+)
+
+BEYOND_MEMORISATION = Study(
+    name="beyond-memorisation",
+    title="Beyond memorisation: facts and copying together",
+    source=source("an open question of Wong 2025, on the task of this paper"),
+    question="Parameters moved from query-key to value-output hold more facts: does a task that needs routing, "
+    "copying in context, suffer from it?",
+    method="Transformers with 4 heads and d_qk + d_vo = 16 are trained on facts and on copying, half of each batch, "
+    "and on facts alone. Facts are asked for in 4 contexts each; copying is measured on every token of every group.",
+    trials=trials,
+    charts=CHARTS,
+    summaries=SUMMARIES,
+    claims=CLAIMS,
+)
