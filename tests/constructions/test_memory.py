@@ -119,6 +119,7 @@ def test_constructed_memories_are_certified_where_they_recall(width):
     np.testing.assert_allclose(np.linalg.norm(found.model.inputs, axis=1), 1, rtol=1e-6)
 
 
+@pytest.mark.optimised
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 @pytest.mark.parametrize("width", [None, 24])
 def test_proofs_hold_in_other_orders_of_evaluation(width, precision):

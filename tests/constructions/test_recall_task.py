@@ -17,7 +17,8 @@ from factrank.constructions.sequence_certificate import noise_contexts, verify_r
 from factrank.constructions.value_circuits import cut_to_rank, vote_circuit, votes_of
 from factrank.databases import Database, answer_sets
 from factrank.errors import InputError
-from factrank.models import SequenceShape, init_sequence_model
+from factrank.models import SequenceShape, SequenceTransformer, init_sequence_model
+from factrank.models.sequence_layout import SequenceLayout
 from factrank.models.weights import on_device
 
 FACTS = answer_sets(6, 4, 4, seed=0)
@@ -173,7 +174,7 @@ def test_models_without_a_proof(attention):
     assert found.leak > 0.1
     with pytest.raises(InputError, match="keys, queries and values"):
         verify_recall(model, answer_sets(2, 2, 2, seed=0))
-    with pytest.raises(InputError, match="at least 3 tokens"):
+    with pytest.raises(InputError, match="length must be an integer of at least 3"):
         verify_recall(model, FACTS, length=2)
 
 
@@ -271,3 +272,42 @@ def test_contexts_of_the_forward_pass(attention):
     assert tried.max(axis=1)[3:].tolist() == [5, 5, 5]
     layout = attention.model.layout
     assert tried[:, : layout.first_noise].sum() == tried[:, layout.end :].sum() == 0
+
+
+@pytest.mark.parametrize("through_mlp", [False, True])
+def test_what_overflows_and_is_not_read(through_mlp):
+    """One noise token writes more than float32 holds where the unembedding is 0: infinity times 0 is not a number."""
+    facts = answer_sets(2, 1, 2, structure="structured", seed=0)
+    layout = SequenceLayout(2, 1, 2, n_noise=400)
+    bad, first_value = layout.end - 1, int(facts.triples[0, 2])
+
+    def model(unread: float) -> SequenceTransformer:
+        embedding, width = np.zeros((layout.n_tokens, 6), np.float32), 1 if through_mlp else 0
+        embedding[[0, 1, 2, layout.end], [0, 1, 2, 2]] = 1
+        embedding[layout.first_noise : layout.end, 3] = embedding[bad, 4] = 1
+        w_q, w_k, w_v, w_o = (np.zeros(size, np.float32) for size in ((1, 6, 1), (1, 6, 1), (1, 6, 3), (1, 3, 6)))
+        w_q[0, 2, 0], w_k[0, 3, 0] = 1, -2
+        w_v[0, 0, first_value] = w_v[0, 1, 1 - first_value] = w_v[0, 4, 2] = 1
+        w_o[0, 0, 0] = w_o[0, 1, 1] = 1e20
+        w_o[0, 2, 4 if through_mlp else 5] = 1e20 if through_mlp else unread
+        w_in, w_out, unembedding = np.zeros((6, width)), np.zeros((width, 6)), np.zeros((6, 2))
+        if through_mlp:
+            w_in[4, 0], w_out[0, 5] = 1.0, unread / 1e20
+        unembedding[0, 0] = unembedding[1, 1] = 1
+        rest = (part.astype(np.float32) for part in (w_in, np.zeros(width), w_out, unembedding))
+        return SequenceTransformer(embedding, w_q, w_k, w_v, w_o, *rest, layout)
+
+    assert verify_recall(model(1e20), facts).certified
+    found = verify_recall(model(3e38), facts)
+    assert not found.certified
+    assert not found.proved_margin > 0
+
+
+def test_what_cannot_be_verified_is_refused(attention):
+    model = attention.model
+    with pytest.raises(InputError, match="contexts must be an integer of at least 1"):
+        verify_recall(model, FACTS, contexts=0)
+    with pytest.raises(InputError, match="seed must be an integer of at least 0"):
+        verify_recall(model, FACTS, seed=-1)
+    with pytest.raises(InputError, match="the layout of the model has"):
+        verify_recall(changed(model, embedding=np.asarray(model.embedding)[:-1]), FACTS)

@@ -115,7 +115,7 @@ class Pooling:
         wrong = gamma * sizes + lost
         exponents = scores - scores.max(axis=1, keepdims=True)
         most = wrong.max(axis=1, keepdims=True)
-        subtracted = 2 * np.abs(exponents) + 2 * most + HALF_RANGE
+        subtracted = 2 * np.abs(exponents) + 4 * most + HALF_RANGE
         error = SLACK * (wrong + unit * (subtracted + EXPONENTIAL_UNITS)) + OUR_ERROR
         lower, upper = exponents - error, exponents + error
         floor = LEAST_EXPONENT + SLACK * (most + EXPONENTIAL_UNITS * unit) + OUR_ERROR

@@ -24,6 +24,7 @@ from factrank.constructions.reader_certificate import ReaderCertificate
 from factrank.constructions.sequence_proof import SequenceProver
 from factrank.databases import Database
 from factrank.errors import InputError
+from factrank.models.layer_shape import require_sizes
 from factrank.models.sequence_shape import SHORTEST
 from factrank.models.sequence_transformer import SequenceTransformer
 from factrank.models.weights import on_device
@@ -71,6 +72,8 @@ def verify_recall(
         seed: of the random ones.
     """
     require_recall(model, database, length)
+    require_sizes({"contexts": contexts})
+    require_sizes({"seed": seed}, least=0)
     precision = precision_of(model)
     tried = noise_contexts(model, length - SHORTEST, contexts, seed)
     computed = _forward_margins(model, database, tried)
@@ -122,8 +125,11 @@ def require_recall(model: SequenceTransformer, database: Database, length: int) 
     sizes = model.layout.n_keys, model.layout.n_queries, model.layout.n_values
     if sizes != database.shape:
         raise InputError(f"the model has {sizes} keys, queries and values, the database {database.shape}")
-    if length < SHORTEST:
-        raise InputError(f"a sequence has at least {SHORTEST} tokens; got length {length}")
+    tokens, outputs = model.embedding.shape[0], model.unembedding.shape[1]
+    if (tokens, outputs) != (model.layout.n_tokens, model.layout.n_outputs):
+        expected = f"{model.layout.n_tokens} tokens and {model.layout.n_outputs} outputs"
+        raise InputError(f"the layout of the model has {expected}, its weights {tokens} and {outputs}")
+    require_sizes({"length": length}, least=SHORTEST)
 
 
 def _proved(

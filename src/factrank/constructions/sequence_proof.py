@@ -153,9 +153,12 @@ class SequenceProver:
         moved = np.minimum(wrong, np.maximum(hidden + wrong, 0.0))
         active = np.maximum(hidden, 0.0)
         logits = logits + active @ self._out_tables
-        total = (sizes + (active + moved) @ np.abs(w.w_out)) @ np.abs(w.unembedding)
+        streams = sizes + (active + moved) @ np.abs(w.w_out)
+        total = streams @ np.abs(w.unembedding)
         radius = SLACK * (gamma * total + moved @ np.abs(self._out_tables)) + lost
+        # What overflows counts also where the unembedding is 0: infinity times 0 is not a number.
         largest = np.maximum((np.abs(logits) + total).max(axis=1), reached.max(axis=1, initial=0.0))
+        largest = np.maximum(largest, streams.max(axis=1))
         largest = np.maximum(largest, max(self.pooling.largest_score, self._largest_sum))
         finite = 8 * largest < self.arithmetic.largest
         return _Block(logits, losses * SLACK, radius, finite, everything, means)
