@@ -168,3 +168,17 @@ def test_mistakes_are_named():
         CapacitySearch("a", lambda size: [], 4).rounds({})
     with pytest.raises(InputError, match="finite"):
         Criterion("recall", float("inf"))
+
+
+def test_mistakes_of_families_and_criteria_are_named():
+    def broken(size):
+        return 1 / 0
+
+    for wrong, words in ((broken, "ZeroDivisionError"), (lambda size: None, "TypeError")):
+        with pytest.raises(InputError, match=f"search s: its trials of size 1 cannot be listed: {words}"):
+            CapacitySearch("s", wrong, guess=2).trials(1)
+    misspelt = search_of(criterion=Criterion("recal", 1.0))
+    with pytest.raises(InputError, match="no trial has a number 'recal'; did you mean recall"):
+        finished(misspelt)
+    with pytest.raises(InputError, match="a finite number"):
+        Criterion("recall", float("nan"))

@@ -29,7 +29,8 @@ class Criterion:
     def __post_init__(self) -> None:
         if not isinstance(self.column, str) or not self.column:
             raise InputError(f"the column of a criterion is the name of a measured number; got {self.column!r}")
-        if isinstance(self.at_least, bool) or not isfinite(self.at_least):
+        number: object = self.at_least
+        if isinstance(number, bool) or not isinstance(number, int | float) or not isfinite(number):
             raise InputError(f"a criterion asks for a finite number; got {self.at_least!r}")
         object.__setattr__(self, "at_least", float(self.at_least))
 

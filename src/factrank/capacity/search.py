@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 
 from factrank.capacity.brackets import Sizes, bracket, is_monotone
 from factrank.capacity.interval import (
@@ -24,9 +25,10 @@ from factrank.capacity.interval import (
     Criterion,
     Probe,
 )
-from factrank.errors import InputError
+from factrank.errors import FactrankError, InputError
 from factrank.runs.columns import Row
-from factrank.runs.searches import Rows
+from factrank.runs.expressions import SOUND
+from factrank.runs.searches import Rows, is_measured_number
 from factrank.training.trial import Trial
 
 Family = Callable[[int], Sequence[Trial]]
@@ -81,11 +83,20 @@ class CapacitySearch:
     def trials(self, size: int) -> tuple[Trial, ...]:
         """The trials of a size."""
         if size not in self._made:
-            made = tuple(self.family(size))
+            made = self._listed(size)
             if not made or not all(isinstance(trial, Trial) for trial in made):
                 raise InputError(f"search {self.name}: the family gives one Trial or more of a size; got {made!r}")
             self._made[size] = made
         return self._made[size]
+
+    def _listed(self, size: int) -> tuple[Trial, ...]:
+        try:
+            return tuple(self.family(size))
+        except FactrankError as error:
+            raise InputError(f"search {self.name}, size {size}: {error}") from None
+        except Exception as error:
+            what = f"its trials of size {size} cannot be listed: {type(error).__name__}: {error}"
+            raise InputError(f"search {self.name}: {what}") from error
 
     def rounds(self, rows: Rows) -> list[list[Trial]]:
         """The trials asked for so far, round after round."""
@@ -139,11 +150,21 @@ class CapacitySearch:
             failed += [size for size, probe in found if not isinstance(probe, Probe)]
         return rounds, probes, failed, False
 
+    def _require_column(self, rows: Sequence[Row]) -> None:
+        """A number that no sound trial has is a mistake in the criterion, and nothing about the models."""
+        column, sound = self.criterion.column, [row for row in rows if row.get("status") in SOUND]
+        if sound and all(row.get(column) is None for row in sound):
+            measured = [name for name, cell in sound[0].items() if is_measured_number(name, cell)]
+            near = get_close_matches(column, measured, n=1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            raise InputError(f"search {self.name}: no trial has a number {column!r}{hint}")
+
     def _probe(self, size: int, rows: Rows) -> Probe | str | None:
         """What came of a size: None while a trial is awaited, the word "failed" where one that would decide has."""
         trials = self.trials(size)
         if not all(trial.hash in rows for trial in trials):
             return None
+        self._require_column([rows[trial.hash] for trial in trials])
         best = max(trials, key=lambda trial: self.criterion.value(rows[trial.hash]))
         row, statuses = rows[best.hash], [rows[trial.hash].get("status") for trial in trials]
         met = self.criterion.is_met(row)
