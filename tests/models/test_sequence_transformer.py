@@ -115,6 +115,7 @@ def test_gradients_are_those_of_attention_by_positions():
             np.testing.assert_allclose(other, one, rtol=1e-6, atol=1e-9)
 
 
+@pytest.mark.optimised
 def test_scores_far_apart():
     """A sequence far below the largest score of the vocabulary attends as it should, and has finite gradients."""
     rng = np.random.default_rng(0)

@@ -138,6 +138,7 @@ def adam(trial, database):
     return model
 
 
+@pytest.mark.optimised
 def test_lanes_of_one_rung_train_together_as_each_would_in_numpy():
     training = Training(epochs=30, learning_rate=0.3, precision="float64", key_exponent=1.0)
     trials = [
@@ -191,6 +192,9 @@ def test_groups_by_frequency_and_the_smallest_memories():
     weights = np.arange(1.0, 6) ** -2 / (np.arange(1.0, 6) ** -2).sum()
     right, wrong = np.log(np.e + 4) - 1, np.log(np.exp(-1) + 4) + 1
     assert found["loss"] == pytest.approx(weights @ np.array([right, right, wrong, right, wrong]), rel=1e-6)
+
+    tied = eqx.tree_at(lambda memory: memory.weights, model, np.zeros_like(eye))
+    assert evaluated(task, filled_up(tied, 8, 8))[2]["recall"] == 0  # ties are wrong
 
     for n_inputs in (1, 3):  # with one output there is nothing to tell apart
         same = Database.from_facts([(f"i{n}", "f", "o") for n in range(n_inputs)])

@@ -168,6 +168,7 @@ def test_the_parts_of_a_model_without_an_mlp():
 # -------------------------------------------------------------------- training
 
 
+@pytest.mark.optimised
 def test_a_lane_is_a_plain_loop():
     """Gradient descent on attention position by position, over the sequences that the trial samples."""
     training = Training(
@@ -232,6 +233,7 @@ def test_what_is_refused():
         ({"model": ONE_HOT, "measures": Measures(parts=True)}, "parts"),
         ({"training": Training(copy_share=0.5), "model": replace(SHAPE, copy_groups=0, copy_size=0)}, "copy"),
         ({"training": Training(copy_share=1.0, batch_size=1)}, "no room"),
+        ({"measures": Measures(frequency_groups=1000)}, "cannot be in 1000 groups"),
     ):
         with pytest.raises(InputError, match=complaint):
             task_of(**options)

@@ -78,6 +78,9 @@ class SequenceTask:
         one_hot = isinstance(self._shape, OneHotShape)
         options = OPTIONS if one_hot else TRANSFORMER_OPTIONS
         require_options(self.trial, options, "a model of sequences" + (" with one-hot embeddings" if one_hot else ""))
+        n_facts, n_groups = len(self.database), self.trial.measures.frequency_groups
+        if n_groups > n_facts:
+            raise InputError(f"{n_facts} facts cannot be in {n_groups} groups; choose fewer frequency_groups")
         groups, share = self.layout.copy_groups, self.trial.training.copy_share
         if share and not groups:
             raise InputError("copy_share needs a model that copies: copy_groups and copy_size of at least 1")
