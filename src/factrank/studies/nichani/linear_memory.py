@@ -24,6 +24,7 @@ from factrank.runs.expressions import Where
 from factrank.runs.fits import Fit
 from factrank.runs.study import Chart, Size, Study, no_trials
 from factrank.runs.summaries import Summary
+from factrank.studies.nichani.memory_parts import Law, interval_summary
 from factrank.studies.nichani.settings import (
     D_MODEL,
     FACTS,
@@ -98,20 +99,8 @@ SUMMARIES = (
         log_x=True,
         log_y=True,
     ),
-    Summary(
-        "facts",
-        "The interval of the capacity, and facts and bits per parameter",
-        (
-            ("holds at", Quantity("mean", FACTS)),
-            ("does not hold at", Quantity("mean", "upper")),
-            ("facts per parameter", Quantity("mean", f"{FACTS} / parameters")),
-            ("bits per parameter", Quantity("mean", "bits_per_parameter")),
-        ),
-        over=(D_MODEL,),
-        data="searches",
-        x_title=WIDTH_TITLE,
-        log_x=True,
-        log_y=True,
+    interval_summary(
+        "The interval of the capacity, and facts and bits per parameter", over=(D_MODEL,), x_title=WIDTH_TITLE
     ),
     Summary(
         "constant",
@@ -137,58 +126,40 @@ FITS = (
     Fit("line", "The same with a constant", "capacity-by-width", ("1", D_SQUARED), quantity="N log N", intervals=True),
 )
 
-LINE = "Figure 1 (left), dashed line in the authors' script"
+LAW = Law(N_LOG_N, D_SQUARED, CONSTANT, PUBLISHED, "Figure 1 (left), dashed line in the authors' script", COUNTED)
 
 CLAIMS = (
-    Claim(
-        "facts rise with parameters",
+    LAW.facts_rise(
         "The number of facts rises with the number of parameters d².",
-        Quantity("slope", FACTS, D_SQUARED, where=COUNTED),
-        "rises",
-        place="abstract",
-        quote="the storage capacities of both linear and MLP associative memories scale linearly with parameter count",
         note="Facts per parameter, by least squares over all widths but 256. A direction: the next claims ask for the "
         "constant, and for the logarithm that the theorems have.",
-        data="searches",
     ),
-    Claim(
+    LAW.constant_is(
         "N log N = d² / 1.3",
         "The largest N has N log N = d² / 1.3.",
         Quantity("mean", CONSTANT, where=COUNTED),
-        PUBLISHED,
-        tolerance=PUBLISHED / 10,
-        place=LINE,
         note="d² / (N log N), averaged over widths 8 to 181. The tolerance is ours: what can be read from a line on "
         "logarithmic axes.",
-        data="searches",
     ),
-    Claim(
+    LAW.slope_is(
         "slope of N log N",
         "N log N rises by 1 / 1.3 for every parameter.",
         Quantity("slope", N_LOG_N, D_SQUARED, where=COUNTED),
-        round(1 / PUBLISHED, 3),
-        tolerance=round(0.1 / PUBLISHED, 3),
-        place=LINE,
         note="Least squares over widths 8 to 181, where the largest count most. The tolerance of a tenth is ours.",
-        data="searches",
     ),
-    Claim(
+    LAW.constant_is(
         "N log N = d² / 1.3, larger widths",
         "The same for widths 64 to 181 alone.",
         Quantity("mean", CONSTANT, where=((D_MODEL, LARGER),)),
-        PUBLISHED,
-        tolerance=PUBLISHED / 10,
-        place=f"beside {LINE}",
         note="The law is one of large d. In the full size only.",
-        extension=True,
-        data="searches",
+        ours=True,
     ),
     Claim(
         "the constant changes with d",
         "By how much d² / (N log N) changes from d = 8 to d = 181.",
         Quantity("mean", CONSTANT, where=((D_MODEL, 181),), minus=Quantity("mean", CONSTANT, where=((D_MODEL, 8),))),
         None,
-        place=f"beside {LINE}",
+        place=f"beside {LAW.line}",
         note="A line with one constant says 0. In the full size only.",
         extension=True,
         data="searches",

@@ -22,17 +22,14 @@ from factrank.capacity import CapacitySearch
 from factrank.models import MemoryShape
 from factrank.runs.claims import Claim, Quantity
 from factrank.runs.expressions import Where
-from factrank.runs.fits import Fit
-from factrank.runs.study import Chart, Size, Study, no_trials
-from factrank.runs.summaries import Summary
+from factrank.runs.study import Size, Study, no_trials
+from factrank.studies.nichani.memory_parts import Law, mlp_chart, mlp_fits, mlp_summaries
 from factrank.studies.nichani.settings import (
     D_MODEL,
-    FACTS,
     FEW_SEEDS,
     MLP_TRAINING,
     N_LOG_N,
     PRODUCT,
-    PRODUCT_TITLE,
     RATIO,
     SEEDS,
     WIDTH,
@@ -75,113 +72,29 @@ def searches(size: Size) -> list[CapacitySearch]:
     ]
 
 
-CHARTS = (
-    Chart(
-        "capacity",
-        "Facts of an MLP memory, 99 % recalled",
-        "lines",
-        x=PRODUCT,
-        y=FACTS,
-        colour=RATIO,
-        log_x=True,
-        log_y=True,
-        x_title=PRODUCT_TITLE,
-        y_title="facts N",
-        data="searches",
-    ),
-)
-
-SUMMARIES = (
-    Summary(
-        "capacity-by-product",
-        "N log N of an MLP memory, by m d and m / d",
-        (("N log N", Quantity("mean", N_LOG_N)),),
-        over=(PRODUCT, RATIO),
-        data="searches",
-        x_title=PRODUCT_TITLE,
-        y_title="N log N",
-        log_x=True,
-        log_y=True,
-    ),
-    Summary(
-        "beside-the-line",
-        "N log N by m d, measured and on the published line",
-        (
-            ("measured", Quantity("mean", N_LOG_N, where=COUNTED)),
-            ("published line", Quantity("mean", f"{PRODUCT} / {PUBLISHED}", where=COUNTED)),
-        ),
-        over=(PRODUCT,),
-        data="searches",
-        x_title=PRODUCT_TITLE,
-        y_title="N log N",
-        log_x=True,
-        log_y=True,
-    ),
-    Summary(
-        "constant",
-        "m d / (N log N); published 0.35 for all shapes",
-        (("m d / (N log N)", Quantity("mean", CONSTANT)),),
-        over=(PRODUCT, RATIO),
-        data="searches",
-        x_title=PRODUCT_TITLE,
-        y_title="m d / (N log N)",
-        log_x=True,
-    ),
-    Summary(
-        "facts",
-        "The interval of the capacity, and facts and bits per parameter (2 m d)",
-        (
-            ("holds at", Quantity("mean", FACTS)),
-            ("does not hold at", Quantity("mean", "upper")),
-            ("facts per parameter", Quantity("mean", f"{FACTS} / parameters")),
-            ("bits per parameter", Quantity("mean", "bits_per_parameter")),
-        ),
-        over=(D_MODEL, WIDTH),
-        data="searches",
-        log_x=True,
-        log_y=True,
-    ),
-)
-
-FITS = (
-    Fit("proportional", "N log N as a multiple of m d", "capacity-by-product", (PRODUCT,), intervals=True),
-    Fit("line", "The same with a constant", "capacity-by-product", ("1", PRODUCT), intervals=True),
-)
-
-LINE = "Figure 1 (right), dashed line in the authors' script"
+LAW = Law(N_LOG_N, PRODUCT, CONSTANT, PUBLISHED, "Figure 1 (right), dashed line in the authors' script", COUNTED)
+CHARTS = (mlp_chart("Facts of an MLP memory, 99 % recalled"),)
+SUMMARIES = mlp_summaries(LAW, "N log N", "an MLP memory", "N log N")
+FITS = mlp_fits("N log N")
 
 CLAIMS = (
-    Claim(
-        "facts rise with parameters",
+    LAW.facts_rise(
         "The number of facts rises with m d, half of the parameters.",
-        Quantity("slope", FACTS, PRODUCT, where=COUNTED),
-        "rises",
-        place="abstract",
-        quote="the storage capacities of both linear and MLP associative memories scale linearly with parameter count",
         note="Facts for each m d, by least squares over all shapes with m d up to 2,048. A direction: the next claims "
         "ask for the constant.",
-        data="searches",
     ),
-    Claim(
+    LAW.constant_is(
         "N log N = m d / 0.35",
         "The largest N has N log N = m d / 0.35.",
         Quantity("mean", CONSTANT, where=COUNTED),
-        PUBLISHED,
-        tolerance=PUBLISHED / 10,
-        place=LINE,
         note="m d / (N log N), averaged over the shapes with m d up to 2,048; the authors reach 65,000. The tolerance "
         "is ours: what can be read from a line on logarithmic axes.",
-        data="searches",
     ),
-    Claim(
+    LAW.slope_is(
         "slope of N log N",
         "N log N rises by 1 / 0.35 for every m d.",
         Quantity("slope", N_LOG_N, PRODUCT, where=COUNTED),
-        round(1 / PUBLISHED, 3),
-        tolerance=round(0.1 / PUBLISHED, 3),
-        place=LINE,
         note="Least squares over the same shapes, where the largest count most. The tolerance of a tenth is ours.",
-        data="searches",
     ),
     Claim(
         "only m d counts",

@@ -22,15 +22,13 @@ from factrank.capacity import CapacitySearch
 from factrank.models import MemoryShape
 from factrank.runs.claims import Claim, Quantity
 from factrank.runs.expressions import Where
-from factrank.runs.fits import Fit
-from factrank.runs.study import Chart, Size, Study, no_trials
-from factrank.runs.summaries import Summary
+from factrank.runs.study import Size, Study, no_trials
+from factrank.studies.nichani.memory_parts import Law, mlp_chart, mlp_fits, mlp_summaries
 from factrank.studies.nichani.settings import (
     D_MODEL,
     FACTS,
     MLP_TRAINING,
     PRODUCT,
-    PRODUCT_TITLE,
     RATIO,
     SEEDS,
     WIDTH,
@@ -79,136 +77,44 @@ def searches(size: Size) -> list[CapacitySearch]:
     ]
 
 
-CHARTS = (
-    Chart(
-        "capacity",
-        "Facts of an MLP memory with 32 outputs, 99 % recalled",
-        "lines",
-        x=PRODUCT,
-        y=FACTS,
-        colour=RATIO,
-        log_x=True,
-        log_y=True,
-        x_title=PRODUCT_TITLE,
-        y_title="facts N",
-        data="searches",
-    ),
-)
-
-SUMMARIES = (
-    Summary(
-        "capacity-by-product",
-        "N of an MLP memory with 32 outputs, by m d and m / d",
-        (("N", Quantity("mean", FACTS, where=COUNTED)),),
-        over=(PRODUCT, RATIO),
-        data="searches",
-        x_title=PRODUCT_TITLE,
-        y_title="facts N",
-        log_x=True,
-        log_y=True,
-    ),
-    Summary(
-        "beside-the-line",
-        "N by m d, measured and on the published line",
-        (
-            ("measured", Quantity("mean", FACTS, where=COUNTED)),
-            ("published line", Quantity("mean", f"{PRODUCT} / {PUBLISHED}", where=COUNTED)),
-        ),
-        over=(PRODUCT,),
-        data="searches",
-        x_title=PRODUCT_TITLE,
-        y_title="facts N",
-        log_x=True,
-        log_y=True,
-    ),
-    Summary(
-        "constant",
-        "m d / N; published 1.2 for all shapes",
-        (("m d / N", Quantity("mean", CONSTANT, where=COUNTED)),),
-        over=(PRODUCT, RATIO),
-        data="searches",
-        x_title=PRODUCT_TITLE,
-        y_title="m d / N",
-        log_x=True,
-    ),
-    Summary(
-        "facts",
-        "The interval of the capacity, and facts and bits per parameter (2 m d)",
-        (
-            ("holds at", Quantity("mean", FACTS)),
-            ("does not hold at", Quantity("mean", "upper")),
-            ("facts per parameter", Quantity("mean", f"{FACTS} / parameters")),
-            ("bits per parameter", Quantity("mean", "bits_per_parameter")),
-        ),
-        over=(D_MODEL, WIDTH),
-        data="searches",
-        log_x=True,
-        log_y=True,
-    ),
-)
-
-FITS = (
-    Fit("proportional", "N as a multiple of m d", "capacity-by-product", (PRODUCT,), intervals=True),
-    Fit("line", "The same with a constant", "capacity-by-product", ("1", PRODUCT), intervals=True),
-)
-
-LINE = "Figure 6, dashed line in the authors' script"
+LAW = Law(FACTS, PRODUCT, CONSTANT, PUBLISHED, "Figure 6, dashed line in the authors' script", COUNTED)
+CHARTS = (mlp_chart("Facts of an MLP memory with 32 outputs, 99 % recalled"),)
+SUMMARIES = mlp_summaries(LAW, "N", "an MLP memory with 32 outputs", "facts N", shown=COUNTED)
+FITS = mlp_fits("N")
 
 CLAIMS = (
-    Claim(
-        "facts rise with parameters",
+    LAW.facts_rise(
         "The number of facts rises with m d, half of the parameters.",
-        Quantity("slope", FACTS, PRODUCT, where=COUNTED),
-        "rises",
-        place="abstract",
-        quote="the storage capacities of both linear and MLP associative memories scale linearly with parameter count",
         note="Facts for each m d, by least squares over the shapes with m d up to 1,024. A direction: the next claims "
         "ask for the constant.",
-        data="searches",
     ),
-    Claim(
+    LAW.constant_is(
         "N = m d / 1.2",
         "The largest N is m d / 1.2.",
         Quantity("mean", CONSTANT, where=COUNTED),
-        PUBLISHED,
-        tolerance=PUBLISHED / 10,
-        place=LINE,
         note="m d / N, averaged over the shapes with m d up to 1,024 (2,048 is known to 20 % only); the paper reaches "
         "65,000. The tolerance is ours: what can be read from a line on logarithmic axes.",
-        data="searches",
     ),
-    Claim(
+    LAW.slope_is(
         "slope of N",
         "N rises by 1 / 1.2 for every m d.",
         Quantity("slope", FACTS, PRODUCT, where=COUNTED),
-        round(1 / PUBLISHED, 3),
-        tolerance=round(0.1 / PUBLISHED, 3),
-        place=LINE,
         note="Least squares over the same shapes, where the largest count most. The tolerance of a tenth is ours.",
-        data="searches",
     ),
-    Claim(
+    LAW.slope_is(
         "slope of N, m d = 2,048 too",
         "The same with the two shapes of m d = 2,048, by their lower ends.",
         Quantity("slope", FACTS, PRODUCT),
-        round(1 / PUBLISHED, 3),
-        tolerance=round(0.1 / PUBLISHED, 3),
-        place=f"beside {LINE}",
         note="What leaving them out does. Their lower ends, up to 20 % below the capacity, decide the slope. In the "
         "full size only.",
-        extension=True,
-        data="searches",
+        ours=True,
     ),
-    Claim(
+    LAW.slope_is(
         "slope of the upper ends, m d = 2,048 too",
         "The same by the upper ends, which did not hold.",
         Quantity("slope", "upper", PRODUCT),
-        round(1 / PUBLISHED, 3),
-        tolerance=round(0.1 / PUBLISHED, 3),
-        place=f"beside {LINE}",
         note="The slope lies between this one and that of the lower ends. In the full size only.",
-        extension=True,
-        data="searches",
+        ours=True,
     ),
     Claim(
         "only m d counts",
