@@ -1,8 +1,8 @@
-"""Facts: the `Database`, where it comes from and where it goes.
+"""Facts: the `Database`, where it comes from and where it goes; and vectors with labels, `Examples`.
 
 What lives here: the frozen `Database` with its vocabularies, readers and writers for the usual files and tables,
-generators, bundled samples. What may enter: another file format, another generator. It touches NumPy and Arrow only,
-and nothing else of factrank.
+generators, bundled samples; random and given `Examples`. What may enter: another file format, another generator. It
+touches NumPy and Arrow only, and nothing else of factrank.
 """
 
 from factrank.databases.answer_sets import answer_sets as answer_sets
@@ -11,6 +11,10 @@ from factrank.databases.database import COLUMNS as COLUMNS
 from factrank.databases.database import Column as Column
 from factrank.databases.database import Database as Database
 from factrank.databases.database import Fact as Fact
+from factrank.databases.examples import AnyDatabase as AnyDatabase
+from factrank.databases.examples import Examples as Examples
+from factrank.databases.examples import RandomExamples as RandomExamples
+from factrank.databases.examples import VectorExamples as VectorExamples
 from factrank.databases.files import read as read
 from factrank.databases.files import read_changes as read_changes
 from factrank.databases.files import write as write

@@ -1,9 +1,9 @@
 """Models: small networks that read [key, query] and answer with a value, and what is known of their tensors.
 
 What lives here: the pure `AttentionLayer` with its tensor, rank bounds and files, the `RecallTransformer` with the
-options for open questions, associative memories, and models that read a sequence with a key and a query somewhere in
-it. What may enter: another model that can be trained on facts. It touches JAX and equinox, and of factrank the
-databases and tensors.
+options for open questions, associative memories, models that read a sequence with a key and a query somewhere in it,
+and the multi-head memoriser, which reads vectors. What may enter: another model that can be trained on facts. It
+touches JAX and equinox, and of factrank the databases and tensors.
 """
 
 from factrank.models.associative_memory import AssociativeMemory as AssociativeMemory
@@ -25,6 +25,9 @@ from factrank.models.layer_files import save_layer as save_layer
 from factrank.models.layer_files import verdict as verdict
 from factrank.models.layer_shape import LayerShape as LayerShape
 from factrank.models.layer_tensor import LayerTensor as LayerTensor
+from factrank.models.memoriser import Memoriser as Memoriser
+from factrank.models.memoriser import init_memoriser as init_memoriser
+from factrank.models.memoriser_shape import MemoriserShape as MemoriserShape
 from factrank.models.memory_shape import MemoryShape as MemoryShape
 from factrank.models.part_arrays import model_from_arrays as model_from_arrays
 from factrank.models.part_arrays import to_arrays as to_arrays

