@@ -1,9 +1,9 @@
 """Constructions: layers and memories written in closed form, whose recall is proved fact by fact.
 
 What lives here: one file per closed form, each a `Construction` (a database goes in, a layer comes out), the codes and
-the routing that they share, certificates, edits; closed forms of associative memories and of models of sequences, with
-certificates of their own. What may enter: another closed form. It touches NumPy, SciPy and JAX,
-and of factrank the databases, tensors, models and readouts; python-flint only inside the functions that need it.
+the routing that they share, certificates, edits; closed forms of associative memories, of models of sequences and of
+memorisers, with certificates of their own. What may enter: another closed form. It touches NumPy, SciPy and JAX, and of
+factrank the databases, tensors, models and readouts; python-flint only inside the functions that need it.
 """
 
 from factrank.constructions.attention_map import AttentionMap as AttentionMap
@@ -24,6 +24,10 @@ from factrank.constructions.edit import edit as edit
 from factrank.constructions.edit import edit_file as edit_file
 from factrank.constructions.from_cp import FromCP as FromCP
 from factrank.constructions.linear_solve import LinearSolve as LinearSolve
+from factrank.constructions.memoriser_certificate import MemoriserCertificate as MemoriserCertificate
+from factrank.constructions.memoriser_certificate import verify_memoriser as verify_memoriser
+from factrank.constructions.memoriser_solve import SolvedMemoriser as SolvedMemoriser
+from factrank.constructions.memoriser_solve import solve as solve
 from factrank.constructions.memory import ConstructedMemory as ConstructedMemory
 from factrank.constructions.memory import construct_memory as construct_memory
 from factrank.constructions.memory_proof import MemoryCertificate as MemoryCertificate
