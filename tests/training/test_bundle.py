@@ -358,7 +358,7 @@ class Regression:
     def data(self):
         return {"matrix": np.random.default_rng(self.seed).standard_normal((4, 4)).astype(np.float32)}
 
-    def batches(self, data, key):
+    def batches(self, data, key, epoch):
         return jax.random.split(key, 3)
 
     def loss(self, model, data, batch):

@@ -33,6 +33,16 @@ def test_a_run_stops_at_the_first_check_with_enough_facts(stop_at, fewest):
     assert (run.end, run.diverged) == (10, False)
 
 
+@pytest.mark.parametrize(
+    ("stop", "number"),
+    [("never", None), ("recall", "recall"), ("recall_tau", "recall_0.95"), ("recall_sequences", "recall_sequences")],
+)
+def test_what_stops_a_run(stop, number):
+    trial = Trial(Given("0"), LayerShape(2, 1, 1, 1), Training(stop=stop))
+    assert Checks.of(trial).stop == number
+    assert Checks.of(trial).every == (None if stop == "never" else 10)
+
+
 @pytest.mark.parametrize("share", [0.99 - 1e-8, 0.99 + 1e-8])
 def test_rounding_of_a_share_decides_nothing(share):
     run = record(stop="recall", stop_at=0.99)

@@ -1,22 +1,25 @@
 """Options of a trial: a task refuses those it does not know, whatever else it does with the others."""
 
+import numpy as np
 import pytest
 
-from factrank.databases import answer_sets, associations
+from factrank.databases import VectorExamples, answer_sets, associations
 from factrank.errors import InputError
-from factrank.models import LayerShape, MemoryShape, OneHotShape, SequenceShape, TransformerShape
+from factrank.models import LayerShape, MemoriserShape, MemoryShape, OneHotShape, SequenceShape, TransformerShape
 from factrank.training.fused_engine import refusal
 from factrank.training.known_options import OPTIONAL
 from factrank.training.train import TASKS
 from factrank.training.trial import Given, Measures, Readings, Training, Trial
 
 ASSOCIATIONS, ANSWERS = associations(6, 6, seed=0), answer_sets(4, 2, 3, seed=0)
+EXAMPLES = VectorExamples.of(np.eye(4), np.eye(4), np.arange(4))
 MODELS = {
     "layer": (LayerShape(4, 1, 2, 2), ANSWERS),
     "transformer": (TransformerShape(4, 1, 2, 2), ANSWERS),
     "memory": (MemoryShape(4), ASSOCIATIONS),
     "sequence": (SequenceShape(4, 1, 2, 2, copy_groups=2, copy_size=2), ANSWERS),
     "one_hot": (OneHotShape(), ANSWERS),
+    "memoriser": (MemoriserShape(1, 4, 2), EXAMPLES),
 }
 FACTS = {"batch_size", "frozen", "score_scale", "artifacts", "ranks", "additive", "readings", "planted_cp"}
 SEQUENCES = {"batch_size", "frozen", "score_scale", "key_exponent", "query_exponent", "contexts"}
@@ -27,6 +30,7 @@ KNOWN = {
     "memory": {"frozen", "key_exponent", "frequency_groups"},
     "sequence": SEQUENCES | {"copy_share", "parts"},
     "one_hot": SEQUENCES,
+    "memoriser": {"batch_size", "frozen", "score_scale", "saturation", "tolerance", "assumptions"},
 }
 SET = {
     "batch_size": 64,
@@ -44,6 +48,9 @@ SET = {
     "parts": True,
     "hallucination": True,
     "frequency_groups": 2,
+    "saturation": 0.9,
+    "tolerance": 0.1,
+    "assumptions": 10,
 }
 
 
@@ -69,7 +76,17 @@ def test_what_a_task_does_not_know_is_refused(name):
                     task_of(name, **{part: chosen})
 
 
-@pytest.mark.parametrize("name", ["memory", "sequence", "one_hot"])
+@pytest.mark.parametrize("name", MODELS)
+def test_only_models_of_sequences_stop_by_the_recall_of_sequences(name):
+    training = Training(stop="recall_sequences")
+    if "contexts" in KNOWN[name]:
+        assert task_of(name, training=training).trial.training == training
+    else:
+        with pytest.raises(InputError, match=r"has no training\.stop 'recall_sequences'"):
+            task_of(name, training=training)
+
+
+@pytest.mark.parametrize("name", ["memory", "sequence", "one_hot", "memoriser"])
 def test_only_attention_layers_have_a_fused_engine(name):
     with pytest.raises(InputError, match="engine 'fused'"):
         task_of(name, training=Training(engine="fused"))
@@ -82,6 +99,13 @@ def test_the_fused_engine_stops_at_all_facts_only():
     assert refusal(Trial(Given("0"), layer, Training(stop_at=0.9)), "cpu") is None  # it never stops
 
 
+def test_the_fused_engine_leaves_schedules_to_lanes():
+    layer = MODELS["layer"][0]
+    for training in (Training(schedule="cosine"), Training(warm_up=0.1)):
+        assert "learning rate stays" in refusal(Trial(Given("0"), layer, training), "cpu")
+    assert refusal(Trial(Given("0"), layer), "cpu") is None
+
+
 @pytest.mark.parametrize(
     ("name", "frozen", "expected"),
     [
@@ -89,6 +113,7 @@ def test_the_fused_engine_stops_at_all_facts_only():
         ("memory", ("weights",), {"weights", "inputs", "outputs"}),
         ("sequence", ("w_q",), {"w_q", "embedding", "unembedding"}),
         ("one_hot", ("scores",), {"scores"}),
+        ("memoriser", ("w_q",), {"w_q"}),
     ],
 )
 def test_embeddings_are_frozen_beside_what_the_trial_names(name, frozen, expected):

@@ -37,7 +37,7 @@ def evaluated(task, model):
 
     @jax.jit
     def program(model, data):
-        batch = task.batches(data, jax.random.key(0))[0]
+        batch = task.batches(data, jax.random.key(0), 0)[0]
         return *jax.value_and_grad(task.loss)(model, data, batch), task.measure(model, data)
 
     with jax.enable_x64(task.trial.training.precision == "float64"):

@@ -84,7 +84,7 @@ def test_filled_up_and_not_are_the_same(model):
 
             @jax.jit
             def everything(model, data, task=task):
-                batch = jax.tree.map(lambda rows: rows[0], task.batches(data, jax.random.key(5)))
+                batch = jax.tree.map(lambda rows: rows[0], task.batches(data, jax.random.key(5), 0))
                 numbers = task.measure(model, data) if share else {}
                 return *jax.value_and_grad(task.loss)(model, data, batch), numbers
 
@@ -184,7 +184,7 @@ def test_a_lane_is_a_plain_loop():
 
     @jax.jit
     def step(tables, data, key):
-        batch = tasks[0].batches(data, key)
+        batch = tasks[0].batches(data, key, 0)
         gradient = jax.grad(loss)(tables, batch.facts.tokens[0], batch.facts.answers[0])
         return tuple(table - 0.5 * change for table, change in zip(tables, gradient, strict=True))
 

@@ -7,8 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from factrank.databases import RandomExamples
 from factrank.errors import InputError
-from factrank.models import LayerShape, MemoryShape, OneHotShape, SequenceShape, TransformerShape
+from factrank.models import LayerShape, MemoriserShape, MemoryShape, OneHotShape, SequenceShape, TransformerShape
+from factrank.models.token_examples import TokenExamples
 from factrank.training.specification import Options, canonical_json, hash_of
 from factrank.training.trial import Given, Measures, Optimiser, Readings, Training, Trial, generated
 
@@ -72,6 +74,7 @@ def test_golden_hash_of_what_is_measured_on_the_host():
 
 SPOKEN = generated("answer-sets", n_keys=16, n_queries=4, answers_per_query=8, structure="structured", seed=0)
 SEQUENCE = {"kind": "sequence", "d_model": 4, "n_heads": 1, "d_qk": 1, "d_vo": 1}
+VECTORS_OF = {"kind": "random_examples", "n_examples": 10, "context_size": 4}
 NEWER = {
     Trial(
         generated("associations", n_inputs=8, n_outputs=8, seed=0), MemoryShape(4)
@@ -100,6 +103,39 @@ def test_golden_hashes_of_memories_and_sequences(trial, expected):
     assert Trial.from_dict(json.loads(json.dumps(trial.to_dict()))) == trial
 
 
+TOKENS = TokenExamples("passage", "gpt2", "attention")
+EXAMPLES = RandomExamples(1000, 32, n_classes=100, n_contexts=1, seed=3)
+VECTORS = {
+    Trial(RandomExamples(10, 4), MemoriserShape()): "880889d841ec88213e78970c721716393ef50964639e5b4d8f62ec51b0d7e7cd",
+    Trial(
+        EXAMPLES,
+        MemoriserShape(4, 16, 8, 2, embedded=False, positions=False, scaled_by="d_qk", start="solved"),
+        Training(learning_rate=1e-3, epochs=50_000, batch_size=128, schedule="cosine", warm_up=0.05),
+        measures=Measures(saturation=0.99, tolerance=0.1, assumptions=100),
+    ): "817072c069748f4f99640b25333e6b147a9c6f2b4247c4ab0d6f9921d16e4aa4",
+    Trial(
+        TOKENS, MemoriserShape(d_model=16), Training(epochs=0), measures=Measures(assumptions=20)
+    ): "e215107bc79bbf25561fb58dd348fac1571b46711af27d8b25b2c0d139d2c058",
+    Trial(
+        SPOKEN, SequenceShape(4, 1, 1, 1), Training(stop="recall_sequences")
+    ): "aea3f56bfd525aca9ebde9a322c3e50d27a1b8e1b4bc5ab4d2ed88aa4358074f",
+}
+
+
+@pytest.mark.parametrize(("trial", "expected"), VECTORS.items(), ids=["memoriser", "options", "tokens", "sequences"])
+def test_golden_hashes_of_memorisers(trial, expected):
+    assert trial.hash == expected
+    assert Trial.from_dict(json.loads(json.dumps(trial.to_dict()))) == trial
+
+
+def test_models_and_what_they_read_fit():
+    for database, model in ((FACTS, MemoriserShape()), (EXAMPLES, LAYER), (EXAMPLES, MemoryShape(4)), (TOKENS, LAYER)):
+        with pytest.raises(InputError, match="memoriser"):
+            Trial(database, model)
+    assert Trial(Given("0"), MemoriserShape()).database == Given("0")  # known by its fingerprint alone
+    assert EXAMPLES.build() is EXAMPLES
+
+
 def test_defaults_are_left_out():
     plain = Trial(FACTS, LAYER).to_dict()
     assert set(plain) == {"version", "database", "model"}
@@ -123,7 +159,7 @@ trainings = dictionaries(
     weight_decay=st.floats(0, 1),
     epochs=st.integers(20, 10**6),
     batch_size=st.none() | st.integers(1, 999),
-    stop=st.sampled_from(["never", "recall", "recall_tau"]),
+    stop=st.sampled_from(["never", "recall", "recall_tau", "recall_sequences"]),
     check_every=st.integers(1, 100),
     frozen=st.lists(st.sampled_from(["w_q", "embedding", "unembedding"]), max_size=3),
     score_scale=st.floats(0, 10),
@@ -133,6 +169,8 @@ trainings = dictionaries(
     key_exponent=st.floats(0, 3) | st.integers(0, 2),
     query_exponent=st.floats(0, 3),
     copy_share=st.floats(0, 1),
+    schedule=st.sampled_from(["constant", "cosine"]),
+    warm_up=st.floats(0, 0.99) | st.just(0),
 )
 sizes = {name: st.integers(1, 9) for name in ("d_model", "n_heads", "d_qk", "d_vo")}
 layers = st.fixed_dictionaries({"kind": st.just("attention"), **sizes})
@@ -158,6 +196,16 @@ sequences = st.fixed_dictionaries(
     {"kind": st.just("sequence"), **sizes}, optional={**spoken, "mlp_width": st.integers(0, 9)}
 )
 one_hots = st.fixed_dictionaries({"kind": st.just("one_hot")}, optional={**spoken, "start_scale": st.integers(0, 2)})
+memorisers = st.fixed_dictionaries(
+    {"kind": st.just("memoriser")},
+    optional={
+        **sizes,
+        "embedded": st.booleans(),
+        "positions": st.booleans(),
+        "scaled_by": st.sampled_from(["d_model", "d_qk"]),
+        "start": st.sampled_from(["random", "solved"]),
+    },
+)
 readings = st.fixed_dictionaries(
     {},
     optional={
@@ -172,7 +220,7 @@ plain_trials = st.fixed_dictionaries(
     {
         "version": st.just(1),
         "database": st.fixed_dictionaries({"kind": st.just("given"), "fingerprint": st.text(max_size=5)}),
-        "model": layers | transformers | memories | sequences | one_hots,
+        "model": layers | transformers | memories | sequences | one_hots | memorisers,
     },
     optional={
         "training": trainings,
@@ -186,6 +234,9 @@ plain_trials = st.fixed_dictionaries(
             contexts=st.integers(1, 9),
             hallucination=st.booleans(),
             frequency_groups=st.integers(0, 9),
+            saturation=st.none() | st.floats(0.01, 0.99),
+            tolerance=st.floats(0, 1) | st.integers(0, 1),
+            assumptions=st.integers(0, 9),
         ),
         "curve_epochs": st.lists(st.integers(0, 20), max_size=4),
     },
@@ -210,7 +261,7 @@ def test_data_round_trip_and_identity(plain, other):
         ({"seed": -1}, "seed must be an integer of at least 0"),
         ({"seed": 2**32}, "seed must be at most"),
         ({"seed": True}, "Trial.seed must be int"),
-        ({"model": {"kind": "atention"}}, "kind must be one of attention, memory, one_hot, seq"),
+        ({"model": {"kind": "atention"}}, "kind must be one of attention, memoriser, memory, one_hot, seq"),
         ({"model": {"kind": "attention", "d_model": 4}}, "missing 'n_heads'"),
         ({"model": {"kind": "attention", "d_model": 4, "n_heads": 0, "d_qk": 1, "d_vo": 1}}, "n_heads must be"),
         ({"model": 3}, "Trial.model"),
@@ -224,6 +275,24 @@ def test_data_round_trip_and_identity(plain, other):
         ({"training": {"stop_at": 1.01}}, "stop_at is a share"),
         ({"training": {"key_exponent": -1}}, "key_exponent must be a finite number"),
         ({"training": {"copy_share": 2}}, "copy_share is a share"),
+        ({"training": {"schedule": "linear"}}, "schedule must be one of 'constant', 'cosine'"),
+        ({"training": {"warm_up": 1}}, "warm_up is a share of the epochs"),
+        ({"training": {"warm_up": -0.1}}, "warm_up must be a finite number"),
+        ({"measures": {"saturation": 1.0}}, "saturation is an attention weight"),
+        ({"measures": {"saturation": 0}}, "saturation is an attention weight"),
+        ({"measures": {"tolerance": -1}}, "tolerance must be a finite number"),
+        ({"measures": {"assumptions": -1}}, "assumptions must be an integer of at least 0"),
+        ({"model": {"kind": "memoriser"}}, "a memoriser reads vectors"),
+        ({"model": {"kind": "memoriser", "d_vo": 0}}, "d_vo must be an integer of at least 1"),
+        ({"model": {"kind": "memoriser", "embedded": 1}}, "embedded must be bool"),
+        ({"model": {"kind": "memoriser", "scaled_by": "d_vo"}}, "must be one of 'd_model', 'd_qk'"),
+        ({"model": {"kind": "memoriser", "start": "zero"}}, "must be one of 'random', 'solved'"),
+        ({"database": VECTORS_OF | {"n_examples": 0}}, "n_examples must be an integer from 1"),
+        ({"database": VECTORS_OF | {"n_classes": 1}}, "n_classes must be an integer from 2"),
+        ({"database": VECTORS_OF | {"n_contexts": 11}}, "n_contexts must be at most n_examples = 10; got 11"),
+        ({"database": VECTORS_OF | {"seed": 2**32}}, "seed must be an integer from 0"),
+        ({"database": VECTORS_OF | {"context": 4}}, "unknown 'context'"),
+        ({"database": VECTORS_OF}, "examples are read by a memoriser"),
         ({"measures": {"contexts": 0}}, "contexts must be an integer of at least 1"),
         ({"measures": {"frequency_groups": -1}}, "frequency_groups must be"),
         ({"model": {"kind": "memory", "d_model": 0}}, "d_model must be"),

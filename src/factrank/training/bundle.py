@@ -13,12 +13,15 @@ from jaxtyping import Float
 from factrank.training.checks import Checks, Record
 from factrank.training.checks import Finished as Finished  # noqa: PLC0414 - the engine takes it from here
 from factrank.training.ladder import rung_above
-from factrank.training.lanes import Lanes, Program, arithmetic, mark, take
+from factrank.training.lanes import Lanes, Program, arithmetic, differ_in_length, mark, take
 from factrank.training.task import Task
 from factrank.training.trial import Trial
 
 DROP_AT = 4
 """Lanes are dropped when at most 1/4 of the bundle still trains: each new width costs a compilation."""
+
+DROP_AT_LENGTHS = 2
+"""Half of it where lanes differ in length: then it is known that the others go on for long."""
 
 CHUNK_SECONDS = 0.5
 """About how long compiled code runs before the interpreter sees Ctrl-C and the meter moves."""
@@ -30,11 +33,11 @@ class Bundle:
 
     program: Program
     trial: Trial
-    checks: Checks
     records: list[Record]
     lanes: Lanes
     epoch: int = 0
     _chunk: int = 1
+    _n_done: int = 0
     _out: set[int] = field(default_factory=set)
 
     @classmethod
@@ -42,9 +45,8 @@ class Bundle:
         cls, program: Program, places: Sequence[int], trials: Sequence[Trial], tasks: Sequence[Task], width: int
     ) -> Bundle:
         """The bundle before the first epoch."""
-        checks = Checks.of(trials[0])  # a recipe fixes them
-        records = [Record(*entry, checks) for entry in zip(places, trials, tasks, strict=True)]
-        return cls(program, trials[0], checks, records, program.start(trials, tasks, width))
+        records = [Record(*entry, Checks.of(entry[1])) for entry in zip(places, trials, tasks, strict=True)]
+        return cls(program, trials[0], records, program.start(trials, tasks, width))
 
     @property
     def width(self) -> int:
@@ -56,15 +58,21 @@ class Bundle:
         """The places in the bundle of the lanes that still train."""
         return [at for at, record in enumerate(self.records) if record.end is None]
 
+    @property
+    def checks(self) -> set[Checks]:
+        """Those of the lanes that still train; a recipe fixes all of them but the last epoch."""
+        return {self.records[at].checks for at in self.active}
+
     def run(self) -> Iterator[list[Finished]]:
         """Train to the end; finished lanes come out as they are dropped, and an empty list after every chunk."""
         while True:
-            if self.epoch in self.checks:
+            if any(self.epoch in checks for checks in self.checks):
                 self._check()
-            if self.epoch == self.trial.training.epochs or not self.active:
+            self._end_lanes()
+            if not self.active:
                 yield from self._hand_out(range(len(self.records)))
                 return
-            if len(self.active) * DROP_AT <= self.width:
+            if len(self.active) * self._drop_at <= self.width:
                 yield self._drop()
             self._advance()
             yield []
@@ -77,15 +85,14 @@ class Bundle:
     @property
     def model_epochs(self) -> int:
         """Epochs behind the lanes that were not handed out yet; one that stopped has them all behind it."""
-        total = self.trial.training.epochs
         left = [record for record in self.records if not self._is_out(record)]
-        return sum(self.epoch if record.end is None else total for record in left)
+        return sum(self.epoch if record.end is None else record.checks.last for record in left)
 
     # ---------------------------------------------------------------- epochs
 
     def _advance(self) -> None:
         """Run a chunk of epochs that ends at a check at the latest."""
-        n_epochs = min(self._chunk, self.checks.after(self.epoch) - self.epoch)
+        n_epochs = min(self._chunk, *(checks.after(self.epoch) - self.epoch for checks in self.checks))
         started = perf_counter()
         with arithmetic(self.trial.training.precision):
             self.lanes = self.program.advance(self.lanes, self.epoch, n_epochs)
@@ -102,12 +109,23 @@ class Bundle:
             metrics = {name: np.asarray(value) for name, value in self.program.check(self.lanes).items()}
         for at in self.active:
             self.records[at].note(self.epoch, _numbers_of(metrics, at))
-        if self.checks.stop is not None:
+
+    def _end_lanes(self) -> None:
+        """End the lanes at their last epoch; those that have ended, here or at a check, change no more."""
+        for at in self.active:
+            if self.records[at].checks.last == self.epoch:
+                self.records[at].end = self.epoch
+        active = self.active
+        if self.width - len(active) != self._n_done:
             done = np.ones(self.width, dtype=bool)
-            done[self.active] = False
-            self.lanes = mark(self.lanes, done)
+            done[active] = False
+            self.lanes, self._n_done = mark(self.lanes, done), self.width - len(active)
 
     # ---------------------------------------------------------------- lanes that have ended
+
+    @property
+    def _drop_at(self) -> int:
+        return DROP_AT_LENGTHS if differ_in_length(self.trial.training) else DROP_AT
 
     def _drop(self) -> list[Finished]:
         """Hand out the lanes that are done and go on with the others on a narrower rung."""
@@ -116,7 +134,7 @@ class Bundle:
         width = rung_above(len(active))
         places = [*active, *[active[0]] * (width - len(active))]
         self.lanes = take(self.lanes, places, len(active))
-        self.records = [self.records[at] for at in active]
+        self.records, self._n_done = [self.records[at] for at in active], width - len(active)
         return finished
 
     def _hand_out(self, places: Sequence[int]) -> Iterator[list[Finished]]:

@@ -13,10 +13,12 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from time import perf_counter
+from typing import cast
 
 import numpy as np
 
 from factrank.errors import InputError
+from factrank.models import LayerShape
 from factrank.models.sealed_file import SUFFIX, Sealed, read_sealed, write_sealed
 from factrank.training.checks import Checks
 from factrank.training.facts_task import FactsTask
@@ -106,7 +108,8 @@ def _state(path: Path, trial: Trial, task: FactsTask, sealed: Sealed) -> State:
     if re.fullmatch("[0-9]{1,18}", epoch) and stopped in ("True", "False") and int(epoch) <= trial.training.epochs:
         real = "float64" if trial.training.precision == "float64" else "float32"
         noted = Checks.of(trial).between(0, int(epoch) + (stopped == "True"))
-        n_weights, n_columns = trial.model.parameters(*task.database.shape), RIGHT + 1 + len(trial.measures.taus)
+        shape, n_columns = cast("LayerShape", trial.model), RIGHT + 1 + len(trial.measures.taus)
+        n_weights = shape.parameters(*task.database.shape)
         expected: dict[str, tuple[tuple[int, ...], str]] = dict.fromkeys(ARRAYS[:3], ((n_weights,), real))
         expected["records"] = (len(noted), n_columns), "float64"
         kinds = {name: (tensor.shape, tensor.dtype.name) for name, tensor in tensors.items()}

@@ -34,7 +34,7 @@ class Checks:
     def of(cls, trial: Trial) -> Checks:
         """Those that a trial asks for."""
         training, tau = trial.training, trial.measures.taus[0]
-        stop = {"never": None, "recall": "recall", "recall_tau": tau_recall(tau)}[training.stop]
+        stop = {"never": None, "recall_tau": tau_recall(tau)}.get(training.stop, training.stop)
         regular = stop is not None or trial.measures.epochs_to
         every = training.check_every if regular else None
         return cls(every, trial.curve_epochs, training.epochs, stop, training.stop_at)
@@ -86,6 +86,7 @@ class Record:
     task: Task
     checks: Checks
     end: int | None = None
+    stopped: bool = False
     diverged: bool = False
     curves: dict[str, list[float | int]] = field(default_factory=dict)
     epochs_to: dict[str, int | None] = field(default_factory=dict)
@@ -105,7 +106,8 @@ class Record:
                 self.epochs_to.setdefault(name, epoch)
         if self.checks.stop is not None:
             self.diverged = not isfinite(numbers["loss"])
-            if self._enough(numbers, self.checks.stop) or self.diverged:
+            self.stopped = self._enough(numbers, self.checks.stop) or self.diverged
+            if self.stopped:
                 self.end = epoch
 
     def _enough(self, numbers: Mapping[str, float], stop: str) -> bool:
@@ -116,7 +118,7 @@ class Record:
     def finished(self, epoch: int, model: Any, numbers: Mapping[str, float], width: int) -> Finished:
         """The result of a run that trained until this epoch, or stopped before; `numbers` are those of its end."""
         exact = self.task.exact(dict(numbers))
-        status: Status = "finished" if self.end is None else "stopped"
+        status: Status = "stopped" if self.stopped else "finished"
         if self.diverged or not isfinite(exact["loss"]):
             status = "diverged"
         finished, more, readings = self.task.finish(model, exact)

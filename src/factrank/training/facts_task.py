@@ -28,7 +28,7 @@ from factrank.readouts.fibers import fibers_of
 from factrank.readouts.margins import margins, probabilities
 from factrank.training.further_measures import further_measures
 from factrank.training.known_options import require_options
-from factrank.training.task import Metrics, Reading, tau_recall
+from factrank.training.task import Epoch, Metrics, Reading, tau_recall
 from factrank.training.trial import Trial
 
 Model = AttentionLayer | RecallTransformer
@@ -122,7 +122,7 @@ class FactsTask:
         scale = np.array(self.trial.training.score_scale, dtype=self._real)
         return cast("FactData", {"rows": rows, "score_scale": scale})
 
-    def batches(self, data: FactData, key: PRNGKeyArray) -> Int[Array, "steps batch"]:
+    def batches(self, data: FactData, key: PRNGKeyArray, epoch: Epoch) -> Int[Array, "steps batch"]:  # noqa: ARG002
         """A random order of the facts in rows of `batch_size`, filled up from its beginning; one empty row for all."""
         wanted, n_facts = self.trial.training.batch_size, data["rows"]["keys"].shape[0]
         if wanted is None:

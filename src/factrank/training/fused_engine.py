@@ -78,18 +78,20 @@ def refusal(trial: Trial, platform: str) -> str | None:
 
 def _unsuited(trial: Trial) -> str | None:
     training = trial.training
-    if not isinstance(trial.model, LayerShape):
-        return "it trains attention layers (LayerShape)"
-    if training.batch_size is not None:
-        return "it trains on all facts at once (batch_size None)"
-    if training.stop != "never" and training.stop_at < 1:
-        return "it stops at all facts (stop_at 1)"
-    if training.precision in ("tf32", "bfloat16"):
-        return "it computes in float32 or float64"
-    if training.optimiser.name != "adam":
-        return f"its optimiser is adam, not {training.optimiser.name}"
     odd = [name for name, value in training.optimiser.options if not _is_plain_adam(name, value)]
-    return f"it does not know adam with these values of {', '.join(odd)}" if odd else None
+    reasons = (
+        (not isinstance(trial.model, LayerShape), "it trains attention layers (LayerShape)"),
+        (training.batch_size is not None, "it trains on all facts at once (batch_size None)"),
+        (
+            training.schedule != "constant" or training.warm_up > 0,
+            "its learning rate stays as it is (schedule constant, warm_up 0)",
+        ),
+        (training.stop != "never" and training.stop_at < 1, "it stops at all facts (stop_at 1)"),
+        (training.precision in ("tf32", "bfloat16"), "it computes in float32 or float64"),
+        (training.optimiser.name != "adam", f"its optimiser is adam, not {training.optimiser.name}"),
+        (bool(odd), f"it does not know adam with these values of {', '.join(odd)}"),
+    )
+    return next((reason for applies, reason in reasons if applies), None)
 
 
 def platform_of(trial: Trial, shape: tuple[int, int, int], device: str) -> str | None:

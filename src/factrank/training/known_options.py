@@ -12,6 +12,7 @@ OPTIONAL: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("training", ("batch_size", "frozen", "score_scale", "key_exponent", "query_exponent", "copy_share")),
     ("measures", ("artifacts", "ranks", "additive", "readings", "planted_cp")),
     ("measures", ("contexts", "parts", "hallucination", "frequency_groups")),
+    ("measures", ("saturation", "tolerance", "assumptions")),
 )
 """The fields that do not mean something for every model."""
 DEFAULTS = {
@@ -32,6 +33,8 @@ def require_options(trial: Trial, known: Collection[str], what: str) -> None:
         for name in names
         if name not in known and getattr(getattr(trial, part), name) != DEFAULTS[part, name]
     ]
+    if trial.training.stop == "recall_sequences" and "contexts" not in known:  # sequences are what contexts are of
+        asked.append("training.stop 'recall_sequences'")
     if trial.training.engine == "fused" and "fused" not in known:
         asked.append("training.engine 'fused'")
     if asked:

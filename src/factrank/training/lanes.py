@@ -1,7 +1,8 @@
 """One compiled program for many trials: jit(vmap(loop over epochs)), a lane per trial.
 
-Lanes share a signature and differ in weights, data, learning rate, weight decay and key. A lane computes what it would
-compute alone: nothing crosses between lanes, so one that diverges touches no other.
+Lanes share a signature and differ in weights, data, learning rate, weight decay and key, and, where the learning rate
+follows a schedule, in their length. A lane computes what it would compute alone: nothing crosses between lanes, so one
+that diverges touches no other.
 
 In bfloat16 the weights and the optimiser stay in float32, and it is float32 weights that come out and are saved. Every
 step rounds the model to bfloat16 and computes the forward and the backward pass with it; checks and measures do too.
@@ -26,11 +27,14 @@ from factrank.training.devices import EVERYWHERE, LANES, mesh_for, spread_lanes
 from factrank.training.frozen_parts import split
 from factrank.training.memory import array_bytes, traced_bytes
 from factrank.training.optimisers import build_optimiser
-from factrank.training.task import Metrics, Task, Tree
+from factrank.training.task import Epoch, Metrics, Task, Tree
 from factrank.training.trial import Precision, Training, Trial
 
 MATMUL_PRECISION = {"float32": "highest", "tf32": "tensorfloat32", "float64": "highest", "bfloat16": "highest"}
 """How products of float32 are taken; bfloat16 numbers are multiplied as they are."""
+
+WARM_UP_FROM = 0.01
+"""The share of the learning rate at which a warm-up begins."""
 
 
 @contextmanager
@@ -56,6 +60,7 @@ class Lanes(eqx.Module):
     key: Key[Array, "*lanes"]
     learning_rate: Float[Array, "*lanes"]
     weight_decay: Float[Array, "*lanes"]
+    last: Int[Array, "*lanes"]
     done: Bool[Array, "*lanes"]
 
 
@@ -70,13 +75,38 @@ class Recipe:
 
 
 def recipe_of(trial: Trial, task: Task) -> Recipe:
-    """All of a trial but its seed, learning rate, weight decay, score scale and data."""
+    """All of a trial but its seed, learning rate, weight decay, score scale, data and, where it may differ, length."""
     return Recipe(task.signature, _shared(trial.training), trial.curve_epochs, trial.training.weight_decay > 0)
 
 
 @lru_cache(maxsize=4096)
 def _shared(training: Training) -> Training:
-    return replace(training, learning_rate=0.0, weight_decay=0.0, score_scale=1.0, engine="auto")
+    epochs = 0 if differ_in_length(training) else training.epochs
+    return replace(training, learning_rate=0.0, weight_decay=0.0, score_scale=1.0, engine="auto", epochs=epochs)
+
+
+def differ_in_length(training: Training) -> bool:
+    """Whether lanes of different length may run side by side: those with a schedule.
+
+    At a constant rate they could too; there the bundles stay as they were cut when their results were published.
+    """
+    return training.schedule != "constant"
+
+
+def rate_factor(training: Training, epoch: Epoch, last: Int[Array, ""]) -> Float[Array, ""]:
+    """The share of the learning rate at an epoch t of T: the rate rises, then stays or falls as a cosine.
+
+    With w = warm_up T: 1/100 + 99/100 t / w for t < w, then 1 or (1 + cos(pi (t - w) / (T - w))) / 2.
+    """
+    real = jnp.float64 if training.precision == "float64" else jnp.float32
+    t, length = jnp.asarray(epoch, real), jnp.asarray(last, real)
+    rising = training.warm_up * length
+    factor = jnp.ones((), real)
+    if training.schedule == "cosine":
+        factor = (1 + jnp.cos(jnp.pi * (t - rising) / jnp.maximum(length - rising, 1))) / 2
+    if training.warm_up:
+        factor = jnp.where(t < rising, WARM_UP_FROM + (1 - WARM_UP_FROM) * t / jnp.maximum(rising, 1), factor)
+    return factor
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,6 +141,7 @@ class Program:
                 key=jax.vmap(jax.random.key)(seeds),
                 learning_rate=rates,
                 weight_decay=decays,
+                last=jnp.array(_filled([trial.training.epochs for trial in trials], width), jnp.int32),
                 done=jnp.arange(width) >= len(trials),
             ),
             width,
@@ -145,7 +176,7 @@ class Program:
     def _epochs(self, lane: Lanes, epoch: Int[Array, ""], n_epochs: Int[Array, ""]) -> Lanes:
         """One lane n epochs after this one, or as it is when it is done."""
         later: Lanes = jax.lax.fori_loop(epoch, epoch + n_epochs, self._epoch, lane)
-        if self.recipe.training.stop == "never":
+        if self.recipe.training.stop == "never" and not differ_in_length(self.recipe.training):
             return later
         kept: Lanes = jax.tree.map(partial(jnp.where, lane.done), lane, later)
         return kept
@@ -166,25 +197,32 @@ class Program:
 
         return jax.jit(jax.vmap(evaluate))
 
-    def _epoch(self, epoch: int | Int[Array, ""], lane: Lanes) -> Lanes:
+    def _epoch(self, epoch: Epoch, lane: Lanes) -> Lanes:
         """One lane after one more pass over its batches."""
-        batches = self.task.batches(lane.data, jax.random.fold_in(lane.key, epoch))
-        n_steps = jax.tree.leaves(batches)[0].shape[0]
+        batches = self.task.batches(lane.data, jax.random.fold_in(lane.key, epoch), epoch)
+        n_steps, rate = jax.tree.leaves(batches)[0].shape[0], self._rate(lane, epoch)
         if n_steps == 1:
-            return self._step(lane, jax.tree.map(lambda rows: rows[0], batches))
-        later: Lanes = jax.lax.scan(lambda state, batch: (self._step(state, batch), None), lane, batches)[0]
+            return self._step(lane, jax.tree.map(lambda rows: rows[0], batches), rate)
+        later: Lanes = jax.lax.scan(lambda state, batch: (self._step(state, batch, rate), None), lane, batches)[0]
         return later
 
-    def _step(self, lane: Lanes, batch: Tree) -> Lanes:
+    def _rate(self, lane: Lanes, epoch: Epoch) -> Float[Array, ""]:
+        """The learning rate of all steps of an epoch."""
+        training = self.recipe.training
+        if training.schedule == "constant" and not training.warm_up:
+            return lane.learning_rate
+        return lane.learning_rate * rate_factor(training, epoch, lane.last)
+
+    def _step(self, lane: Lanes, batch: Tree, rate: Float[Array, ""]) -> Lanes:
         """One lane after one step of its optimiser: w + update - learning_rate * weight_decay * w."""
 
         def loss(trained: Tree) -> Float[Array, ""]:
             return self.task.loss(self._computed(eqx.combine(trained, lane.fixed)), lane.data, batch)
 
-        optimiser = build_optimiser(self.recipe.training.optimiser, lane.learning_rate)
+        optimiser = build_optimiser(self.recipe.training.optimiser, rate)
         updates, state = optimiser.update(jax.grad(loss)(lane.trained), lane.optimiser, lane.trained)
         if self.recipe.decays:
-            shrink = lane.learning_rate * lane.weight_decay
+            shrink = rate * lane.weight_decay
             updates = jax.tree.map(lambda update, weight: update - shrink * weight, updates, lane.trained)
         trained = jax.tree.map(jnp.add, lane.trained, updates)
         after: Lanes = eqx.tree_at(lambda one: (one.trained, one.optimiser), lane, (trained, state))

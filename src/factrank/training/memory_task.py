@@ -32,7 +32,7 @@ from factrank.models import MemoryShape
 from factrank.models.associative_memory import AssociativeMemory, cut_down, draw_memory, filled_up
 from factrank.tensors.memory_limit import asymptotic_memory_limit, memory_limit
 from factrank.training.known_options import require_options
-from factrank.training.task import Metrics, Reading, tau_recall
+from factrank.training.task import Epoch, Metrics, Reading, tau_recall
 from factrank.training.trial import Trial
 
 OPTIONS = frozenset({"frozen", "key_exponent", "frequency_groups"})
@@ -124,7 +124,7 @@ class MemoryTask:
         }
         return cast("MemoryData", arrays)
 
-    def batches(self, data: MemoryData, key: PRNGKeyArray) -> Int[Array, "1 0"]:  # noqa: ARG002
+    def batches(self, data: MemoryData, key: PRNGKeyArray, epoch: Epoch) -> Int[Array, "1 0"]:  # noqa: ARG002
         """One step on all facts."""
         return jnp.zeros((1, 0), dtype=jnp.int32)
 

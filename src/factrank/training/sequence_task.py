@@ -47,7 +47,7 @@ from factrank.training.known_options import require_options
 from factrank.training.ladder import rung_above
 from factrank.training.sequence_batches import Batch, SequenceData, Sequences, sample_copies, sample_facts
 from factrank.training.sequence_measures import Examination, cross_entropies, outputs_of, value_masks
-from factrank.training.task import Metrics, Reading
+from factrank.training.task import Epoch, Metrics, Reading
 from factrank.training.trial import Trial
 
 BATCH_SIZE = 1024
@@ -176,7 +176,7 @@ class SequenceTask:
 
     # ---------------------------------------------------------------- traced
 
-    def batches(self, data: SequenceData, key: PRNGKeyArray) -> Batch:
+    def batches(self, data: SequenceData, key: PRNGKeyArray, epoch: Epoch) -> Batch:  # noqa: ARG002
         """New sequences for one step."""
         length, n_copies = self._shape.length, self._n_copies
         n_asked = self._batch_size - n_copies * self.rungs.copy_groups

@@ -12,13 +12,15 @@ from typing import Any, Protocol, runtime_checkable
 
 import equinox as eqx
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 Metrics = Mapping[str, Float[Array, ""]]
 Reading = dict[str, object]
 """A row of numbers of a model under one readout, which is named by some of them."""
 Tree = Any
 """Arrays in dictionaries, tuples or modules."""
+Epoch = int | Int[Array, ""]
+"""The number of an epoch, from 0; traced in compiled code."""
 
 
 @runtime_checkable
@@ -43,8 +45,8 @@ class Task(Protocol):
     def data(self) -> Tree:
         """The arrays that the loss reads, the same shapes for every task of the signature."""
 
-    def batches(self, data: Tree, key: PRNGKeyArray) -> Tree:
-        """What one epoch goes through: arrays with one leading entry per step."""
+    def batches(self, data: Tree, key: PRNGKeyArray, epoch: Epoch) -> Tree:
+        """What this epoch goes through: arrays with one leading entry per step; the key is that of the epoch."""
 
     def loss(self, model: Any, data: Tree, batch: Tree) -> Float[Array, ""]:
         """The loss of one step."""

@@ -9,15 +9,15 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from functools import cache, cached_property
-from math import inf, isnan
+from math import inf, isnan, nan
 from time import perf_counter
 from typing import Any, Literal, NamedTuple, cast
 
 import jax
 
-from factrank.databases import Database
+from factrank.databases import AnyDatabase, Database, Examples, RandomExamples
 from factrank.errors import InputError
-from factrank.models import LayerShape, MemoryShape, OneHotShape, SequenceShape, TransformerShape
+from factrank.models import LayerShape, MemoriserShape, MemoryShape, OneHotShape, SequenceShape, TransformerShape
 from factrank.models.weights import on_device
 from factrank.training.checkpoints import Checkpoints
 from factrank.training.checks import Finished, Status
@@ -27,7 +27,7 @@ from factrank.training.lanes import arithmetic, program_for, recipe_of
 from factrank.training.lanes_engine import run_lanes
 from factrank.training.progress import Meter
 from factrank.training.task import Reading, Task, tau_recall
-from factrank.training.trial import DatabaseSpec, Given, Measures, ModelSpec, Training, Trial
+from factrank.training.trial import DatabaseSpec, Given, Measures, ModelSpec, Training, Trial, require_fitting
 
 
 def _memory_task(trial: Trial, database: Database) -> Task:
@@ -42,14 +42,27 @@ def _sequence_task(trial: Trial, database: Database) -> Task:
     return SequenceTask(trial, database)
 
 
-TASKS: dict[type, Callable[[Trial, Database], Task]] = {
+def _memoriser_task(trial: Trial, examples: Examples) -> Task:
+    from factrank.training.memoriser_task import MemoriserTask  # noqa: PLC0415
+
+    return MemoriserTask(trial, examples)
+
+
+TASKS: dict[type, Callable[[Trial, Any], Task]] = {
     LayerShape: FactsTask,
     TransformerShape: FactsTask,
     MemoryShape: _memory_task,
     SequenceShape: _sequence_task,
     OneHotShape: _sequence_task,
+    MemoriserShape: _memoriser_task,
 }
 """What a model is trained on, by the class of its specification."""
+
+
+def task_of(trial: Trial, database: AnyDatabase) -> Task:
+    """The task of a trial on its database, or on its examples."""
+    require_fitting(trial.model, database)
+    return TASKS[type(trial.model)](trial, database)
 
 
 class Where(NamedTuple):
@@ -103,7 +116,7 @@ class TrialResult:
 
 
 def train(
-    database: Database,
+    database: AnyDatabase,
     model: ModelSpec,
     training: Training | None = None,
     *,
@@ -112,7 +125,7 @@ def train(
     curve_epochs: Sequence[int] = (),
     meter: Meter | None = None,
 ) -> TrialResult:
-    """Train one model on a database.
+    """Train one model on a database, or on examples.
 
     >>> from factrank.databases import sample
     >>> from factrank.models import LayerShape
@@ -120,16 +133,15 @@ def train(
     >>> result.recall
     1.0
     """
-    trial = Trial(
-        Given(database.fingerprint), model, training or Training(), seed, measures or Measures(), tuple(curve_epochs)
-    )
+    spec = database if isinstance(database, RandomExamples) else Given(database.fingerprint)
+    trial = Trial(spec, model, training or Training(), seed, measures or Measures(), tuple(curve_epochs))
     return train_many([trial], databases=[database], meter=meter)[0]
 
 
 def train_many(
     trials: Iterable[Trial],
     *,
-    databases: Iterable[Database] = (),
+    databases: Iterable[AnyDatabase] = (),
     on_result: Callable[[TrialResult], None] | None = None,
     meter: Meter | None = None,
     memory: int | None = None,
@@ -261,11 +273,11 @@ def _require_sound(places: Sequence[int], trials: Sequence[Trial], tasks: Sequen
 
 
 def best_of(results: Iterable[TrialResult]) -> TrialResult | None:
-    """The result with the highest recall, then tau-recall, then least margin; None where no trial has a sound model."""
+    """The result with the highest recall, then tau-recall, least margin, smallest loss; None where none is sound."""
 
     def merit(result: TrialResult) -> tuple[float, ...]:
-        merits = result.recall, result.recall_tau, result.metrics["margin"]
-        return tuple(-inf if isnan(number) else number for number in merits)
+        margin, loss = result.metrics.get("margin", nan), result.metrics.get("loss", nan)
+        return tuple(-inf if isnan(number) else number for number in (result.recall, result.recall_tau, margin, -loss))
 
     sound = [result for result in results if result.weights is not None and result.status != "diverged"]
     return max(sound, key=merit, default=None)
@@ -288,20 +300,20 @@ def _result(trial: Trial, model: Finished, where: Where, seconds: float) -> Tria
     )
 
 
-def _tasks(trials: Sequence[Trial], databases: Iterable[Database]) -> list[Task]:
+def _tasks(trials: Sequence[Trial], databases: Iterable[AnyDatabase]) -> list[Task]:
     """The task of each trial; a database that several trials share is built once."""
     given = {database.fingerprint: database for database in databases}
-    built: dict[DatabaseSpec, Database] = {}
+    built: dict[DatabaseSpec, AnyDatabase] = {}
     tasks = []
     for place, trial in enumerate(trials):
         spec = trial.database
         if spec not in built:
             built[spec] = _find(spec.fingerprint, given, place) if isinstance(spec, Given) else spec.build()
-        tasks.append(TASKS[type(trial.model)](trial, built[spec]))
+        tasks.append(task_of(trial, built[spec]))
     return tasks
 
 
-def _find(fingerprint: str, given: Mapping[str, Database], place: int) -> Database:
+def _find(fingerprint: str, given: Mapping[str, AnyDatabase], place: int) -> AnyDatabase:
     if fingerprint not in given:
         raise InputError(f"trial {place}: its database {fingerprint[:12]} is not among the {len(given)} given")
     return given[fingerprint]

@@ -12,10 +12,11 @@ from functools import cached_property
 from math import inf, isfinite
 from typing import Any, Literal, cast, get_args
 
-from factrank.databases import Database, generate
+from factrank.databases import AnyDatabase, Database, Examples, RandomExamples, generate
 from factrank.errors import InputError
-from factrank.models import LayerShape, MemoryShape, OneHotShape, SequenceShape, TransformerShape
+from factrank.models import LayerShape, MemoriserShape, MemoryShape, OneHotShape, SequenceShape, TransformerShape
 from factrank.models.layer_shape import require_sizes
+from factrank.models.token_examples import TokenExamples
 from factrank.training.specification import Options, Plain, from_plain, hash_of, register_kind, to_plain
 
 SCHEMA = 1
@@ -23,7 +24,10 @@ NO_OPTIONS = Options()
 LARGEST_SEED = 2**32 - 1
 SEQUENCES = 1024
 """Sequences of a batch where a trial does not say how many."""
-Stop = Literal["never", "recall", "recall_tau"]
+EXAMPLES = 256
+"""Examples of a batch where a trial does not say how many."""
+Stop = Literal["never", "recall", "recall_tau", "recall_sequences"]
+Schedule = Literal["constant", "cosine"]
 Precision = Literal["float32", "tf32", "float64", "bfloat16"]
 ReadingPrecision = Literal["float32", "float64", "bfloat16"]
 Engine = Literal["auto", "fused", "lanes"]
@@ -52,13 +56,13 @@ class Generated:
 
 @dataclass(frozen=True)
 class Given:
-    """A database that is handed in beside the trial, known by its fingerprint."""
+    """A database, or examples, that are handed in beside the trial, known by their fingerprint."""
 
     fingerprint: str
 
 
-DatabaseSpec = Generated | Given
-ModelSpec = LayerShape | TransformerShape | MemoryShape | SequenceShape | OneHotShape
+DatabaseSpec = Generated | Given | RandomExamples | TokenExamples
+ModelSpec = LayerShape | TransformerShape | MemoryShape | SequenceShape | OneHotShape | MemoriserShape
 
 
 def generated(generator: str, /, **arguments: object) -> Generated:
@@ -92,12 +96,16 @@ class Training:
 
     An epoch is one pass over the facts: one step on all of them, or, with a `batch_size`, one step per batch in a new
     random order. Models of sequences are trained on sampled ones: there an epoch is one step of `batch_size` new
-    sequences, 1,024 if not given. Weight decay is decoupled: each step also subtracts
-    learning_rate * weight_decay * weights. `stop` ends a run when the recall, or the tau-recall, of all facts is at
-    least `stop_at` at a check, every `check_every` epochs. `frozen` names parts that are not trained. Attention scores
-    are multiplied by `score_scale`. float32 means full float32 products, also where a GPU would round them to tf32.
-    bfloat16 keeps the weights and the optimiser in float32; losses, gradients and recalls are those of the model
-    rounded to bfloat16 and computed in it.
+    sequences, 1,024 if not given. Memorisers of examples go through these in a new random order in every pass: there
+    too an epoch is one step, on the next `batch_size` examples, 256 if not given. Weight decay is decoupled: each step
+    also subtracts learning_rate * weight_decay * weights. `stop` ends a run when the recall, or the tau-recall, of all
+    facts is at least `stop_at` at a check, every `check_every` epochs; models of sequences may also stop by the recall
+    of sequences. `frozen` names parts that are not trained. Attention scores are multiplied by `score_scale`. float32
+    means full float32 products, also where a GPU would round them to tf32. bfloat16 keeps the weights and the optimiser
+    in float32; losses, gradients and recalls are those of the model rounded to bfloat16 and computed in it.
+
+    `schedule`: the learning rate stays as it is, or falls to 0 by half a cosine wave until the last epoch. Before that,
+    in the first `warm_up` share of the epochs, it rises in a line from 1/100 of itself.
 
     Memories and models of sequences may see some facts more often: the key of code i has a frequency that is
     proportional to (i + 1)^-`key_exponent`, queries likewise. Memories weigh their losses by it, sequences are sampled
@@ -120,6 +128,8 @@ class Training:
     key_exponent: float = 0.0
     query_exponent: float = 0.0
     copy_share: float = 0.0
+    schedule: Schedule = "constant"
+    warm_up: float = 0.0
 
     def __post_init__(self) -> None:
         require_sizes({"epochs": self.epochs}, least=0)
@@ -127,12 +137,15 @@ class Training:
         if self.batch_size is not None:
             require_sizes({"batch_size": self.batch_size})
         _as_floats(self, "learning_rate", "weight_decay", "score_scale", "stop_at", "key_exponent", "query_exponent")
-        _as_floats(self, "copy_share")
+        _as_floats(self, "copy_share", "warm_up")
         if not 0 < self.stop_at <= 1:
             raise InputError(f"stop_at is a share of the facts, more than 0 and at most 1; got {self.stop_at}")
         if self.copy_share > 1:
             raise InputError(f"copy_share is a share of a batch, from 0 to 1; got {self.copy_share}")
-        for name, kind in (("stop", Stop), ("precision", Precision), ("engine", Engine)):
+        if self.warm_up >= 1:
+            raise InputError(f"warm_up is a share of the epochs, 0 or more and less than 1; got {self.warm_up}")
+        choices_of = {"stop": Stop, "precision": Precision, "engine": Engine, "schedule": Schedule}
+        for name, kind in choices_of.items():
             if getattr(self, name) not in get_args(kind):
                 choices = ", ".join(get_args(kind))
                 raise InputError(f"{name} must be one of {choices}; got {getattr(self, name)!r}")
@@ -187,6 +200,10 @@ class Measures:
     Of models of sequences: `contexts`: noise contexts in which every fact is asked for. `parts`: recall of attention
     alone and of the MLP alone. `hallucination`: losses and answers of the relation alone. Of these and of memories:
     `frequency_groups`: recall in so many groups of facts of equal size, the most frequent first.
+
+    Of memorisers: `saturation`: the share of heads that give one token of the context a weight above this threshold.
+    `tolerance`: how far from a real label an answer may be and is still right. `assumptions`: whether the vectors are
+    as independent as the theorem of Mahdavi et al. wants them, by so many random subsets of the queries.
     """
 
     taus: tuple[float, ...] = (0.95,)
@@ -200,18 +217,26 @@ class Measures:
     parts: bool = False
     hallucination: bool = False
     frequency_groups: int = 0
+    saturation: float | None = None
+    tolerance: float = 0.01
+    assumptions: int = 0
 
     def __post_init__(self) -> None:
         _as_thresholds(self)
         _require_flags(self, "artifacts", "epochs_to", "ranks", "additive", "parts", "hallucination")
         require_sizes({"contexts": self.contexts})
-        require_sizes({"frequency_groups": self.frequency_groups}, least=0)
+        require_sizes({"frequency_groups": self.frequency_groups, "assumptions": self.assumptions}, least=0)
         if self.readings is not None and not isinstance(self.readings, Readings):
             raise InputError(f"readings are described by Readings; got {self.readings!r}")
         if self.planted_cp is not None:
             _as_floats(self, "planted_cp")
             if not 0 < self.planted_cp < 1:
                 raise InputError(f"planted_cp is a relative residual between 0 and 1; got {self.planted_cp}")
+        _as_floats(self, "tolerance")
+        if self.saturation is not None:
+            _as_floats(self, "saturation")
+            if not 0 < self.saturation < 1:
+                raise InputError(f"saturation is an attention weight between 0 and 1; got {self.saturation}")
 
     @property
     def on_host(self) -> bool:
@@ -275,6 +300,7 @@ class Trial:
         for name, kind in kinds.items():
             if not isinstance(getattr(self, name), kind):
                 raise InputError(f"the {name} of a trial is described by other classes; got {getattr(self, name)!r}")
+        require_fitting(self.model, self.database)
         if not isinstance(self.curve_epochs, tuple | list):
             raise InputError(f"curve_epochs is a list of epochs; got {self.curve_epochs!r}")
         require_sizes({"seed": self.seed}, least=0)
@@ -303,6 +329,15 @@ class Trial:
         return hash_of(self.to_dict())
 
 
+def require_fitting(model: ModelSpec, database: DatabaseSpec | AnyDatabase) -> None:
+    """Raise an `InputError` where a model of vectors is to read facts, or another one examples."""
+    reads_vectors, are_vectors = isinstance(model, MemoriserShape), isinstance(database, Examples | TokenExamples)
+    if reads_vectors and not are_vectors and not isinstance(database, Given):
+        raise InputError(f"a memoriser reads vectors, RandomExamples or VectorExamples; got {type(database).__name__}")
+    if are_vectors and not reads_vectors:
+        raise InputError(f"examples are read by a memoriser (MemoriserShape); got {type(model).__name__}")
+
+
 register_kind("generated", Generated)
 register_kind("given", Given)
 register_kind("attention", LayerShape)
@@ -310,4 +345,7 @@ register_kind("transformer", TransformerShape)
 register_kind("memory", MemoryShape)
 register_kind("sequence", SequenceShape)
 register_kind("one_hot", OneHotShape)
+register_kind("random_examples", RandomExamples)
+register_kind("token_examples", TokenExamples)
+register_kind("memoriser", MemoriserShape)
 register_kind("readings", Readings)

@@ -1,0 +1,28 @@
+"""What the memorisation theorem assumes of data, measured on the examples of a trial.
+
+    query_rank, kruskal_lower, kruskal_upper    of the queries: rank, and between what the Kruskal rank is known to lie
+    independent_share                           of random n-subsets of the queries
+    least_context_rank, full_context_share      of the contexts: least rank, share of rank n
+    queries_in_general_position, tokens_in_general_position     1, 0, or nan where not decided
+    assumptions_refuted, assumptions_proved     1 or 0; both are 0 where random subsets did not refute them
+
+It is computed on the host, in float64 (`factrank.tensors.assumptions`).
+"""
+
+from __future__ import annotations
+
+from factrank.databases import VectorExamples
+from factrank.tensors.assumptions import check_assumptions
+
+
+def assumption_measures(examples: VectorExamples, subsets: int, seed: int) -> dict[str, float]:
+    """The numbers, from so many random subsets of each size that is tried.
+
+    >>> import numpy as np
+    >>> vectors = np.random.default_rng(0).normal(size=(5, 3, 8))
+    >>> examples = VectorExamples.of(vectors[:, 0], vectors, np.zeros(5))
+    >>> found = assumption_measures(examples, 100, 0)
+    >>> found["kruskal_lower"], found["least_context_rank"], found["assumptions_proved"]
+    (5.0, 3.0, 1.0)
+    """
+    return check_assumptions(examples.queries, examples.contexts, subsets=subsets, seed=seed).metrics()

@@ -1,0 +1,115 @@
+r"""Which examples a step sees, and their vectors: passes without repetition, in an order that is computed, not stored.
+
+With N examples, place t of a run is place $r = t \bmod N$ of pass $p = \lfloor t / N \rfloor$, and there stands example
+
+$$i = (a_p\, r + b_p) \bmod N, \qquad \gcd(a_p, N) = 1,$$
+
+so that every pass visits every example once. The $a_p$ and $b_p$ are drawn for 1,024 passes, then they come again.
+Batches go on across the end of a pass, where the authors' last batch of a pass is a short one; a batch of more than N
+examples has some of them twice. An order of this kind is as good as any for examples drawn independently; where the
+numbering of given examples means something, neighbours by number stay at the same distance within a pass.
+
+Real sizes come with the data, so that lanes with different numbers of examples share a program.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple, NotRequired, TypedDict
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, Shaped, UInt, UInt32
+
+from factrank.databases import Examples, RandomExamples
+from factrank.models.example_vectors import context_vectors, example_labels, query_vectors
+from factrank.training.task import Epoch
+
+ORDERS = 1024
+"""Different orders of the examples."""
+HALF = 10
+MOST_EXAMPLES = 2 ** (2 * HALF)
+"""Products a r are taken in halves of 10 bits, in 32 bits."""
+MOST_VISITS = 2**31
+"""Places of a run are numbered in 32 bits."""
+
+
+@dataclass(frozen=True)
+class ExampleLayout:
+    """What is the same for all trials of a bundle; `given` are the numbers of given examples and contexts, or None."""
+
+    context_size: int
+    d_input: int
+    n_classes: int | None
+    shared: bool
+    given: tuple[int, int] | None
+
+    @classmethod
+    def of(cls, examples: Examples) -> ExampleLayout:
+        """That of these examples."""
+        drawn = isinstance(examples, RandomExamples)
+        return cls(
+            context_size=examples.context_size,
+            d_input=examples.d_input,
+            n_classes=examples.n_classes,
+            shared=examples.number_of_contexts == 1,
+            given=None if drawn else (examples.n_examples, examples.number_of_contexts),
+        )
+
+
+class ExampleData(TypedDict):
+    """What differs between the trials of a bundle; arrays of vectors are there for given examples alone."""
+
+    n_examples: Int[Array, ""]
+    n_contexts: Int[Array, ""]
+    seed: UInt[Array, ""]
+    multipliers: UInt32[Array, " orders"]
+    offsets: UInt32[Array, " orders"]
+    label_variance: Float[Array, ""]
+    score_scale: Float[Array, ""]
+    queries: NotRequired[Float[Array, "examples d_input"]]
+    contexts: NotRequired[Float[Array, "contexts context_size d_input"]]
+    context_of: NotRequired[Int[Array, " examples"]]
+    labels: NotRequired[Shaped[Array, " examples"]]
+
+
+class ExampleBatch(NamedTuple):
+    """Some examples; where all share a context it is there once."""
+
+    queries: Float[Array, "batch d_input"]
+    contexts: Float[Array, "*own context_size d_input"]
+    labels: Shaped[Array, " batch"]
+
+
+def draw_orders(
+    n_examples: int, rng: np.random.Generator
+) -> tuple[UInt32[np.ndarray, " orders"], UInt32[np.ndarray, " orders"]]:
+    """Multipliers that have no factor in common with the number of examples, and offsets."""
+    found: list[int] = []
+    while len(found) < ORDERS:
+        drawn = rng.integers(1, n_examples + 1, ORDERS)
+        found += drawn[np.gcd(drawn, n_examples) == 1].tolist()
+    return np.array(found[:ORDERS], np.uint32), rng.integers(0, n_examples, ORDERS).astype(np.uint32)
+
+
+def examples_of_step(data: ExampleData, epoch: Epoch, batch_size: int) -> Int[Array, " batch"]:
+    """The numbers of the examples of the step of this epoch."""
+    n_examples = data["n_examples"].astype(jnp.uint32)
+    places = jnp.asarray(epoch, jnp.uint32) * np.uint32(batch_size) + jnp.arange(batch_size, dtype=jnp.uint32)
+    order, place = places // n_examples % ORDERS, places % n_examples
+    multiplier, offset = data["multipliers"][order], data["offsets"][order]
+    upper = multiplier * (place >> HALF) % n_examples  # each product is below 2^30
+    product = (upper << HALF) + multiplier * (place & np.uint32(2**HALF - 1))
+    return ((product + offset) % n_examples).astype(jnp.int32)
+
+
+def examples_at(layout: ExampleLayout, data: ExampleData, numbers: Int[Array, " batch"]) -> ExampleBatch:
+    """The examples with these numbers: made, or looked up where they are given."""
+    if layout.given is not None:
+        contexts = data["contexts"][0] if layout.shared else data["contexts"][data["context_of"][numbers]]
+        return ExampleBatch(data["queries"][numbers], contexts, data["labels"][numbers])
+    seed, size = data["seed"], (layout.context_size, layout.d_input)
+    queries, labels = query_vectors(seed, numbers, layout.d_input), example_labels(seed, numbers, layout.n_classes)
+    if layout.shared:
+        return ExampleBatch(queries, context_vectors(seed, jnp.zeros(1, jnp.int32), size)[0], labels)
+    return ExampleBatch(queries, context_vectors(seed, numbers % data["n_contexts"], size), labels)
