@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from factrank.constructions import edit as edit
     from factrank.constructions import verify as verify
     from factrank.databases import Database as Database
+    from factrank.databases import RandomExamples as RandomExamples
+    from factrank.databases import VectorExamples as VectorExamples
     from factrank.databases import from_table as from_table
     from factrank.databases import generate as generate
     from factrank.databases import read as read
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from factrank.errors import FactrankError as FactrankError
     from factrank.models import AttentionLayer as AttentionLayer
     from factrank.models import LayerShape as LayerShape
+    from factrank.models import MemoriserShape as MemoriserShape
     from factrank.models import MemoryShape as MemoryShape
     from factrank.models import OneHotShape as OneHotShape
     from factrank.models import RecallTransformer as RecallTransformer
@@ -63,8 +66,10 @@ _HOME = {
     "FactrankError": "factrank.errors",
     "LayerShape": "factrank.models",
     "Measurement": "factrank.tensors",
+    "MemoriserShape": "factrank.models",
     "MemoryShape": "factrank.models",
     "OneHotShape": "factrank.models",
+    "RandomExamples": "factrank.databases",
     "RankBounds": "factrank.tensors",
     "RecallTransformer": "factrank.models",
     "SequenceShape": "factrank.models",
@@ -72,6 +77,7 @@ _HOME = {
     "Study": "factrank.runs",
     "Training": "factrank.training",
     "TransformerShape": "factrank.models",
+    "VectorExamples": "factrank.databases",
     "Trial": "factrank.training",
     "answer": "factrank.readouts",
     "attribute": "factrank.readouts",

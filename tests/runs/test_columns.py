@@ -73,6 +73,8 @@ def test_a_row_holds_the_whole_result():
         "training.key_exponent": 0.0,
         "training.query_exponent": 0.0,
         "training.copy_share": 0.0,
+        "training.schedule": "constant",
+        "training.warm_up": 0.0,
         "measures.taus": "[0.95]",
         "measures.artifacts": False,
         "measures.epochs_to": True,
@@ -84,6 +86,9 @@ def test_a_row_holds_the_whole_result():
         "measures.parts": False,
         "measures.hallucination": False,
         "measures.frequency_groups": 0,
+        "measures.saturation": None,
+        "measures.tolerance": 0.01,
+        "measures.assumptions": 0,
     }
     assert (row["seed"], row["curve_epochs"]) == (3, "[0, 50]")
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from factrank.databases import Database, sample, write
+from factrank.databases import Database, RandomExamples, sample, write
 from factrank.errors import InputError
-from factrank.models import LayerShape, MemoryShape, SequenceShape, TransformerShape
+from factrank.models import LayerShape, MemoriserShape, MemoryShape, SequenceShape, TransformerShape
 from factrank.runs import Chart, Source, yaml_text
 from factrank.runs.claims import Claim, Quantity
 from factrank.runs.fits import Fit
@@ -228,6 +228,27 @@ def test_memories_and_models_of_sequences(loaded):
         loaded("name: x\ndatabase: {generator: unit, n: 3}\nmodel: {kind: memory, d_model: 4, widht: 3}\n")
 
 
+def test_memorisers(loaded):
+    study = loaded(
+        """\
+        name: memorisers
+        database: {examples: random, n_examples: 40, context_size: 4, d_input: 8, n_classes: 5, seed: $seed}
+        model: {kind: memoriser, d_model: 8, d_qk: 2, scaled_by: d_qk}
+        training: {schedule: cosine, warm_up: 0.05, stop: recall}
+        measures: {saturation: 0.99}
+        grid: {model.n_heads: [1, 2], database.n_contexts: [null, 1]}
+        seeds: 2
+        """
+    )
+    trials = study.trials_of("full")
+    assert len(trials) == 8
+    assert trials[-1].database == RandomExamples(40, 4, 8, 5, 1, seed=1)
+    assert trials[0].database == RandomExamples(40, 4, 8, 5)
+    assert trials[-1].model == MemoriserShape(2, 8, 2, scaled_by="d_qk")
+    assert trials[-1].training == Training(schedule="cosine", warm_up=0.05, stop="recall")
+    assert trials[-1].measures == Measures(saturation=0.99)
+
+
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
@@ -314,7 +335,7 @@ def test_mistakes_are_named(loaded, tmp_path, line):
 @pytest.mark.parametrize(
     ("database", "expected"),
     [
-        ("{}", "expected one of generator, file or sample; got nothing"),
+        ("{}", "expected one of generator, file, sample or examples; got nothing"),
         ("{generator: unit, sample: astrid}", "expected one of"),
         ("{generator: nobody}", "there is no 'nobody'; there are uniform"),
         ("{generator: unit, size: 3}", "unknown 'size', missing 'n'"),
@@ -324,6 +345,11 @@ def test_mistakes_are_named(loaded, tmp_path, line):
         ("{file: nowhere.csv, colour: 3}", "unknown 'colour'; it takes file, wide"),
         ("{file: 3}", "file must be text"),
         ("{sample: nobody}", "nobody"),
+        ("{examples: real}", "database.examples: expected random; got 'real'"),
+        ("{examples: random, n_examples: 4}", "database: missing 'context_size'; it takes n_examples, context_size"),
+        ("{examples: random, n_examples: 4, context_size: 0}", "context_size must be an integer from 1"),
+        ("{examples: random, n_examples: 4, context_size: 2, n_labels: 3}", "database: unknown 'n_labels'"),
+        ("{examples: random, n_examples: 4, context_size: 2}", "examples are read by a memoriser"),
         ("[1]", "database: Input should be a valid dictionary"),
     ],
 )

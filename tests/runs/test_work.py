@@ -1,14 +1,17 @@
 """Work of a trial: estimates by size against the products that the traced loss really takes."""
 
+from dataclasses import replace
+
 import jax
 import numpy as np
 import pytest
 
-from factrank.databases import answer_sets, associations
-from factrank.models import MemoryShape, OneHotShape, SequenceShape
-from factrank.runs.work import epoch_products, working_numbers
+from factrank.databases import RandomExamples, VectorExamples, answer_sets, associations
+from factrank.errors import InputError
+from factrank.models import LayerShape, MemoriserShape, MemoryShape, OneHotShape, SequenceShape
+from factrank.runs.work import epoch_products, stored_scalars, working_numbers
 from factrank.training.train import TASKS
-from factrank.training.trial import SEQUENCES, Given, Training, Trial
+from factrank.training.trial import EXAMPLES, SEQUENCES, Given, Training, Trial
 
 ASSOCIATIONS, ANSWERS = associations(32, 64, seed=0), answer_sets(32, 8, 4, seed=0)
 CASES = {  # sizes at which nothing is filled up
@@ -42,7 +45,7 @@ def test_products_are_those_of_the_loss(name):
     trial = Trial(Given(database.fingerprint), model, Training(batch_size=batch))
     task = TASKS[type(model)](trial, database)
     data = task.data()
-    batches = jax.eval_shape(task.batches, data, jax.random.key(0))
+    batches = jax.eval_shape(task.batches, data, jax.random.key(0), 0)
     one = jax.tree.map(lambda rows: jax.ShapeDtypeStruct(rows.shape[1:], rows.dtype), batches)
     traced = jax.make_jaxpr(task.loss)(task.init(np.random.default_rng(0)), data, one)
     assert epoch_products(trial, database) == pytest.approx(products_of(traced.jaxpr), rel=0.1)
@@ -51,8 +54,56 @@ def test_products_are_those_of_the_loss(name):
 def test_batches_that_are_not_given_are_those_that_are_trained():
     model, database = CASES["attention"]
     task = TASKS[SequenceShape](Trial(Given(database.fingerprint), model), database)
-    sampled = jax.eval_shape(task.batches, task.data(), jax.random.key(0))
+    sampled = jax.eval_shape(task.batches, task.data(), jax.random.key(0), 0)
     assert {rows.shape[1] for rows in jax.tree.leaves(sampled.facts)} == {SEQUENCES}
+
+
+OWN = RandomExamples(400, 12, 16, n_classes=10)
+MEMORISERS = {
+    "own contexts": (MemoriserShape(4, 16, 16), OWN),
+    "wide values": (MemoriserShape(4, 16, 16, 8), replace(OWN, n_contexts=5)),
+    "narrow heads": (MemoriserShape(4, 16, 2), OWN),
+    "shared context": (MemoriserShape(4, 16, 16), replace(OWN, n_contexts=1)),
+    "one label": (MemoriserShape(4, 16, 16), replace(OWN, n_classes=None)),
+}
+
+
+@pytest.mark.parametrize("name", MEMORISERS)
+def test_products_of_memorisers_are_those_of_the_loss(name):
+    model, examples = MEMORISERS[name]
+    trial = Trial(examples, model)
+    task = TASKS[MemoriserShape](trial, examples)
+    data = task.data()
+    batches = jax.eval_shape(task.batches, data, jax.random.key(0), 0)
+    assert batches.shape == (1, EXAMPLES)
+    one = jax.ShapeDtypeStruct(batches.shape[1:], batches.dtype)
+    model = task.init(np.random.default_rng(0))
+    traced = jax.make_jaxpr(task.loss)(model, data, one)
+    assert epoch_products(trial, examples) == pytest.approx(products_of(traced.jaxpr), rel=0.15)
+    assert stored_scalars(trial, examples) == model.parameters
+
+
+def test_work_of_memorisers_grows_with_what_there_is_to_do():
+    for model, examples in MEMORISERS.values():
+        larger = replace(examples, context_size=24)
+        trial, smaller = Trial(examples, model), Trial(examples, model, Training(batch_size=16))
+        for work in (epoch_products, lambda *these: working_numbers(*these, in_lanes=True)):
+            assert 0 < work(smaller, examples) < work(trial, examples) < work(trial, larger)
+            assert work(trial, replace(examples, n_examples=800)) == work(trial, examples)  # an epoch is a batch
+    vectors = VectorExamples.of(np.ones((400, 16)), np.ones((1, 12, 16)), np.arange(400) % 10)
+    model, drawn = MEMORISERS["shared context"]
+    kept, recomputed = (
+        working_numbers(Trial(spec, model), examples, in_lanes=True)
+        for spec, examples in ((Given(vectors.fingerprint), vectors), (drawn, drawn))
+    )
+    assert kept - recomputed == (400 + 12) * 16  # random examples are made again in every step
+
+
+def test_work_needs_what_the_model_reads():
+    for model, database in ((MemoriserShape(), ANSWERS), (LayerShape(2, 1, 1, 1), OWN)):
+        for work in (epoch_products, stored_scalars, lambda *these: working_numbers(*these, in_lanes=True)):
+            with pytest.raises(InputError, match="memoriser"):
+                work(Trial(Given("0"), model), database)
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 
 from factrank.capacity.interval import CapacityInterval, Criterion
 from factrank.capacity.search import EVERY_FACT, CapacitySearch, Family
-from factrank.databases import Database
+from factrank.databases import AnyDatabase
 from factrank.errors import InputError
 from factrank.runs.runner import run_study
 from factrank.runs.searches import measured_rows
@@ -53,7 +53,7 @@ def run_searches(
     searches: Sequence[CapacitySearch],
     *,
     store: Store | None = None,
-    databases: Sequence[Database] = (),
+    databases: Sequence[AnyDatabase] = (),
     meter: Meter | None = None,
 ) -> list[CapacityInterval]:
     """Run searches, such as one for each seed, round by round all together; gives their intervals.

@@ -14,6 +14,7 @@ from factrank.readouts import Attribution, Diagnosis, QueryRecall, Recall
 from factrank.readouts.plain import percent
 from factrank.report.plain import name_text, number
 from factrank.report.tables import PlainTable, plain_table
+from factrank.runs.work import stored_scalars
 from factrank.training import TrialResult
 from factrank.training.trial import ModelSpec
 
@@ -42,7 +43,7 @@ def trained_table(
     lines: list[RenderableType] = [Text(), table]
     if len(results) > MOST_ROWS:
         lines.append(Text(f"... and {len(results) - MOST_ROWS:,} more seeds, which --json shows"))
-    parameters = trial.model.parameters(*database.shape)
+    parameters = stored_scalars(trial, database)
     head = layer_lines(source, database, trial.model, parameters)
     bits = Text(f"{database.bits:,.1f} bits to hold, {database.bits / parameters:.3g} per parameter")
     return Group(head, bits, *lines, Text(), Text(_summary(results, best)))

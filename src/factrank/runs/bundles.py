@@ -14,9 +14,9 @@ from typing import Literal, NamedTuple
 
 import jax
 
-from factrank.databases import Database
+from factrank.databases import AnyDatabase
 from factrank.errors import FactrankError
-from factrank.runs.work import epoch_products
+from factrank.runs.work import epoch_products, stored_scalars
 from factrank.training import Trial, TrialResult
 from factrank.training.facts_task import FactsTask
 from factrank.training.fused_engine import platform_of
@@ -24,7 +24,7 @@ from factrank.training.ladder import widths
 from factrank.training.lanes import Recipe, recipe_of
 from factrank.training.lanes_engine import WIDEST, WIDEST_ELSEWHERE
 from factrank.training.task import Task
-from factrank.training.train import TASKS
+from factrank.training.train import task_of
 from factrank.training.trial import DatabaseSpec, Given
 
 MOST_BYTES = 2**30
@@ -81,7 +81,7 @@ class Bundle:
 
 
 def cut(
-    trials: Sequence[Trial], wanted: AbstractSet[str], databases: Iterable[Database] = ()
+    trials: Sequence[Trial], wanted: AbstractSet[str], databases: Iterable[AnyDatabase] = ()
 ) -> tuple[list[Bundle], list[Failure]]:
     """The bundles in which the wanted ones of all trials of a study run, and those that cannot run at all.
 
@@ -104,10 +104,10 @@ def cut(
 class Found:
     """The databases that trials name, each built once."""
 
-    def __init__(self, databases: Iterable[Database]) -> None:
-        self._found: dict[DatabaseSpec, Database] = {Given(one.fingerprint): one for one in databases}
+    def __init__(self, databases: Iterable[AnyDatabase]) -> None:
+        self._found: dict[DatabaseSpec, AnyDatabase] = {Given(one.fingerprint): one for one in databases}
 
-    def __call__(self, trial: Trial) -> Database:
+    def __call__(self, trial: Trial) -> AnyDatabase:
         """The database of a trial; an error where it cannot be built or was not given."""
         spec = trial.database
         if spec not in self._found:
@@ -118,7 +118,7 @@ class Found:
 
 
 def _sorted_out(
-    trials: Sequence[Trial], databases: Iterable[Database]
+    trials: Sequence[Trial], databases: Iterable[AnyDatabase]
 ) -> tuple[list[Entry], list[tuple[Entry, Task]], list[Failure]]:
     """The trials of the fused engine, those of lanes, and those with a mistake of their own."""
     find, platform = Found(databases), jax.local_devices()[0].platform
@@ -126,10 +126,10 @@ def _sorted_out(
     for trial in trials:
         try:
             database = find(trial)
-            task = TASKS[type(trial.model)](trial, database)
-            is_one = isinstance(task, FactsTask) and platform_of(trial, database.shape, platform) is not None
+            task = task_of(trial, database)
+            is_one = isinstance(task, FactsTask) and platform_of(trial, task.database.shape, platform) is not None
             size = 8 if trial.training.precision == "float64" else 4
-            weights = trial.model.parameters(*database.shape) * size
+            weights = stored_scalars(trial, database) * size
             entry = Entry(trial, trial.training.epochs * epoch_products(trial, database), weights)
         except (FactrankError, MemoryError, OverflowError) as error:
             failures.append(Failure(trial, describe(error)))

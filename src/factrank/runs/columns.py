@@ -8,8 +8,9 @@
 
 Curves and readings are tables of their own: hash, epoch or precision, temperature and tau, and the numbers.
 
-Arguments of a generator stand beside its name (`database.n_keys`), options of an optimiser under it
-(`training.optimiser.b1`). Lists are JSON text. A number that does not exist is null; one that is NaN stays NaN.
+Arguments of a generator stand beside its name (`database.n_keys`), as the sizes of random examples do
+(`database.n_examples`), options of an optimiser under its own (`training.optimiser.b1`). Lists are JSON text. A number
+that does not exist is null; one that is NaN stays NaN.
 """
 
 from __future__ import annotations
@@ -182,7 +183,7 @@ def _flattened(prefix: str, spec: Any) -> Mapping[str, object]:
     """The fields of a specification as columns; `kind` where the field may hold several classes."""
     columns: Row = {}
     kind = next((name for name, registered in KINDS.items() if registered is type(spec)), None)
-    if kind is not None and prefix != "database":  # the generator or the fingerprint says it already
+    if kind is not None and prefix != "database":  # the generator, the fingerprint or the sizes say it already
         columns[f"{prefix}.kind"] = kind
     names = [field.name for field in fields(spec)]
     for name in names:

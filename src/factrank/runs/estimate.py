@@ -2,7 +2,8 @@
 
 A trial's work is counted in multiplications. What one of them takes is read from the rows of the store that the same
 engine made or, where there are none, measured on a few epochs of a trial of the study. Trials may stop early, so the
-seconds are an upper estimate.
+seconds are an upper estimate of the training. What is not training is not counted: closed forms before it, measures on
+the host after it. A study that trains nothing has no estimate.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from math import isfinite, nan
 from time import perf_counter
 from typing import Literal
 
-from factrank.databases import Database
+from factrank.databases import AnyDatabase, RandomExamples
+from factrank.models import MemoriserShape, MemoryShape
 from factrank.runs.bundles import Bundle, Found, cut
 from factrank.runs.columns import trial_of
 from factrank.runs.runner import missing
@@ -21,8 +23,9 @@ from factrank.runs.searches import measured_rows
 from factrank.runs.store import Store
 from factrank.runs.study import Size, Study
 from factrank.runs.work import epoch_products, working_numbers
-from factrank.training import Measures, Trial, train_many
+from factrank.training import Trial, train_many
 from factrank.training.fused_threads import thread_count
+from factrank.training.trial import EXAMPLES
 
 ROWS_READ = 200
 """Rows of the store from which a speed is estimated."""
@@ -64,7 +67,7 @@ def plan_run(study: Study, size: Size, store: Store, *, rerun_failed: bool = Fal
         return DryRun(*counts, n_open=n_open)
     seconds, sources = 0.0, set[str]()
     for engine in ("fused", "lanes"):
-        ours = [bundle for bundle in bundles if bundle.engine == engine]
+        ours = [bundle for bundle in bundles if bundle.engine == engine and bundle.products]
         if ours:
             stored = _stored_speed(engine, store, study.databases)
             sources.add("measurement" if stored is None else "store")
@@ -73,7 +76,7 @@ def plan_run(study: Study, size: Size, store: Store, *, rerun_failed: bool = Fal
     find = Found(study.databases)
     largest = max(_bytes_of(bundle, find) for bundle in bundles)
     source: Literal["store", "measurement"] = "measurement" if "measurement" in sources else "store"
-    if not isfinite(seconds):
+    if not sources or not isfinite(seconds):
         return DryRun(*counts, n_bytes=largest, n_open=n_open)
     return DryRun(*counts, seconds, source, largest, n_open)
 
@@ -90,7 +93,7 @@ def _rounds_so_far(study: Study, size: Size, store: Store, rerun_failed: bool) -
     return study.rounds(size, rows), n_open
 
 
-def _stored_speed(engine: str, store: Store, databases: Sequence[Database]) -> float | None:
+def _stored_speed(engine: str, store: Store, databases: Sequence[AnyDatabase]) -> float | None:
     """Seconds per multiplication in the rows of this engine, of which the shares of time add up to the whole."""
     table = store.trials()
     if not {"engine", "seconds", "epochs", "trial"} <= set(table.column_names):
@@ -108,9 +111,10 @@ def _stored_speed(engine: str, store: Store, databases: Sequence[Database]) -> f
     return seconds / work if work and seconds else None
 
 
-def _measured_speed(bundles: Sequence[Bundle], databases: Sequence[Database]) -> float:
+def _measured_speed(bundles: Sequence[Bundle], databases: Sequence[AnyDatabase]) -> float:
     """Seconds per multiplication of a few models in the middle of the study, the compilation left out."""
-    entries = sorted((entry for bundle in bundles for entry in bundle.entries), key=lambda entry: entry.products)
+    working = (entry for bundle in bundles for entry in bundle.entries if entry.products)
+    entries = sorted(working, key=lambda entry: entry.products)
     trial, find = entries[len(entries) // 2].trial, Found(databases)
     each = epoch_products(trial, find(trial))
     n_epochs = max(1, min(trial.training.epochs, int(SAMPLE_PRODUCTS / SAMPLED / max(each, 1))))
@@ -126,8 +130,15 @@ def _measured_speed(bundles: Sequence[Bundle], databases: Sequence[Database]) ->
 
 
 def _shortened(trial: Trial, n_epochs: int, seed: int) -> Trial:
-    training = replace(trial.training, epochs=n_epochs, stop="never")
-    return replace(trial, training=training, seed=seed, measures=Measures(), curve_epochs=())
+    """A few epochs of a trial, its closed form left out; where steps are as long with fewer examples, on few."""
+    training, database, model = replace(trial.training, epochs=n_epochs, stop="never"), trial.database, trial.model
+    if isinstance(model, MemoriserShape | MemoryShape):
+        model = replace(model, start="random")
+    if isinstance(database, RandomExamples):
+        n_examples = min(database.n_examples, trial.training.batch_size or EXAMPLES)
+        n_contexts = database.n_contexts and min(database.n_contexts, n_examples)
+        database = replace(database, n_examples=n_examples, n_contexts=n_contexts)
+    return Trial(database, model, training, seed=seed)
 
 
 def _bytes_of(bundle: Bundle, find: Found) -> int:

@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from factrank.databases import Database
+from factrank.databases import AnyDatabase
 from factrank.errors import InputError
 from factrank.models.sealed_file import SUFFIX
 from factrank.runs.bundles import Bundle, Failure, Outcome, describe
 from factrank.training import Given, Trial, TrialResult, train_many
 
-Databases = Mapping[str, Database]
+Databases = Mapping[str, AnyDatabase]
 """The databases that trials name, by their fingerprints."""
 
 

@@ -1,6 +1,7 @@
 """Weights of trials in a store: one sealed safetensors file per trial, named after its hash.
 
-The tensors are the parts of the model by name; the metadata hold the trial and the sizes of the three vocabularies.
+The tensors are the parts of the model by name; the metadata hold the trial and the sizes of the three vocabularies, or,
+for a memoriser, those of vectors and outputs.
 """
 
 from __future__ import annotations
@@ -8,12 +9,15 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
+from typing import Any
 
 from safetensors import SafetensorError, safe_open
 
 from factrank.databases.streams import require_file
 from factrank.errors import InputError
-from factrank.models.part_arrays import AnyModel, model_from_arrays, to_arrays
+from factrank.models import MemoriserShape
+from factrank.models.memoriser import Memoriser
+from factrank.models.part_arrays import AnyModel, memoriser_from_arrays, model_from_arrays, to_arrays
 from factrank.models.sealed_file import SUFFIX, Sealed, read_sealed, write_sealed
 from factrank.runs.columns import trial_of
 from factrank.training.specification import canonical_json
@@ -33,9 +37,7 @@ def weights_path(folder: Path, trial_hash: str) -> Path:
 def write_weights(path: Path, result: TrialResult) -> None:
     """Write the weights of a trained model and force them to the disk."""
     model = result.weights
-    sized = getattr(model, "layout", model)  # models of sequences keep their sizes there
-    sizes = f"{sized.n_keys} {sized.n_queries} {sized.n_values}"
-    metadata = {"trial": canonical_json(result.trial.to_dict()), "sizes": sizes}
+    metadata = {"trial": canonical_json(result.trial.to_dict()), "sizes": " ".join(map(str, _sizes_of(model)))}
     write_sealed(path, Sealed(to_arrays(model), metadata), FORMAT, VERSION)
     with path.open("rb") as file:
         os.fsync(file.fileno())
@@ -46,13 +48,25 @@ def read_weights(folder: Path, trial_hash: str) -> AnyModel:
     path = weights_path(folder, trial_hash)
     sealed = read_sealed(path, FORMAT, VERSION)
     text, sizes = sealed.metadata.get("trial", ""), sealed.metadata.get("sizes", "")
-    if set(sealed.metadata) != {"trial", "sizes"} or not re.fullmatch("[0-9]{1,9} [0-9]{1,9} [0-9]{1,9}", sizes):
+    if set(sealed.metadata) != {"trial", "sizes"} or not re.fullmatch("[0-9]{1,9}( [0-9]{1,9}){1,2}", sizes):
         raise InputError(f"{path}: not the weights of a trial")
     trial = trial_of(text)
     if trial.hash != trial_hash:
         raise InputError(f"{path}: the weights of another trial, {trial.hash}")
-    n_keys, n_queries, n_values = map(int, sizes.split())
-    return model_from_arrays(trial.model, (n_keys, n_queries, n_values), sealed.tensors)
+    numbers = tuple(map(int, sizes.split()))
+    if len(numbers) != (2 if isinstance(trial.model, MemoriserShape) else 3):
+        raise InputError(f"{path}: {len(numbers)} sizes do not describe the model of its trial")
+    if isinstance(trial.model, MemoriserShape):
+        return memoriser_from_arrays(trial.model, (numbers[0], numbers[1]), sealed.tensors)
+    return model_from_arrays(trial.model, (numbers[0], numbers[1], numbers[2]), sealed.tensors)
+
+
+def _sizes_of(model: Any) -> tuple[int, ...]:
+    """The numbers that, with its shape, fix the sizes of all parts of a model."""
+    if isinstance(model, Memoriser):
+        return model.d_input, model.n_outputs
+    sized = getattr(model, "layout", model)  # models of sequences keep their sizes there
+    return sized.n_keys, sized.n_queries, sized.n_values
 
 
 def weights_problems(folder: Path) -> list[str]:

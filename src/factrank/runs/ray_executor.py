@@ -18,7 +18,7 @@ from importlib import import_module
 from time import sleep
 from typing import Any, Literal
 
-from factrank.databases import Database
+from factrank.databases import AnyDatabase
 from factrank.errors import InputError
 from factrank.runs.bundles import Bundle, Failure, Outcome, describe
 from factrank.runs.executors import Databases, Recorder, fingerprints, run_bundle
@@ -194,7 +194,7 @@ class _Collected:
         pass
 
 
-def _run_task(bundle: Bundle, keep_weights: bool, *databases: Database) -> list[Outcome]:
+def _run_task(bundle: Bundle, keep_weights: bool, *databases: AnyDatabase) -> list[Outcome]:
     """On a worker: the outcomes of a bundle."""
     collected = _Collected()
     run_bundle(bundle, {one.fingerprint: one for one in databases}, collected, keep_weights=keep_weights)

@@ -13,7 +13,7 @@ from difflib import get_close_matches
 from functools import lru_cache
 from typing import Literal, get_args
 
-from factrank.databases import Database
+from factrank.databases import AnyDatabase
 from factrank.errors import FactrankError, InputError
 from factrank.runs.claims import Claim
 from factrank.runs.columns import trial_columns
@@ -113,7 +113,7 @@ class Study:
     trials: Callable[[Size], list[Trial]]
     charts: tuple[Chart, ...] = ()
     claims: tuple[Claim, ...] = ()
-    databases: tuple[Database, ...] = ()
+    databases: tuple[AnyDatabase, ...] = ()
     summaries: tuple[Summary, ...] = ()
     fits: tuple[Fit, ...] = ()
     searches: Callable[[Size], Sequence[Search]] | None = None

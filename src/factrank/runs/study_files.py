@@ -5,7 +5,8 @@ explicit changes, seeds, and changes for the `quick` size:
 
     trials = entries of `list` x points of `grid` x seeds
 
-The text "$seed" in the arguments of a generator stands for the seed of the trial.
+Facts come from a generator, a file or a sample; memorisers read examples, which are drawn at random. The text "$seed"
+in the arguments of a generator or of examples stands for the seed of the trial.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from typing import Any, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, ValidationError, field_validator
 
-from factrank.databases import GENERATORS, Database, read, sample
+from factrank.databases import GENERATORS, Database, RandomExamples, read, sample
 from factrank.errors import FactrankError, InputError
 from factrank.runs.claims import Claim
 from factrank.runs.fits import Fit
@@ -30,6 +31,7 @@ from factrank.runs.study import Chart, Source, Study
 from factrank.runs.summaries import Summary
 from factrank.runs.yaml_text import read_yaml
 from factrank.training import Trial
+from factrank.training.specification import from_plain, to_plain
 from factrank.training.trial import SCHEMA
 
 MOST_TRIALS = 200_000
@@ -220,7 +222,7 @@ def _quick(text: StudyText) -> StudyText:
 
 
 class _Facts:
-    """Where the facts of trials come from: a generator, a file beside the study, or a bundled sample."""
+    """Where the facts of trials come from: a generator, a file beside the study, a bundled sample, random examples."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -228,15 +230,15 @@ class _Facts:
 
     def spec(self, database: Plain, seed: int) -> Plain:
         """The plain form of the specification of a database."""
-        kinds = [kind for kind in ("generator", "file", "sample") if kind in database]
+        kinds = [kind for kind in ("generator", "file", "sample", "examples") if kind in database]
         if len(kinds) != 1:
             raise InputError(
-                f"database: expected one of generator, file or sample; got {', '.join(database) or 'nothing'}"
+                f"database: expected one of generator, file, sample or examples; got {', '.join(database) or 'nothing'}"
             )
-        if kinds == ["generator"]:
-            arguments = {
-                name: seed if value == SEED else value for name, value in database.items() if name != "generator"
-            }
+        if kinds[0] in ("generator", "examples"):
+            arguments = {name: seed if value == SEED else value for name, value in database.items() if name != kinds[0]}
+            if kinds == ["examples"]:
+                return _random_examples(database["examples"], arguments)
             _require_generator(database["generator"], arguments)
             return {"kind": "generated", "generator": database["generator"], "arguments": arguments}
         key = repr(sorted(database.items(), key=lambda item: item[0]))
@@ -261,6 +263,13 @@ class _Facts:
             return read(self._folder / name, **options) if kind == "file" else sample(name)
         except (FactrankError, ValueError) as error:
             raise InputError(f"database.{kind}: {error}") from None
+
+
+def _random_examples(name: object, arguments: Plain) -> Plain:
+    """The plain form of random examples, the only ones that a file can describe."""
+    if name != "random":
+        raise InputError(f"database.examples: expected random; got {name!r}")
+    return cast("Plain", to_plain(from_plain(RandomExamples, arguments, "database")))
 
 
 def _require_generator(name: object, arguments: Mapping[str, object]) -> None:

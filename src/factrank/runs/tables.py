@@ -22,6 +22,12 @@ PART = "\0part"
 MEASURED = frozenset({
     "loss", "margin", "median_margin",
     "facts", "silent_fibers", "bits", "bits_per_parameter", "limit", "limit_half",
+    "examples", "max_error", "explained", "bound", "rank",
+    "saturated", "saturated_least", "saturated_most", "saturated_any",
+    "queries", "dimension", "context_size", "query_rank", "kruskal_lower", "kruskal_upper",
+    "independent_share", "dependent_share_below", "least_context_rank", "full_context_share",
+    "queries_in_general_position", "tokens_in_general_position",
+    "assumptions_refuted", "assumptions_proved",
     "copying", "relation_loss", "subject_loss", "relation_alone", "in_range", "wrong_in_range",
     "parameters", "layer_rank", "violates", "proposition",
     "rank_lower", "rank_upper", "completion_lower", "completion_upper", "effective_lower", "effective_upper",

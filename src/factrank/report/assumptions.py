@@ -1,0 +1,127 @@
+"""What was found about the assumptions of the memorisation theorem, as tables and as plain data."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from factrank.report.plain import name_text
+from factrank.report.tables import plain_table
+from factrank.tensors.assumptions import Assumptions, Verdict, in_words
+from factrank.tensors.kruskal import Indices, KruskalRank, SubsetSample
+
+STYLES: dict[Verdict, str] = {"proved": "green", "not refuted": "green", "fails": "red", "not tested": ""}
+MOST_SHOWN = 8
+
+
+def assumptions_table(title: str, found: Assumptions) -> RenderableType:
+    """The verdicts on what is assumed, and on what is not, each with its evidence."""
+    queries = found.queries
+    parts: list[RenderableType] = [name_text(title, longest=None, style="bold"), Text(_sizes(found)), Text()]
+    table = plain_table(("assumed", "word"), ("verdict", "word"), ("found", "text"))
+    n = found.context_size
+    size = f"{n} < {queries.dimension}" if found.size_verdict == "proved" else f"{n} >= {queries.dimension}"
+    rows = (
+        ("n < d", found.size_verdict, size),
+        ("any n queries independent", found.queries_verdict, _queries(found)),
+        ("every context has rank n", found.contexts_verdict, _contexts(found)),
+    )
+    for name, verdict, evidence in rows:
+        if verdict != "not tested":
+            table.add_row(name, verdict, evidence, style=STYLES[verdict])
+    if n is not None:
+        parts += [table, Text()]
+    beyond = plain_table(("beyond", "word"), ("verdict", "word"), ("found", "text"))
+    rank = str(queries.upper) if queries.exact else f"{queries.lower} to {queries.upper}"
+    beyond.add_row("Kruskal rank of the queries", rank, _kruskal(queries))
+    beyond.add_row("queries in general position", in_words(queries.general_position), _position(queries))
+    if found.tokens is not None:
+        tokens = found.tokens
+        evidence = f"dependent: {_listed(tokens.witness)}" if tokens.witness is not None else _drawn(tokens.sample)
+        beyond.add_row("tokens in general position", in_words(tokens.holds), evidence)
+    parts.append(beyond)
+    return Group(*parts)
+
+
+def plain_assumptions(title: str, found: Assumptions) -> dict[str, Any]:
+    """The same as data for JSON."""
+    sample = found.at_context_size
+    return {
+        "title": title,
+        "refuted": found.refuted,
+        "proved": found.proved,
+        "verdicts": {
+            "size": found.size_verdict,
+            "queries": found.queries_verdict,
+            "contexts": found.contexts_verdict,
+            "queries_in_general_position": in_words(found.queries.general_position),
+            "tokens_in_general_position": "not tested" if found.tokens is None else in_words(found.tokens.holds),
+        },
+        **asdict(found),
+        "independent_share": None if sample is None else sample.independent_share,
+        "dependent_share_below": None if sample is None else sample.share_below,
+    }
+
+
+def _sizes(found: Assumptions) -> str:
+    queries = found.queries
+    contexts = f", {found.n_contexts:,} contexts of n = {found.context_size} tokens" if found.n_contexts else ""
+    return (
+        f"{queries.n_vectors:,} queries{contexts}, d = {queries.dimension}; "
+        f"vectors of length 1 count as dependent at a least singular value <= {queries.tolerance:.1e}"
+    )
+
+
+def _queries(found: Assumptions) -> str:
+    queries, sample = found.queries, found.at_context_size
+    if sample is None:
+        return f"there are only {queries.n_vectors} queries"
+    if found.queries_verdict == "proved":
+        return f"Kruskal rank {queries.upper}, every subset tried"
+    if found.queries_verdict == "not refuted":
+        return _drawn(sample)
+    share = f"{sample.independent_share:.1%} of {sample.subsets:,} random {sample.size}-subsets independent"
+    return f"dependent: {_listed(queries.witness)}; {share}"
+
+
+def _contexts(found: Assumptions) -> str:
+    full = f"{found.full_contexts:,} of {found.n_contexts:,} have rank {found.context_size}"
+    if found.failing_context is None:
+        return full
+    return f"{full}; least rank {found.least_context_rank}; the first that lacks rank: context {found.failing_context}"
+
+
+def _kruskal(queries: KruskalRank) -> str:
+    if queries.exact:
+        return "every subset tried" if queries.witness is None else f"dependent: {_listed(queries.witness)}"
+    return _drawn(queries.sample)
+
+
+def _position(queries: KruskalRank) -> str:
+    if queries.general_position is None:
+        return _drawn(queries.sample)
+    if queries.general_position:
+        return "every subset tried"
+    if queries.upper == queries.rank:
+        return f"the rank of all {queries.n_vectors:,} queries is {queries.rank}"
+    return f"dependent: {_listed(queries.witness)}"
+
+
+def _drawn(sample: SubsetSample | None) -> str:
+    if sample is None:
+        return "every subset tried"
+    return (
+        f"{sample.subsets:,} random {sample.size}-subsets, all independent: at {sample.confidence:.0%} confidence "
+        f"fewer than {sample.share_below:.2%} of all are dependent"
+    )
+
+
+def _listed(witness: Indices | None) -> str:
+    """The numbers of vectors, from 0, shortened where there are many."""
+    if witness is None:
+        return "more vectors than dimensions"
+    shown = ", ".join(map(str, witness[:MOST_SHOWN]))
+    return f"{len(witness)} vectors ({shown}{', ...' if len(witness) > MOST_SHOWN else ''})"
