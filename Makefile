@@ -48,7 +48,7 @@ benchmark: $(TEST_STAMP)
 lock: $(TEST_STAMP)
 	PIP_CONSTRAINT= $(BIN)/python -m pip install --quiet pip-tools
 	PIP_CONSTRAINT= $(BIN)/pip-compile --quiet --upgrade --strip-extras --no-header --no-annotate --no-emit-index-url \
-	  --no-emit-find-links --extra dev,app,ray,torch --output-file requirements.lock pyproject.toml
+	  --no-emit-find-links --extra dev,app,audit,ray,torch --output-file requirements.lock pyproject.toml
 
 .venv/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "factrank needs Python 3.11 or newer")'

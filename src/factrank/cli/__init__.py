@@ -16,6 +16,7 @@ import typer
 
 import factrank
 from factrank.cli.ask import ask
+from factrank.cli.assumptions import assumptions
 from factrank.cli.construct import construct
 from factrank.cli.convert import convert
 from factrank.cli.edit import edit
@@ -38,7 +39,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
-for command in (measure, train, construct, edit, verify, recall, ask, samples, generate, convert):
+for command in (measure, train, construct, edit, verify, recall, ask, assumptions, samples, generate, convert):
     app.command()(command)
 app.add_typer(study)
 

@@ -153,8 +153,10 @@ def _plain(
     results: Sequence[TrialResult], best: TrialResult | None, database: Database, saved: Path | None
 ) -> dict[str, Any]:
     """One object: the numbers of the best seed on top, those of all seeds in a list."""
+    from factrank.runs.work import stored_scalars  # noqa: PLC0415 - loads JAX, as training does
+
     trial: Trial = results[0].trial
-    parameters = trial.model.parameters(*database.shape)
+    parameters = stored_scalars(trial, database)
     return {
         "shape": asdict(trial.model),
         "parameters": parameters,

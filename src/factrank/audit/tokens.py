@@ -1,0 +1,188 @@
+"""From what a user names to token vectors: a file of vectors, a checkpoint folder, or a small random model.
+
+What is a context, what is a query: an example is one context of n tokens, and its query is one of them. Text is cut
+into stretches of n tokens at starts spread over it (for BERT [CLS] and n - 1 tokens), an image into its patches behind
+[CLS]. The query is the token from which the model would be read: [CLS] for ViT and BERT, as in the authors' notebooks,
+the last token for GPT-2. The context is all tokens of the example, its query among them, as in those notebooks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from jaxtyping import Num
+
+from factrank.audit.token_vectors import read_ids, read_images, read_vectors
+from factrank.databases.streams import reading
+from factrank.databases.token_sources import digits, passage, windows
+from factrank.errors import InputError
+from factrank.models.token_families.checkpoint import (
+    BUNDLED_NAME,
+    TokenModel,
+    bundled_folder,
+    random_weights,
+    read_family,
+    read_model,
+)
+from factrank.models.token_families.layers import Stage
+from factrank.models.token_families.representations import (
+    CONTEXT_SIZE,
+    EXAMPLES,
+    text_contexts,
+    tiny_model,
+    tokens_of,
+)
+from factrank.tensors.assumptions import queries_of
+
+RANDOM_PREFIX, SAMPLE_PREFIX = "random:", "sample:"
+MOST_TEXT = 2**26
+STAGE: Stage = "attention"
+
+Query = Literal["model", "first", "last", "all"]
+"""Which token is the query: what fits the model, the first, the last, or each in turn."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to look at: the source, what a model is to read, and at which stage.
+
+    What is None was not given: files of vectors have no stage and are taken whole; models have their defaults.
+    """
+
+    source: str
+    stage: Stage | None = None
+    text: str | None = None
+    images: str | None = None
+    ids: Path | None = None
+    tensor: str | None = None
+    random: bool = False
+    context_size: int | None = None
+    examples: int | None = None
+    query: Query = "model"
+    with_mean: bool = False
+    seed: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class TokenVectors:
+    """Queries [N, d], contexts [B, n, d] or None, and what they are in words."""
+
+    queries: Num[np.ndarray, "q d"]
+    contexts: Num[np.ndarray, "b n d"] | None
+    context_size: int | None
+    title: str
+
+
+def token_vectors(request: Request) -> TokenVectors:
+    """The queries and contexts that a request describes."""
+    source = Path(request.source)
+    if request.source.startswith(RANDOM_PREFIX) or request.source == BUNDLED_NAME or source.is_dir():
+        return _of_model(request)
+    _refuse(request, "a file of vectors", ("text", "images", "ids", "random", "stage", "examples"))
+    vectors = read_vectors(source, request.tensor)
+    if vectors.ndim == 2:
+        if request.query != "model" or request.with_mean:
+            raise InputError(f"{source}: a list of vectors has no contexts: each vector is a query")
+        return TokenVectors(vectors, None, request.context_size, f"{len(vectors):,} vectors of {source}")
+    if request.context_size not in (None, vectors.shape[1]):
+        raise InputError(f"{source}: the contexts have {vectors.shape[1]} tokens; leave --context-size out")
+    return _of_contexts(vectors, request, 0, str(source))
+
+
+def _of_model(request: Request) -> TokenVectors:
+    if request.tensor is not None:
+        raise InputError("--tensor is for files of vectors")
+    given = [name for name in ("text", "images", "ids") if getattr(request, name) is not None]
+    if len(given) > 1:
+        raise InputError(f"a model reads one thing: give --{given[0]} or --{given[1]}")
+    text = passage() if request.text is None else _text(request.text)
+    model = _model(request, text)
+    name = model.family.title
+    if model.family.reads == "images":
+        _refuse(request, name, ("text", "ids", "context_size"))
+        inputs, data = _images(request), request.images or "sample:digits"
+    elif request.ids is not None:
+        inputs, data = _ids(request), str(request.ids)
+    else:
+        _refuse(request, name, ("images",))
+        size = CONTEXT_SIZE if request.context_size is None else request.context_size
+        inputs, data = text_contexts(model, text, size, _most(request))[0], request.text or "sample:passage"
+    stage = request.stage or STAGE
+    contexts = tokens_of(model, inputs, stage)
+    kind = "random" if request.random or request.source.startswith(RANDOM_PREFIX) else "pretrained"
+    title = f"{data} in {request.source} ({kind} {name}), stage {stage}"
+    return _of_contexts(contexts, request, model.family.query_position, title)
+
+
+def _model(request: Request, text: str) -> TokenModel:
+    if request.source.startswith(RANDOM_PREFIX):
+        if request.ids is not None:
+            raise InputError(f"{request.source}: a small random model reads text by its words; leave --ids out")
+        return tiny_model(request.source.removeprefix(RANDOM_PREFIX), text, request.seed)
+    folder = bundled_folder() if request.source == BUNDLED_NAME else Path(request.source)
+    if not request.random:
+        return read_model(folder)
+    family = read_family(folder)
+    return TokenModel(family, random_weights(family, request.seed), folder)
+
+
+def _of_contexts(contexts: Num[np.ndarray, "b n d"], request: Request, position: int, title: str) -> TokenVectors:
+    n = contexts.shape[1]
+    if request.query == "all":
+        if request.with_mean:
+            raise InputError("the mean is added to one query per context; leave --with-mean or --query all out")
+        queries, which = contexts.reshape(-1, contexts.shape[2]), "every token"
+    else:
+        position = {"model": position, "first": 0, "last": -1}[request.query]
+        queries = queries_of(contexts, position, with_mean=request.with_mean)
+        which = "the last token" if position else "the first token"
+    mean = " + the mean of its context" if request.with_mean else ""
+    return TokenVectors(queries, contexts, n, f"{title}; queries: {which}{mean}")
+
+
+def _text(name: str) -> str:
+    if name.startswith(SAMPLE_PREFIX):
+        if name != f"{SAMPLE_PREFIX}passage":
+            raise InputError(f"{name}: the bundled text is {SAMPLE_PREFIX}passage")
+        return passage()
+    with reading(Path(name)) as stream:
+        content = stream.read(MOST_TEXT + 1)
+    if len(content) > MOST_TEXT:
+        raise InputError(f"{name}: more than {MOST_TEXT >> 20} MiB of text")
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        raise InputError(f"{name}: not UTF-8 text ({error})") from None
+
+
+def _images(request: Request) -> Num[np.ndarray, "examples channels rows columns"]:
+    if request.images is None or request.images == f"{SAMPLE_PREFIX}digits":
+        return digits(_most(request))
+    if request.images.startswith(SAMPLE_PREFIX):
+        raise InputError(f"{request.images}: the bundled images are {SAMPLE_PREFIX}digits")
+    return read_images(Path(request.images))[: _most(request)]
+
+
+def _ids(request: Request) -> Num[np.ndarray, "examples tokens"]:
+    assert request.ids is not None  # noqa: S101
+    ids = read_ids(request.ids)
+    if ids.ndim == 1:
+        return windows(ids, CONTEXT_SIZE if request.context_size is None else request.context_size, _most(request))
+    if request.context_size not in (None, ids.shape[1]):
+        raise InputError(f"{request.ids}: the examples have {ids.shape[1]} tokens; leave --context-size out")
+    return ids[: _most(request)]
+
+
+def _most(request: Request) -> int:
+    """At most so many contexts."""
+    return EXAMPLES if request.examples is None else request.examples
+
+
+def _refuse(request: Request, what: str, names: tuple[str, ...]) -> None:
+    empty = Request(request.source)
+    for name in names:
+        if getattr(request, name) != getattr(empty, name):
+            raise InputError(f"{what} does not take --{name.replace('_', '-')}")
