@@ -11,7 +11,7 @@ from factrank.errors import InputError
 from factrank.runs.claims import evaluate
 from factrank.runs.columns import row_of
 from factrank.runs.expressions import selected
-from factrank.studies import CATALOGUE, study
+from factrank.studies import CATALOGUE, PAPERS, study
 from factrank.training import Generated, train_many
 
 STUDY = study("vo-against-qk")
@@ -81,7 +81,9 @@ def test_studies_are_whole(name):
     assert all(claim.place and claim.statement for claim in made.claims)
     assert all(claim.note for claim in made.claims if claim.published is None)
     searched = [trial for search in made.searches_of("full") for trial in search.trials(search.guess)]
-    assert len({trial.seed for trial in (*made.trials("full"), *searched)}) >= 10
+    few = made in PAPERS["mahdavi2024"]  # its grid is run once, each size with a seed of its own: directions only
+    assert not few or not any(isinstance(claim.published, float) for claim in made.claims)
+    assert len({trial.seed for trial in (*made.trials("full"), *searched)}) >= (3 if few else 10)
 
 
 def test_grid_and_sizes():

@@ -12,9 +12,13 @@ from difflib import get_close_matches
 
 from factrank.errors import InputError
 from factrank.runs.study import Study
-from factrank.studies import nichani, wong
+from factrank.studies import mahdavi, nichani, wong
 
-PAPERS: dict[str, tuple[Study, ...]] = {"wong2025": wong.STUDIES, "nichani2025": nichani.STUDIES}
+PAPERS: dict[str, tuple[Study, ...]] = {
+    "wong2025": wong.STUDIES,
+    "nichani2025": nichani.STUDIES,
+    "mahdavi2024": mahdavi.STUDIES,
+}
 """The studies of each paper, in the order of its lab report."""
 
 CATALOGUE: dict[str, Study] = {study.name: study for studies in PAPERS.values() for study in studies}

@@ -1,0 +1,27 @@
+"""Mahdavi, Liao and Thrampoulidis 2024, "Memorization capacity of multi-head attention in transformers" (2306.02010).
+
+What lives here: one module per study, but `heads` for the two on heads; `settings`, what they share, and `growth`, what
+those against heads and tokens show alike. What may enter: another question of the paper; `STUDIES` lists them in the
+order of the lab report.
+"""
+
+from __future__ import annotations
+
+from factrank.runs.study import Study
+from factrank.studies.mahdavi.assumptions import ASSUMPTIONS
+from factrank.studies.mahdavi.closed_form import CLOSED_FORM
+from factrank.studies.mahdavi.context_size import CONTEXT_SIZE_STUDY
+from factrank.studies.mahdavi.head_size import HEAD_SIZE_STUDY
+from factrank.studies.mahdavi.heads import HEADS_CLASSIFICATION, HEADS_REGRESSION
+from factrank.studies.mahdavi.saturation import SATURATION
+
+STUDIES: tuple[Study, ...] = (
+    HEADS_REGRESSION,
+    HEADS_CLASSIFICATION,
+    CONTEXT_SIZE_STUDY,
+    HEAD_SIZE_STUDY,
+    SATURATION,
+    ASSUMPTIONS,
+    CLOSED_FORM,
+)
+"""The studies of this paper."""

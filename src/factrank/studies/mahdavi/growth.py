@@ -1,0 +1,229 @@
+"""What is shown and claimed of examples memorised against heads or tokens, alike for both tasks and kinds of contexts.
+
+Examples memorised are N times the recall, or, for real labels, N times the explained share of their variance: of N
+labels without structure a model with k free directions explains k / N, so that the number is that of the directions
+used. Recall has a part that is chance, 1 in as many as there are classes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from factrank.runs.claims import Claim, Quantity
+from factrank.runs.expressions import Where
+from factrank.runs.fits import Fit
+from factrank.runs.study import Chart, Size
+from factrank.runs.summaries import Summary
+from factrank.studies.mahdavi.settings import (
+    CONTEXT_SIZES,
+    HELD,
+    HELD_TITLE,
+    KIND_TEXT,
+    LOSS,
+    LOSS_TITLE,
+    N_CLASSES,
+    N_EXAMPLES,
+    N_TOKENS,
+    OVER_SIZES,
+    PAPER_BOUND,
+    RANK,
+    RECALL,
+    RECALL_TITLE,
+    WHERE,
+    Kind,
+    Task,
+    task_where,
+)
+
+STRAIGHT = 0.95
+"""The least correlation that we call a linear relationship."""
+LARGE, ALL = 3, 100
+"""How many of the largest sizes a line is looked for among; more than there are."""
+FEW = 30
+"""Heads or tokens of the full size up to which a line is looked for, where fewer than 20 were run too."""
+
+
+@dataclass(frozen=True)
+class Growth:
+    """Examples memorised against `x`, for one task and kind of contexts.
+
+    Claims are about `places`, values of x, at `sizes`, the numbers of examples that have all of them. `top` is the
+    largest number of examples of each size of the study, for which summaries show what was run.
+    """
+
+    task: Task
+    kind: Kind
+    x: str
+    x_title: str
+    places: dict[Size, tuple[int, ...]]
+    sizes: dict[Size, tuple[int, ...]]
+    top: dict[Size, int]
+    place: str
+    quote: str
+    by_task: bool = False
+    """Whether the study has both tasks, so that names say which."""
+
+    @property
+    def name(self) -> str:
+        """What tells its parts from those of the others of a study."""
+        return f"{self.task}-{self.kind}" if self.by_task else self.kind
+
+    @property
+    def text(self) -> str:
+        """The same in words."""
+        return f"{self.task}, {KIND_TEXT[self.kind]}" if self.by_task else KIND_TEXT[self.kind]
+
+    @property
+    def where(self) -> Where:
+        """Its rows."""
+        return (*WHERE[self.kind], *(task_where(self.task) if self.by_task else ()))
+
+    def largest(self, count: int) -> Where:
+        """What claims are about, at the largest sizes."""
+        sizes = [n_examples for sizes in self.sizes.values() for n_examples in sorted(sizes)[-count:]]
+        places = [place for places in self.places.values() for place in places]
+        return (*self.where, (N_EXAMPLES, tuple(sizes)), (self.x, tuple(places)))
+
+    @property
+    def whole(self) -> Where:
+        """What claims are about, at all sizes."""
+        return self.largest(ALL)
+
+    @property
+    def at_top(self) -> Where:
+        """All that was run of the largest size."""
+        return (*self.where, (N_EXAMPLES, tuple(self.top.values())))
+
+    @property
+    def straight(self) -> tuple[int, ...]:
+        """The places of the full size among which a line is looked for."""
+        places = self.places["full"]
+        return tuple(place for place in places if place <= FEW) if min(places) < FEW / 2 else places
+
+    # ------------------------------------------------------------ what is shown
+
+    def charts(self) -> tuple[Chart, ...]:
+        """Accuracy or error as the paper has it, and examples memorised, with one line for each size."""
+        first = ("error", LOSS, LOSS_TITLE) if self.task == "regression" else ("accuracy", RECALL, RECALL_TITLE)
+        return tuple(
+            Chart(
+                f"{label}-{self.name}",
+                f"{label.capitalize()}: {self.text}",
+                "lines",
+                x=self.x,
+                y=column,
+                colour=N_EXAMPLES,
+                where=self.where,
+                x_title=self.x_title,
+                y_title=y_title,
+            )
+            for label, column, y_title in (first, ("memorised", HELD, HELD_TITLE))
+        )
+
+    def summary(self) -> Summary:
+        """Examples memorised of the largest size, beside the closed form and the paper's count."""
+        rows = self.at_top
+        return Summary(
+            f"largest-{self.name}",
+            f"Examples memorised of the largest size: {self.text}",
+            (
+                ("memorised", Quantity("mean", HELD, where=rows)),
+                ("closed form", Quantity("mean", RANK, where=rows)),
+                ("H (min(n, d_h) - 1) + 1", Quantity("mean", PAPER_BOUND, where=rows)),
+            ),
+            over=(self.x,),
+            x_title=self.x_title,
+            y_title=HELD_TITLE,
+        )
+
+    def fits(self) -> tuple[Fit, Fit]:
+        """A line through the largest size, and the same with a bend."""
+        summary = self.summary().name
+        return (
+            Fit(f"line-{self.name}", f"A line: {self.text}", summary, ("1", self.x), "memorised", intervals=True),
+            Fit(
+                f"bend-{self.name}",
+                f"With a bend: {self.text}",
+                summary,
+                ("1", self.x, f"{self.x} * {self.x}"),
+                "memorised",
+                intervals=True,
+            ),
+        )
+
+    # ------------------------------------------------------------ what is claimed
+
+    def published(self, what: str) -> tuple[Claim, Claim]:
+        """Examples memorised rise with x, and along a line; `what` is the name of x."""
+        line = (*self.largest(LARGE), (self.x, self.straight))
+        return (
+            Claim(
+                f"rises with {what}, {self.name}",
+                f"More {what}, more examples memorised ({self.text}).",
+                Quantity("slope", HELD, self.x, where=self.whole),
+                "rises",
+                place=self.place,
+                quote=self.quote,
+                note=f"Examples per unit, by least squares over {self._places(what)}. {OVER_SIZES}",
+            ),
+            Claim(
+                f"linear in {what}, {self.name}",
+                f"Examples memorised lie on a line in the number of {what} ({self.text}).",
+                Quantity("correlation", HELD, self.x, where=line, minus=Quantity("mean", str(STRAIGHT), where=line)),
+                "greater",
+                place=self.place,
+                quote=self.quote,
+                note=f"The correlation, less {STRAIGHT}, over the three largest sizes and {min(self.straight)} to "
+                f"{max(self.straight)} {what}. The threshold is ours: a logarithm over 1, 5, 10, 20, 30 has 0.90, a "
+                "square root 0.98, so that the fits at the largest size tell a line from a bend. In the full size "
+                f"only. {OVER_SIZES}",
+            ),
+        )
+
+    def _places(self, what: str) -> str:
+        return f"{min(self.places['full'])} to {max(self.places['full'])} {what}"
+
+    def further(self, what: str) -> tuple[Claim, Claim]:
+        """What a unit of x adds at the largest size, and the paper's count beside what is held: questions of ours."""
+        several = (N_TOKENS, tuple(n for sizes in CONTEXT_SIZES.values() for n in sizes if n > 1))
+        cells = (*self.whole, several) if self.x == N_TOKENS else self.whole
+        chance = f" + {N_EXAMPLES} / {N_CLASSES}" if self.task == "classification" else ""
+        beyond = " beyond chance" if chance else ""
+        return (
+            Claim(
+                f"examples per {what[:-1]}, {self.name}",
+                f"How many examples more are memorised with each {what[:-1]} more ({self.text}).",
+                Quantity("slope", HELD, self.x, where=self.largest(LARGE)),
+                None,
+                place=self.place,
+                note=f"Least squares over the three largest sizes and {self._places(what)}; no number is published. "
+                f"{OVER_SIZES}",
+                extension=True,
+            ),
+            Claim(
+                f"more than H (r - 1) + 1, {self.name}",
+                f"Every trained model memorises more than H (min(n, d_h) - 1) + 1 examples ({self.text}).",
+                Quantity("greatest", f"{PAPER_BOUND}{chance} - {HELD}", where=cells),
+                "less",
+                place="the theorem",
+                note=f"The paper's count less the examples memorised{beyond}, where that is greatest. The theorem says "
+                "that weights exist for as many examples; here training has more to memorise. Contexts of one token "
+                f"are left out. {OVER_SIZES}",
+                extension=True,
+            ),
+        )
+
+
+def more_data(growth: Growth) -> Claim:
+    """More examples, a smaller share of them memorised: a question of ours."""
+    column = RECALL if growth.task == "classification" else "explained"
+    return Claim(
+        f"more data, less of it, {growth.name}",
+        f"The more examples there are, the smaller a share of them is memorised ({growth.text}).",
+        Quantity("slope", column, N_EXAMPLES, where=growth.whole),
+        "falls",
+        place=growth.place,
+        note="Share per example, over all models. The figures have a line for each size; how they lie we read from no "
+        f"text. {OVER_SIZES}",
+        extension=True,
+    )

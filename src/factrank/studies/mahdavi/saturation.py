@@ -1,0 +1,175 @@
+"""Saturation: do heads come to put nearly all of their weight on one token?
+
+In the paper's construction each head serves its own examples, which the saturation of softmax makes possible. The
+authors train 4 heads on 550 and 8 heads on 1,300 examples with one context of 32 tokens, for 300,000 steps without a
+stop, and look at how many heads have a weight above 0.99 for an example.
+
+What is left open: the numbers that the figures show. We record over training the share of (example, head) whose largest
+weight is above 0.99, that of the least and the most saturated head, and the share of examples with at least one such
+head. 10 seeds each; these runs are small. The authors look at the checkpoint of the least loss, we at the last state.
+"""
+
+from __future__ import annotations
+
+from factrank.runs.claims import Claim, Direction, Quantity
+from factrank.runs.expressions import Where
+from factrank.runs.study import Chart, Size, Study
+from factrank.runs.summaries import Summary
+from factrank.studies.mahdavi.settings import CONTEXT_SIZE, N_HEADS, RECALL, Setting, source
+from factrank.training.trial import Measures, Trial
+
+SEEDS: dict[Size, range] = {"quick": range(3), "full": range(8)}
+SIZES: dict[Size, tuple[tuple[int, int], ...]] = {"quick": ((2, 60),), "full": ((4, 550), (8, 1300))}
+"""Heads, and examples."""
+STEPS: dict[Size, int] = {"quick": 8_000, "full": 300_000}
+LOOKS = 50
+"""How often curves are recorded."""
+THRESHOLD = 0.99
+
+
+def trials(size: Size) -> list[Trial]:
+    """4 heads and 8 heads, for each seed."""
+    settings = [
+        Setting(size, "classification", "shared", n_examples, n_heads, CONTEXT_SIZE[size], seed)
+        for n_heads, n_examples in SIZES[size]
+        for seed in SEEDS[size]
+    ]
+    every = STEPS[size] // LOOKS
+    return [
+        Trial(
+            setting.examples(),
+            setting.shape(),
+            setting.training(STEPS[size], stops=False),
+            seed=setting.seed,
+            measures=Measures(saturation=THRESHOLD),
+            curve_epochs=tuple(range(0, STEPS[size] + 1, every)),
+        )
+        for setting in settings
+    ]
+
+
+SATURATED, LEAST, MOST, ANY = "saturated", "saturated_least", "saturated_most", "saturated_any"
+STEP_TITLE = "step"
+PLACE = "the experiments on saturation"
+QUOTE = "aided by the softmax operator's saturation property"
+FEWER, MORE = (2, 4), (8,)
+"""Heads: of the quick size and the fewer of the full one, and the more of the full one."""
+
+
+def _where(heads: tuple[int, ...]) -> Where:
+    return ((N_HEADS, heads),)
+
+
+def _by_heads(
+    name: str, statement: str, column: str, published: Direction | None, note: str, *, ours: bool = False
+) -> tuple[Claim, ...]:
+    """The claim for fewer and for more heads, at the end of training."""
+    return tuple(
+        Claim(
+            f"{name}, {text}",
+            f"{statement[:-1]} ({text}).",
+            Quantity("mean", column, where=_where(heads)),
+            published,
+            place=PLACE,
+            quote="" if ours else QUOTE,
+            note=note,
+            extension=ours,
+        )
+        for heads, text in ((FEWER, "4 heads"), (MORE, "8 heads"))
+    )
+
+
+CHARTS = tuple(
+    Chart(
+        f"{name}-by-step",
+        f"{title} while training",
+        "lines",
+        x="epoch",
+        y=column,
+        colour=N_HEADS,
+        x_title=STEP_TITLE,
+        y_title=y_title,
+        data="curves",
+    )
+    for name, title, column, y_title in (
+        ("saturated", "Saturated heads", SATURATED, "share of (example, head)"),
+        ("saturated-any", "Examples with a saturated head", ANY, "share of examples"),
+        ("accuracy", "Accuracy", RECALL, "share of examples memorised"),
+    )
+)
+
+SUMMARIES = (
+    Summary(
+        "at-the-end",
+        "Saturation at the end of training: a largest weight above 0.99",
+        (
+            ("all heads", Quantity("mean", SATURATED)),
+            ("least saturated head", Quantity("mean", LEAST)),
+            ("most saturated head", Quantity("mean", MOST)),
+            ("examples with a saturated head", Quantity("mean", ANY)),
+            ("examples memorised", Quantity("mean", RECALL)),
+        ),
+        over=(N_HEADS,),
+        x="quantity",
+        y_title="share",
+    ),
+)
+
+CLAIMS = (
+    *_by_heads(
+        "saturated heads appear",
+        "At the end of training some heads put more than 0.99 of their weight on one token.",
+        SATURATED,
+        "greater",
+        "The share of (example, head) at the end. The quick size has 2 heads and counts as 4.",
+    ),
+    Claim(
+        "saturation grows",
+        "The share of saturated heads grows while training.",
+        Quantity("slope", SATURATED, "epoch", within=(N_HEADS,)),
+        "rises",
+        place=PLACE,
+        quote=QUOTE,
+        note="Per step, by least squares over the recorded steps, for 4 and 8 heads. That it grows is our reading of "
+        "what saturation is for; we know the figures from the scripts alone.",
+        data="curves",
+    ),
+    *_by_heads(
+        "examples with a saturated head",
+        "The share of examples for which at least one head is saturated.",
+        ANY,
+        None,
+        "At the end; no number is known to us.",
+        ours=True,
+    ),
+    *_by_heads(
+        "heads differ",
+        "Some heads are saturated for more examples than others.",
+        f"{MOST} - {LEAST}",
+        "greater",
+        "The share of examples for which the most saturated head is so, less that of the least saturated one, at the "
+        "end.",
+        ours=True,
+    ),
+    *_by_heads(
+        "all memorised",
+        "The share of examples that is memorised at the end.",
+        RECALL,
+        None,
+        "550 examples are 4.4 times H (n - 1) + 1 for 4 heads, 1,300 are 5.2 times that of 8.",
+        ours=True,
+    ),
+)
+
+SATURATION = Study(
+    name="saturation",
+    title="Saturation: heads that attend to one token",
+    source=source(PLACE),
+    question="Do heads of trained memorisers put nearly all of their weight on one token, and when?",
+    method="Memorisers with 4 and 8 heads are trained to the end on one context of 32 tokens, 550 and 1,300 examples, "
+    "100 classes. Every 6,000 steps the largest weight of each head on each example is compared with 0.99.",
+    trials=trials,
+    charts=CHARTS,
+    summaries=SUMMARIES,
+    claims=CLAIMS,
+)

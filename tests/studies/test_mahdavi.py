@@ -1,0 +1,470 @@
+"""The studies of multi-head memorisation: the authors' grid, verdicts on tables that were made up, and a corner run."""
+
+from collections import Counter
+from dataclasses import replace
+from functools import cache
+from math import log
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from factrank.databases import RandomExamples
+from factrank.runs.claims import evaluate
+from factrank.runs.expressions import missing_columns
+from factrank.runs.fits import fit_result
+from factrank.runs.runner import run_study
+from factrank.runs.store import Store
+from factrank.runs.study_table import judge, study_tables
+from factrank.runs.summaries import summary_table
+from factrank.studies.mahdavi import STUDIES, heads, settings
+from factrank.studies.mahdavi.assumptions import ASSUMPTIONS
+from factrank.studies.mahdavi.closed_form import CLOSED_FORM
+from factrank.studies.mahdavi.context_size import CONTEXT_SIZE_STUDY, context_growths, context_size_study
+from factrank.studies.mahdavi.head_size import HEAD_SIZE_STUDY
+from factrank.studies.mahdavi.heads import (
+    CLASSIFICATION,
+    HEADS_CLASSIFICATION,
+    HEADS_REGRESSION,
+    REGRESSION,
+    heads_study,
+)
+from factrank.studies.mahdavi.saturation import SATURATION
+from factrank.tensors.memoriser_rank import memoriser_rank, published_bound
+
+EACH = pytest.mark.parametrize("study", STUDIES, ids=lambda study: study.name)
+SIZES = ("quick", "full")
+
+
+@cache
+def listed(study, size):
+    return study.trials_of(size)
+
+
+def settings_of(trial):
+    """The columns of a trial that claims name."""
+    return (
+        {f"database.{name}": value for name, value in vars(trial.database).items() if name != "fingerprint"}
+        | {f"model.{name}": value for name, value in vars(trial.model).items()}
+        | {"seed": trial.seed, "status": "finished"}
+    )
+
+
+def table(study, size, measured, epochs=()):
+    """A table as training would give it, with a row for each recorded epoch where there are some."""
+    rows = []
+    for trial in listed(study, size):
+        for epoch in epochs or (0,):
+            row = settings_of(trial) | ({"epoch": epoch} if epochs else {})
+            rows.append(row | measured(trial, row))
+    return pa.Table.from_pylist(rows)
+
+
+def verdicts(study, size, measured, curves=None):
+    tables = {"trials": table(study, size, measured)}
+    if curves is not None:
+        tables["curves"] = table(study, size, curves, epochs=(0, 100, 200))
+    return {claim.name: evaluate(claim, tables[claim.data]).status for claim in study.claims}
+
+
+def named(start, found):
+    """The verdicts of the claims whose names begin so."""
+    return {status for name, status in found.items() if name.startswith(start)}
+
+
+# ---------------------------------------------------------------- what they ask for
+
+
+@EACH
+def test_studies_are_whole(study):
+    assert all((study.question, study.method, study.source, study.summaries, study.claims))
+    assert all(claim.statement and claim.place and claim.note for claim in study.claims)
+    for size in SIZES:
+        trials = listed(study, size)  # it also finds settings that no trial has
+        assert len({trial.hash for trial in trials}) == len(trials) > 0
+
+
+def grid_of(trials):
+    """The runs as the authors' script has them: task, context type, heads, head size, context size, examples."""
+    return [
+        (
+            "regression" if one.database.n_classes is None else "classification",
+            "random" if one.database.n_contexts is None else "fixed",
+            one.model.n_heads,
+            one.model.d_qk,
+            one.database.context_size,
+            one.database.n_examples,
+        )
+        for one in trials
+    ]
+
+
+def script():
+    """The loops of `reproduce.sh`, in thousands of examples."""
+    steps = (1, 5, 10, 20, 30, 40, 50, 60)
+    loops = [
+        ("regression", "random", "context", (10, 30, 50, 70, 90)),
+        ("regression", "fixed", "context", (10, 15, 20, 25)),
+        ("regression", "random", "heads", (10, 30, 50, 70, 90)),
+        ("regression", "fixed", "heads", (10, 15, 20, 25, 30)),
+        ("classification", "random", "heads", (30, 50, 70, 90, 110, 130)),
+        ("classification", "fixed", "heads", (10, 20, 30, 40)),
+        ("classification", "random", "context", (20, 30, 40, 50, 60)),
+        ("classification", "fixed", "context", (6, 10, 14, 18)),
+    ]
+    runs = [
+        (task, kind, step if varied == "heads" else 20, 64, step if varied == "context" else 32, 1000 * thousands)
+        for task, kind, varied, sizes in loops
+        for step in steps
+        for thousands in sizes
+    ]
+    head_sizes = (10, 15, 20, 25, 30, 35, 40, 45, 50, 55, 60, 64)
+    runs += [("classification", "fixed", 30, size, 32, n) for size in head_sizes for n in (10_000, 15_000, 20_000)]
+    return [*runs, ("classification", "fixed", 4, 64, 32, 550), ("classification", "fixed", 8, 64, 32, 1300)]
+
+
+def authors_runs():
+    """What we list of them, in one pass."""
+    as_theirs = [one for one in HEAD_SIZE_STUDY.trials_of("full") if one.model.scaled_by == "d_model"]
+    first_seed = [one for one in listed(SATURATION, "full") if one.seed == 0]
+    grids = [study.trials_of("full") for study in (HEADS_REGRESSION, HEADS_CLASSIFICATION, CONTEXT_SIZE_STUDY)]
+    return [*(one for part in grids for one in part), *as_theirs, *first_seed]
+
+
+def test_the_grid_is_the_authors_but_for_what_is_left_out(monkeypatch):
+    assert Counter(grid_of(authors_runs())) < Counter(script())
+    monkeypatch.setattr(settings, "LEFT_OUT", ())
+    runs = authors_runs()
+    assert len(runs) == 342
+    assert sorted(grid_of(runs)) == sorted(script())
+
+
+def test_training_is_the_authors():
+    """But for head sizes, which have a third of the steps."""
+    of_head_sizes = listed(HEAD_SIZE_STUDY, "full")
+    for trial in authors_runs():
+        given, n_examples, by_head = trial.training, trial.database.n_examples, trial in of_head_sizes
+        least = 300_000 if trial.measures.saturation else 100_000 if by_head else 50_000
+        assert given.epochs == max(500 * n_examples // 256, least)
+        assert (given.optimiser.name, given.learning_rate, given.batch_size) == ("adam", 0.001, 256)
+        assert (given.schedule, given.warm_up) == ("cosine", 0.05)
+        stops = trial.database.n_classes is not None and trial.measures.saturation is None
+        assert (given.stop, given.stop_at) == ("recall" if stops else "never", 1.0)
+        assert (trial.database.d_input, trial.model.d_model, trial.model.d_vo) == (64, 64, 1)
+        assert trial.database.n_classes in (None, 100)
+
+
+@pytest.mark.parametrize("study", [HEADS_REGRESSION, HEADS_CLASSIFICATION, CONTEXT_SIZE_STUDY, HEAD_SIZE_STUDY])
+def test_a_second_pass_comes_after_the_first_with_new_seeds(study, monkeypatch):
+    first = listed(study, "full")
+    monkeypatch.setitem(settings.PASSES, "full", 2)
+    both = study.trials_of("full")
+    assert both[: len(first)] == first
+    assert len(both) == 2 * len(first)
+    assert not {trial.seed for trial in first} & {trial.seed for trial in both[len(first) :]}
+
+
+def test_every_size_has_data_of_its_own():
+    for study in (HEADS_REGRESSION, HEADS_CLASSIFICATION, CONTEXT_SIZE_STUDY, HEAD_SIZE_STUDY):
+        by_kind = {}
+        for trial in listed(study, "full"):
+            assert trial.seed == trial.database.seed
+            kind = trial.database.n_classes, trial.database.n_contexts
+            by_kind.setdefault(kind, {}).setdefault(trial.database.n_examples, set()).add(trial.seed)
+        for seeds in by_kind.values():
+            assert all(len(of_size) == 1 for of_size in seeds.values())
+            by_size = [min(seeds[size]) for size in sorted(seeds, reverse=True)]
+            assert by_size == sorted(set(by_size))
+            assert by_size[0] == 0
+
+
+def test_closed_forms_stand_at_the_rank_and_beside_the_trained():
+    trials = listed(CLOSED_FORM, "full")
+    solved = [trial for trial in trials if trial.model.start == "solved"]
+    for trial in solved:
+        assert trial.training.epochs == 0
+        assert trial.training.precision == "float64"
+        assert trial.database.n_examples - rank_of(trial.database, trial.model) in (0, 1)
+    there = {one.hash for study in (HEADS_REGRESSION, CONTEXT_SIZE_STUDY) for one in listed(study, "full")}
+    assert {trial.hash for trial in trials} - {trial.hash for trial in solved} <= there
+
+
+# ---------------------------------------------------------------- worlds of growth
+
+
+@cache
+def rank_of(examples, shape):
+    return float(memoriser_rank(examples, shape).rank)
+
+
+def grown(trial, along):
+    """What a world in which `along(heads x tokens)` examples are held shows of a trial."""
+    examples, shape = trial.database, trial.model
+    luck = 1 + 0.02 * np.random.default_rng(trial.seed).normal()
+    held = min(examples.n_examples, luck * along(shape.n_heads, examples.context_size))
+    bound = published_bound(shape.n_heads, examples.context_size, shape.d_qk)
+    share = held / examples.n_examples
+    row = {"memorised_examples": held, "bound": bound, "rank": rank_of(examples, shape)}
+    if examples.n_classes is None:
+        return row | {"explained": share, "loss": (1 - share) / 12, "recall": None}
+    return row | {"explained": None, "loss": None, "recall": share}
+
+
+GROWING = {
+    "heads-regression": lambda: heads_study("regression", REGRESSION, "The error"),
+    "heads-classification": lambda: heads_study("classification", CLASSIFICATION, "The accuracy"),
+    "context-size": context_size_study,
+}
+
+
+@pytest.fixture(scope="module", params=GROWING)
+def whole(request):
+    """The studies of growth on the authors' whole grid."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(settings, "LEFT_OUT", ())
+        patch.setattr(heads, "CLAIMED", {})
+        study = GROWING[request.param]()
+        for size in SIZES:
+            listed(study, size)  # and remembered
+    return study
+
+
+def linear(own, shared):
+    """So many examples for each head and token; one token holds next to nothing."""
+
+    def measured(trial, _):
+        each = own if trial.database.n_contexts is None else shared
+        return grown(trial, lambda heads, tokens: each * heads * (tokens if tokens > 1 else 0.01))
+
+    return measured
+
+
+def test_a_linear_world_is_found(whole):
+    full = verdicts(whole, "full", linear(50, 15))
+    assert named("rises with", full) == named("linear in", full) == named("more than H", full) == {"reproduced"}
+    assert named("examples per", full) == {"measured"}
+    quick = verdicts(whole, "quick", linear(20, 10))
+    assert named("rises with", quick) == {"reproduced"}
+    assert named("linear in", quick) == {"not comparable"}
+
+
+def test_a_logarithm_rises_but_is_no_line(whole):
+    def bent(trial, _):
+        return grown(trial, lambda heads, tokens: 100 * log(1 + 100 * heads) * log(1 + 100 * tokens))
+
+    full = verdicts(whole, "full", bent)
+    assert named("rises with", full) == {"reproduced"}
+    assert named("linear in", full) == {"not reproduced"}
+
+
+def test_a_world_that_does_not_grow(whole):
+    full = verdicts(whole, "full", lambda trial, _: grown(trial, lambda *_: 5000.0))
+    assert named("rises with", full) == named("linear in", full) == {"not reproduced"}
+
+
+def test_what_has_too_few_whole_sizes_is_not_comparable():
+    for study, growths, what in (
+        (HEADS_REGRESSION, heads.growths("regression", REGRESSION), "heads"),
+        (HEADS_CLASSIFICATION, heads.growths("classification", CLASSIFICATION), "heads"),
+        (CONTEXT_SIZE_STUDY, context_growths(), "tokens"),
+    ):
+        found = verdicts(study, "full", linear(50, 15))
+        for growth in growths:
+            enough = len(growth.sizes["full"]) >= 3
+            assert (found[f"rises with {what}, {growth.name}"] != "not comparable") == enough
+
+
+def test_fits_find_the_slope_and_no_bend():
+    rows = table(HEADS_REGRESSION, "full", linear(40, 15))
+    summaries = {summary.name: summary_table(summary, rows) for summary in HEADS_REGRESSION.summaries}
+    for fit in HEADS_REGRESSION.fits:
+        result = fit_result(fit, summaries[fit.summary])
+        if fit.name == "line-own":
+            assert result.coefficients[1] == pytest.approx(40 * 32, rel=0.1)
+            assert result.intervals[1][0] > 0
+        if fit.name == "bend-own":
+            assert result.intervals[2][0] <= 0 <= result.intervals[2][1]
+
+
+def test_heads_needed():
+    """The least heads of the grid that hold a size, by size."""
+    rows = table(HEADS_CLASSIFICATION, "full", lambda trial, _: grown(trial, lambda heads, _: 2500.0 * heads))
+    summary = next(one for one in HEADS_CLASSIFICATION.summaries if one.name == "heads-needed-own")
+    found = summary_table(summary, rows)
+    for n_examples, needed in zip(found[summary.over[0]].to_pylist(), found["value"].to_pylist(), strict=True):
+        if n_examples not in (50_000, 90_000, 130_000):
+            continue  # few heads were not run there
+        held = 2500.0 * needed
+        assert held > 0.9 * n_examples
+        assert held - 10 * 2500.0 < 1.1 * n_examples
+
+
+def test_own_against_shared(whole):
+    if whole.name == "context-size":
+        return
+    claim = next(one for one in whole.claims if one.name == "own contexts hold more")
+    for size in SIZES:
+        more, less = (evaluate(claim, table(whole, size, linear(*held))) for held in ((20, 5), (5, 20)))
+        assert (more.status, less.status) == ("reproduced", "not reproduced")
+
+
+def test_more_data(whole):
+    if whole.name == "heads-classification":
+        assert named("more data", verdicts(whole, "full", linear(20, 10))) == {"reproduced"}
+        all_held = verdicts(whole, "full", lambda trial, _: grown(trial, lambda *_: 1e9))
+        assert named("more data", all_held) == {"not reproduced"}
+
+
+# ---------------------------------------------------------------- the other worlds
+
+
+def head_world(until):
+    """Accuracy grows up to a head size."""
+
+    def measured(trial, _):
+        luck = 0.002 * np.random.default_rng(trial.seed).normal()
+        recall = 0.3 + 0.01 * min(trial.model.d_qk, until) + luck
+        return {"recall": recall, "memorised_examples": recall * trial.database.n_examples}
+
+    return measured
+
+
+def test_head_size(monkeypatch):
+    monkeypatch.setattr(settings, "LEFT_OUT", ())
+    study = replace(HEAD_SIZE_STUDY)  # a study of its own, so that its list is made anew
+    stops = verdicts(study, "full", head_world(32))
+    assert stops.pop("the other scale holds more") == "measured"
+    assert set(stops.values()) == {"reproduced"}
+    goes_on = verdicts(study, "full", head_world(64))
+    assert goes_on["a gain up to n"] == "reproduced"
+    assert {goes_on[name] for name in ("the gain stops at n", "no gain beyond n")} == {"not reproduced"}
+    assert verdicts(study, "full", head_world(1))["a gain up to n"] == "not reproduced"
+    assert verdicts(study, "quick", head_world(8))["a gain up to n"] == "reproduced"
+
+
+def saturating(most):
+    def measured(_, row):
+        share = most * row.get("epoch", 200) / 200
+        names = {"saturated": 1.0, "saturated_least": 0.5, "saturated_most": 1.2, "saturated_any": 1.5}
+        return {name: factor * share for name, factor in names.items()} | {"recall": 0.9}
+
+    return measured
+
+
+def test_saturation():
+    full = verdicts(SATURATION, "full", saturating(0.4), saturating(0.4))
+    assert named("saturated heads appear", full) == named("saturation grows", full) == {"reproduced"}
+    never = verdicts(SATURATION, "full", saturating(0.0), saturating(0.0))
+    assert named("saturated heads appear", never) == {"not reproduced"}
+    assert never["saturation grows"] != "reproduced"
+
+
+def solving(at_rank, one_more):
+    """The recall of closed forms at the rank and beyond it; trained models hold ten times as much."""
+
+    def measured(trial, _):
+        row = grown(trial, lambda *_: 0.0)
+        recall = at_rank if trial.database.n_examples == row["rank"] else one_more
+        held = 10 * row["rank"] if trial.model.start == "random" else row["rank"]
+        return row | {"recall": recall, "memorised_examples": held}
+
+    return measured
+
+
+def test_closed_form():
+    full = verdicts(CLOSED_FORM, "full", solving(1.0, 0.0))
+    assert {status for name, status in full.items() if not name.startswith("trained")} == {"reproduced"}
+    broken = verdicts(CLOSED_FORM, "full", solving(0.999, 1.0))
+    assert named("all at the rank", broken) == named("not one more", broken) == {"not reproduced"}
+    for claim in CLOSED_FORM.claims:
+        if claim.name.startswith("trained over solved"):
+            found = evaluate(claim, table(CLOSED_FORM, "quick", solving(1.0, 0.0)))
+            assert (found.status, found.value) == ("measured", pytest.approx(10))
+
+
+def test_assumptions():
+    def world(hold):
+        def measured(trial, _):
+            attended = trial.database.stage == "attention" or trial.database.source == "uniform"
+            full = 1.0 if trial.database.stage != "embedding" else 0.2
+            return {
+                "assumptions_refuted": float(not (hold and attended)),
+                "assumptions_proved": 0.0,
+                "full_context_share": full,
+                "independent_share": float(attended),
+                "tokens_in_general_position": 0.0 if hold else 1.0,
+            }
+
+        return measured
+
+    holds, fails = (verdicts(ASSUMPTIONS, "full", world(hold)) for hold in (True, False))
+    measured = {"contexts of embeddings alone", "queries with positions"}
+    assert {status for name, status in holds.items() if name not in measured} == {"reproduced"}
+    assert {holds[name] for name in measured} == {"measured"}
+    assert fails.pop("contexts with positions") == "reproduced"
+    assert {status for name, status in fails.items() if name not in measured} == {"not reproduced"}
+
+
+WORLDS = {
+    HEADS_REGRESSION: linear(50, 15),
+    HEADS_CLASSIFICATION: linear(100, 40),
+    CONTEXT_SIZE_STUDY: linear(50, 15),
+    HEAD_SIZE_STUDY: head_world(30),
+    SATURATION: saturating(0.4),
+    CLOSED_FORM: solving(1.0, 0.0),
+}
+
+
+@pytest.mark.parametrize("study", WORLDS, ids=lambda study: study.name)
+def test_pictures_and_tables_have_their_columns(study):
+    rows = table(study, "full", WORLDS[study])
+    for part in study.charts:
+        assert missing_columns(rows, *(name for name in part.columns if name != "epoch")) == []
+    for summary in study.summaries:
+        values = summary_table(summary, rows)
+        assert [row["why"] for row in values.to_pylist() if row["value"] is None] == [], summary.name
+
+
+# ---------------------------------------------------------------- a corner of it
+
+
+def test_a_corner_runs(tmp_path):
+    """Closed forms as the runner finds them, one training step, and assumptions: columns and verdicts."""
+    solved = [
+        trial
+        for trial in listed(CLOSED_FORM, "quick")
+        if (trial.model.start, trial.model.n_heads, trial.database.n_contexts) == ("solved", 1, 1)
+    ]
+    corner = replace(CLOSED_FORM, trials=lambda _: solved)
+    store = Store(tmp_path)
+    run_study(corner, "quick", store)
+    rows = study_tables(corner, "quick", store.tables()).trials
+    assert set(rows["status"].to_pylist()) == {"finished"}
+    columns = {name for claim in corner.claims for name in claim.quantity.columns}
+    assert missing_columns(rows, *columns) == ["database.n_classes"]  # real labels have none
+    found = {claim.name: verdict for claim, verdict in judge(corner, "quick", store.tables())}
+    for name in ("all at the rank, shared", "not one more, shared", "the paper's count is the rank, shared"):
+        assert found[name].status == "reproduced"
+
+
+def test_a_corner_of_real_data_runs(tmp_path):
+    vectors = ("bert", "attention", "token"), ("none", "embedding", "token")
+    chosen = [
+        trial
+        for trial in listed(ASSUMPTIONS, "quick")
+        if (trial.database.family, trial.database.stage, trial.database.query) in vectors
+    ]
+    small = [replace(trial, database=replace(trial.database, n_examples=40)) for trial in chosen]
+    corner = replace(ASSUMPTIONS, trials=lambda _: small)
+    store = Store(tmp_path)
+    run_study(corner, "quick", store)
+    found = {claim.name: verdict.status for claim, verdict in judge(corner, "quick", store.tables())}
+    assert found["after a random attention layer"] == found["uniform vectors"] == "reproduced"
+
+
+def test_quick_sizes_are_small():
+    for study in STUDIES:
+        for trial in listed(study, "quick"):
+            n_examples = trial.database.n_examples if isinstance(trial.database, RandomExamples) else 0
+            assert trial.training.epochs <= 10_000
+            assert n_examples <= 2_000
