@@ -81,9 +81,9 @@ def test_studies_are_whole(name):
     assert all(claim.place and claim.statement for claim in made.claims)
     assert all(claim.note for claim in made.claims if claim.published is None)
     searched = [trial for search in made.searches_of("full") for trial in search.trials(search.guess)]
-    few = made in PAPERS["mahdavi2024"]  # its grid is run once, each size with a seed of its own: directions only
+    few = made in PAPERS["mahdavi2024"]  # its grid is run once, each size with a seed of its own: no numbers
     assert not few or not any(isinstance(claim.published, float) for claim in made.claims)
-    assert len({trial.seed for trial in (*made.trials("full"), *searched)}) >= (3 if few else 10)
+    assert len({trial.seed for trial in (*made.trials("full"), *searched)}) >= (1 if few else 10)
 
 
 def test_grid_and_sizes():
