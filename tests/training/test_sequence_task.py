@@ -45,7 +45,8 @@ def test_what_a_sampled_sequence_holds():
     task = task_of(training=zipf)
     layout, database, real = task.rungs, task.database, task.layout
     assert (layout.n_keys, layout.n_queries, layout.n_values, layout.n_tokens % 8) == (8, 4, 16, 0)
-    batch = jax.tree.map(lambda rows: np.asarray(rows[0]), jax.jit(task.batches)(data_of(task), jax.random.key(0)))
+    sampled = jax.jit(task.batches)(data_of(task), jax.random.key(0), 0)
+    batch = jax.tree.map(lambda rows: np.asarray(rows[0]), sampled)
     assert (len(batch.facts.tokens), batch.copies.tokens.shape) == (3072, (2, 512, 10))
 
     tokens, answers = batch.facts
