@@ -17,7 +17,7 @@ from factrank.runs.runner import run_study
 from factrank.runs.store import Store
 from factrank.runs.study_table import judge, study_tables
 from factrank.runs.summaries import summary_table
-from factrank.studies.mahdavi import STUDIES, heads, settings
+from factrank.studies.mahdavi import STUDIES, context_size, heads, settings
 from factrank.studies.mahdavi.assumptions import ASSUMPTIONS
 from factrank.studies.mahdavi.closed_form import CLOSED_FORM
 from factrank.studies.mahdavi.context_size import CONTEXT_SIZE_STUDY, context_growths, context_size_study
@@ -223,6 +223,7 @@ def whole(request):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(settings, "LEFT_OUT", ())
         patch.setattr(heads, "CLAIMED", {})
+        patch.setattr(context_size, "CLAIMED", {})
         study = GROWING[request.param]()
         for size in SIZES:
             listed(study, size)  # and remembered

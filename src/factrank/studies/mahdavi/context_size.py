@@ -22,6 +22,7 @@ from factrank.studies.mahdavi.settings import (
     PASSES,
     TASKS,
     TOKENS_TITLE,
+    Kind,
     Task,
     complete,
     grid,
@@ -39,6 +40,8 @@ SIZES: dict[Task, Sizes] = {
         "shared": {"quick": (100, 200, 400), "full": (6_000, 10_000, 14_000, 18_000)},
     },
 }
+CLAIMED: dict[Kind, tuple[int, ...]] = {"shared": (1, 5, 10, 20)}
+"""Context sizes of the full size that claims are about, where others are left out of all but a few sizes; else all."""
 PLACE = "the experiments on the context size"
 
 
@@ -64,9 +67,13 @@ def context_growths() -> tuple[Growth, ...]:
     for task in TASKS:
         for kind in KINDS:
             sizes = SIZES[task][kind]
-            whole = {size: complete(size, task, kind, sizes[size], tokens_shapes(size)) for size in CONTEXT_SIZES}
+            places = CONTEXT_SIZES | {"full": CLAIMED.get(kind, CONTEXT_SIZES["full"])}
+            whole = {
+                size: complete(size, task, kind, sizes[size], [(HEADS_OF_CONTEXTS[size], tokens) for tokens in of_size])
+                for size, of_size in places.items()
+            }
             top = {size: max(of_size) for size, of_size in sizes.items()}
-            parts = (task, kind, N_TOKENS, TOKENS_TITLE, CONTEXT_SIZES, whole, top, PLACE, OMEGA_H_N)
+            parts = (task, kind, N_TOKENS, TOKENS_TITLE, places, whole, top, PLACE, OMEGA_H_N)
             found.append(Growth(*parts, by_task=True))
     return tuple(found)
 
