@@ -34,6 +34,7 @@ from factrank.constructions.arithmetic import ARITHMETIC, Arithmetic
 from factrank.constructions.plain_weights import AnyLayer, PlainWeights, plain_weights, precision_of, why_not_plain
 from factrank.constructions.proved_attention import Scores
 from factrank.constructions.proved_streams import ProvedStreams, Streams
+from factrank.constructions.roundings import roundings_of_logits
 from factrank.databases import Database
 from factrank.readouts.fibers import fibers_of
 
@@ -205,8 +206,7 @@ class _Prover:
         margins = own - logits.max(axis=1)
         if streams.exact and self._is_exact(streams):
             return margins, True
-        roundings = self.streams.roundings_of_logits(streams)
-        gamma = self.arithmetic.gamma(roundings)
+        gamma = self.arithmetic.gamma(roundings_of_logits(streams.terms, self.streams.layer_terms))
         radius = gamma * (streams.sizes @ self.largest) + self.underflow
         if streams.spreads is not None:
             radius = radius + streams.spreads @ self.largest * (1 + gamma)

@@ -11,6 +11,10 @@ weight is exactly 0 or 1 where |s| - r reaches saturation, and so is 1 minus it.
 $$\epsilon = r \min\bigl(1/4,\ e^{-\max(|s| - r,\, 0)}\bigr) + 4u$$
 
 of $\sigma(s)$, because $\sigma'(t) \le \min(1/4, e^{-|t|})$.
+
+Roundings: those of $x W_Q$ and $x W_K$; one sum over the coordinates of a head for both tokens, 2 d_qk terms with one
+product each; and four for the scale, which a program may split between queries and keys, $d_{qk}^{-1/4}$ each (PyTorch's
+attention does). So the scale is exact only where that is a power of two.
 """
 
 from __future__ import annotations
@@ -77,9 +81,9 @@ class Scores:
         w = self.weights
         by_queries = min(most_nonzero(w.w_q, 1), most_nonzero(w.queries, 1))
         by_keys = min(most_nonzero(w.w_k, 1), max(most_nonzero(w.queries, 1), most_nonzero(w.keys, 1)))
-        scaling = 0 if self._scale_is_exact else 2
-        terms = int(w.w_q.shape[2])
-        return roundings_of_product(by_queries, w.w_q) + roundings_of_product(by_keys, w.w_k) + scaling + terms + 1
+        scaling = 0 if self._scale_is_exact else 4
+        terms = 2 * int(w.w_q.shape[2])
+        return roundings_of_product(by_queries, w.w_q) + roundings_of_product(by_keys, w.w_k) + scaling + terms
 
     @cached_property
     def underflow(self) -> float:
@@ -128,8 +132,8 @@ class Scores:
 
     @cached_property
     def _scale_is_exact(self) -> bool:
-        """Whether d_qk is a power of four."""
-        return float(np.frexp(self.scale)[0]) == 0.5
+        """Whether d_qk is a power of 16."""
+        return float(np.frexp(self.scale**0.5)[0]) == 0.5
 
     def _side(
         self, tokens: Float[np.ndarray, "tokens d_model"], weights: Float[np.ndarray, "heads d_model d_qk"]

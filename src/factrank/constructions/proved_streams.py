@@ -12,7 +12,8 @@ and the layer computes it so, or as $x_q + \sum_h a_h o^h[k] + (1 - a_h) o^h[q]$
 - its *spread* $\sum_h \epsilon_h (\bar o^h[k] + \bar o^h[q])$, how far wrong weights move it.
 
 Only coordinates that the unembedding reads count: in all others the stream is multiplied by 0. Heads whose weight is
-exactly 0 write nothing, so the sums over heads are products with a sparse matrix.
+exactly 0 write nothing, so the sums over heads are products with a sparse matrix. What is not 0 is counted along with
+the sizes; `roundings` says what for.
 """
 
 from __future__ import annotations
@@ -25,12 +26,13 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy.sparse import csr_array
 
-from factrank.constructions.arithmetic import Arithmetic, integral, most_nonzero, powers_of_two, roundings_of_product
+from factrank.constructions.arithmetic import Arithmetic, integral, most_nonzero
 from factrank.constructions.plain_weights import PlainWeights
 from factrank.constructions.proved_attention import ProvedAttention
+from factrank.constructions.roundings import LayerTerms, PairTerms, layer_terms
 
 Matrix = Float[np.ndarray, "rows columns"] | csr_array
-Counts = Float[np.ndarray, " queries"]
+Terms = Float[np.ndarray, "queries 2"]
 
 SPARSE = 0.1
 """The share of weights that are not 0 up to which products skip the others."""
@@ -41,19 +43,19 @@ class Written(NamedTuple):
 
     values: Float[np.ndarray, "rows kept"]
     sizes: Float[np.ndarray, "rows kept"]
-    writes: Float[np.ndarray, " rows"]
-    """1 where some size is not 0."""
+    terms: Float[np.ndarray, "rows 2"]
+    """The value coordinates that write, and the coordinates of the stream that they reach."""
     exact: bool
     """Whether every step adds integers that no order of summation rounds."""
 
 
 class ProvedStreams(NamedTuple):
-    """One row per pair; `roundings`: what a term undergoes at most up to here."""
+    """One row per pair."""
 
     values: Float[np.ndarray, "pairs kept"]
     sizes: Float[np.ndarray, "pairs kept"]
     spreads: Float[np.ndarray, "pairs kept"] | None
-    roundings: Float[np.ndarray, " pairs"]
+    terms: PairTerms
     exact: bool
 
 
@@ -120,18 +122,25 @@ class Streams:
         )
         exact = bool(self.integral and integral(tokens) and sizes.max(initial=0) <= self.arithmetic.exact)
         # Exact values may be taken as they are; else the errors that they carry go with the sizes.
-        outputs = values @ self._w_o[0], (np.abs(values) if exact else sizes) @ self._w_o[1]
+        carried = np.abs(values) if exact else sizes
+        outputs = values @ self._w_o[0], carried @ self._w_o[1]
+        leaves = ((carried != 0) & self._w_o[0].any(axis=2)[:, None]).sum(axis=2).T.reshape(-1)
         rows = (len(tokens) * n_heads, n_kept)
         values, sizes = (output.swapaxes(0, 1).reshape(rows) for output in outputs)
-        return Written(values, sizes, sizes.any(axis=1).astype(np.float64), exact)
+        reached = np.minimum((sizes != 0).sum(axis=1), self._most_read)
+        return Written(values, sizes, np.column_stack([leaves, reached]).astype(np.float64), exact)
 
     @cached_property
-    def _alike(self) -> tuple[Float[np.ndarray, "queries kept"], Float[np.ndarray, "queries kept"], Counts]:
-        """What is the same for all keys, x_q + sum_h o^h[q]: values, sizes, and how many terms they have."""
+    def _most_read(self) -> int:
+        """The most coordinates that one value reads."""
+        return most_nonzero(self.unembedding, 0)
+
+    @cached_property
+    def _alike(self) -> tuple[Float[np.ndarray, "queries kept"], Float[np.ndarray, "queries kept"], Terms]:
+        """What is the same for all keys, x_q + sum_h o^h[q]: values, sizes, and the terms that heads write."""
         n_queries, n_heads = len(self.direct), len(self.weights.w_v)
-        values, sizes = (part.reshape(n_queries, n_heads, -1) for part in self.queries[:2])
-        terms = self.direct.any(axis=1) + sizes.any(axis=2).sum(axis=1)
-        return self.direct + values.sum(axis=1), np.abs(self.direct) + sizes.sum(axis=1), terms.astype(np.float64)
+        values, sizes, terms = (part.reshape(n_queries, n_heads, -1).sum(axis=1) for part in self.queries[:3])
+        return self.direct + values, np.abs(self.direct) + sizes, terms
 
     def streams(
         self, attention: ProvedAttention, keys: Int[np.ndarray, " pairs"], queries: Int[np.ndarray, " pairs"]
@@ -148,37 +157,30 @@ class Streams:
         sides = [(from_keys, at, n_tokens, 1.0), (self.queries, queries, n_queries, -1.0)]
         spreads = None
         for side, tokens, n_rows, sign in sides:
-            if not side.writes.any():
+            if not side.terms.any():
                 continue
             place = [_of_tokens(part, tokens, n_rows, n_heads) for part in (weights, upper, ones)]
             values += sign * (place[0] @ side.values)
             sizes += place[1] @ side.sizes
-            terms += place[2] @ side.writes
+            terms += place[2] @ side.terms
             if attention.errors.any():
                 errors = _like(upper, attention.errors[rows, upper.indices])
                 moved = _of_tokens(errors, tokens, n_rows, n_heads) @ side.sizes
                 spreads = moved if spreads is None else spreads + moved
         exact = from_keys.exact and self.queries.exact and not attention.errors.any()
-        weighing = np.where(attention.saturated, 0.0, 2.0)  # the product with the weight, and 1 minus it
-        roundings = np.maximum(terms - 1, 0) + weighing + self._roundings_of_heads
-        return ProvedStreams(values, sizes, spreads, roundings, exact)
+        counted = PairTerms(
+            leaves=terms[:, 0],
+            reached=terms[:, 1],
+            direct=np.minimum((self.direct != 0).sum(axis=1), self._most_read)[queries].astype(np.float64),
+            read=np.minimum((sizes != 0).sum(axis=1), self._most_read).astype(np.float64),
+            soft=1.0 - attention.saturated,
+        )
+        return ProvedStreams(values, sizes, spreads, counted, exact)
 
     @cached_property
-    def _roundings_of_heads(self) -> int:
-        """Those of x W_V."""
-        return roundings_of_product(most_nonzero(self.weights.w_v, 1), self.weights.w_v)
-
-    def roundings_of_logits(self, streams: ProvedStreams) -> Float[np.ndarray, " pairs"]:
-        """What a term of a logit undergoes at most, whether heads are unembedded before they are added or after."""
-        w_o, _ = self._w_o
-        read = np.minimum(most_nonzero(self.unembedding, 0), (streams.sizes != 0).sum(axis=1))
-        after = np.maximum(read - 1, 0) + (0 if powers_of_two(self.unembedding) else 1)
-        after = after + roundings_of_product(most_nonzero(w_o, 1), w_o)
-        widest = int(w_o.any(axis=2).sum(axis=1).max(initial=0))
-        before = max(most_nonzero(w_o, 2) - 1, 0) + max(widest - 1, 0) + 2
-        if powers_of_two(w_o):  # then W_O U needs no rounding of products
-            before -= 1
-        return np.asarray(streams.roundings + np.maximum(after, before))
+    def layer_terms(self) -> LayerTerms:
+        """How many terms the sums of the value path have."""
+        return layer_terms(self.weights.w_v, self._w_o[0], self.unembedding)
 
 
 def _like(pattern: csr_array, data: Float[np.ndarray, " entries"]) -> csr_array:
