@@ -8,9 +8,19 @@ Assumptions, for weights of p significant bits (float64 53, float32 24, bfloat16
    format (TF32) are excluded: evaluate under `jax.default_matmul_precision("highest")`.
 2. The logistic function is off by at most 4u, and is exactly 0 or 1 where its argument is at least 104 in size
    (float32, bfloat16) or 750 (float64). JAX computes $1 / (1 + e^{-s})$: there $e^{-s}$ overflows or vanishes beside 1.
-3. Tokens are multiplied before matrices are: scores are $(x W_Q) \cdot (x W_K)$, values $x W_V$, then comes W_O and
-   then U, or $W_O U$ formed first. Matrices $W_Q W_K^T$ or $W_V W_O$ folded beforehand are other weights. All logits of
-   a pair come from the same attention weights.
+   The same of a softmax over the two tokens, whose sum may divide the weights or what they weigh.
+3. One product after another. A program forms the scores $(x W_Q) \cdot (x W_K)$ and, for each token, the values
+   $x W_V$; weighs these; multiplies by W_O and then by U, or by $W_O U$ formed first. Each of these products is a
+   result of its own. The sums over heads, over the two tokens and over the direct path may be taken wherever they
+   occur: by themselves, or together with the coordinates of W_O (heads concatenated) or of U. All logits of a pair
+   come from the same attention weights.
+
+So the usual programs are covered: loops, matrix products, `einsum` of two factors, fused attention, heads side by side or
+one by one, on any number of threads. *Not* covered: $W_Q W_K^T$ or $W_V W_O$ folded beforehand, which are other weights;
+tokens that are weighed before they meet W_V; several products under one sum (NumPy's `einsum` of three or more factors
+without `optimize`); shortened products; weights converted to another precision. Memories, factual recall and memorisers
+keep the first rule of the third assumption, one product after another, and take matrices in any order; their proofs say
+how many terms their sums have. `roundings` counts those of an attention layer.
 
 Then a sum of products whose terms each undergo at most n roundings is off by at most
 

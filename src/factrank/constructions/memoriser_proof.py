@@ -1,13 +1,14 @@
 r"""Bounds of what a memoriser answers, for every order of evaluation.
 
 With $\tilde x = |e||W_e| + |b| + |p|$ the sizes of an embedded vector, a score is a sum of products of entries of two
-vectors and the weights between them. Under the assumptions of `arithmetic`, but for the third, it is off by at most
+vectors and the weights between them. Under the assumptions of `arithmetic`, with matrices multiplied in any order, it
+is off by at most
 
 $$r_j = \gamma_n\, \tilde x_0\, |W_Q|\, |W_K|^T\, \tilde x_j^T / \sqrt s, \qquad n = 2 d_{in} + 2 d + d_{qk} + 16,$$
 
-in whatever order it is added and whichever matrices are multiplied first: a term takes part in so many operations at
-most. The exponential is taken to be right up to 16 u and the largest score to be subtracted first. Then the weights of
-a head are, but for the rounding of their sum, $\alpha_j e^{\pm 2 \epsilon}$ with
+in whatever order it is added and whichever matrices are multiplied first, one product after another: a term takes part
+in so many operations at most. The exponential is taken to be right up to 16 u and the largest score to be subtracted
+first. Then the weights of a head are, but for the rounding of their sum, $\alpha_j e^{\pm 2 \epsilon}$ with
 
 $$\epsilon = \max_j \bigl[ r_j + u\,(|s_j - \max s| + 2 \max r) \bigr] - \ln(1 - 16 u),$$
 
@@ -16,7 +17,11 @@ divides the weights or what they pool, an output is off by at most
 
 $$\sum_h (e^{2 \epsilon} - 1) \sum_j \alpha_j |v_j - \bar v|\, |W_O D|
   + \gamma_m \Bigl( \sum_h e^{2 \epsilon} \sum_j \alpha_j\, \tilde x_j\, |W_V| |W_O| |D| + |c| \Bigr),
-  \qquad m = d_{in} + 2 k + 2 d + H d_{vo} + 20.$$
+  \qquad m = d_{in} + 2 k + 2 d + d_{vo} + H \max(d_{in}, d, d_{vo}) + 20.$$
+
+A term goes through sums over the coordinates of the embedding, $W_V$, $W_O$ and D and over the tokens; matrices may be
+multiplied in any order, and the sum over heads may stand alone or be part of a sum over coordinates, which then has H
+times as many terms: d_vo each where heads are concatenated, d or d_in each where $W_V W_O D$ is formed first.
 
 Outputs and spreads are themselves computed, in float64: for that the first sum is taken $e^{2 \epsilon}$ times and what
 heads read in the second thrice. Positions are the numbers of `sinusoids`, rounded to the precision of the evaluation;
@@ -181,8 +186,9 @@ class OutputProver:
         return np.asarray((self.weights.w_o @ self.weights.decoder).reshape(-1, self.weights.decoder.shape[1]))
 
     def _output_gamma(self, context_size: int) -> float:
-        d_input, d_model = self.weights.embedding.shape
-        return self._gamma(d_input + 2 * context_size + 2 * d_model + self._values_read + 20)
+        (d_input, d_model), (heads, d_vo, _) = self.weights.embedding.shape, self.weights.w_o.shape
+        over_heads = heads * max(d_input, d_model, d_vo)
+        return self._gamma(d_input + 2 * context_size + 2 * d_model + d_vo + over_heads + 20)
 
     @property
     def _score_gamma(self) -> float:

@@ -1,7 +1,9 @@
 r"""Certificates of associative memories: every fact checked, and its margin proved for every order of evaluation.
 
 A logit is a sum of products $e_i W_{ij} u_j$, of $h_k V_{kj} u_j$ behind a hidden layer. Under the assumptions of
-`arithmetic`, in whatever order it is added and whichever matrices are multiplied first, it is off by at most
+`arithmetic`, in whatever order it is added and whichever matrices are multiplied first (one product after another: a
+term goes through one sum over i, of d terms, one over k where there is a hidden layer, and one over j), it is off by at
+most
 
 $$\gamma_n\, |e|\,|W|\,|u| \;(n = 2d), \qquad
   \bigl(\gamma_n\, (h + \delta) + \delta\bigr)\,|V|\,|u|,\quad \delta = \gamma_d\, |e|\,|W|\;(n = m + d)$$

@@ -11,7 +11,7 @@ terms of every sum that a program may form. For one pair let
 
 - T be the value coordinates (h, c) that are not 0, over the three groups for heads: the *leaves* of the layer;
 - J be the coordinates of the stream that they reach, counted once for each head and group;
-- c be the most value coordinates of one head, and m the most coordinates of the stream that one of them writes to;
+- c be the most value coordinates of one head, and m the most coordinates of the stream between one of them and a value;
 - D be the coordinates of $x_q$ that are read, and K all coordinates of the stream that are read by one value.
 
 | program | the first sum | the last sum |
@@ -82,7 +82,7 @@ def layer_terms(
     return LayerTerms(
         of_values=max(most_nonzero(w_v, 1) - 1, 0) + inexact[0],
         widest=int(w_o.any(axis=2).sum(axis=1).max(initial=0)),
-        fan_out=most_nonzero(w_o, 2),
+        fan_out=min(most_nonzero(w_o, 2), most_nonzero(unembedding, 0)),
         products=inexact[1] + inexact[2],
         folded_products=1 + (inexact[1] and inexact[2]),
     )

@@ -23,7 +23,9 @@ hidden units at their largest $\bar p$, logit b is off by at most
 $$\rho_b = \gamma_n\,\bigl(\bar z + \bar p\,|W_{out}|\bigr)\,|U_b|
   + \textstyle\sum_j \delta_j |(W_{out}U)_{jb}| + \eta,$$
 
-n = 3 d + H d_vo + m + 2 T + 16, and $\eta$ for results below the least normal number.
+n = 3 d + d_vo + H max(d, d_vo) + m + 2 T + 16, and $\eta$ for results below the least normal number. A term goes
+through sums over the coordinates of $x W_V$, the tokens, $W_O$, $W_{in}$, $W_{out}$ and U; the sum over heads may stand
+alone or be part of the one over $W_O$ (heads concatenated), $W_{in}$ or U, which then has H times as many terms.
 """
 
 from __future__ import annotations
@@ -169,8 +171,8 @@ class SequenceProver:
     def roundings(self) -> int:
         """How many roundings a term of a logit undergoes at most."""
         n_heads, d_model, d_vo = self.weights.w_v.shape
-        in_sequence = 2 * (self.pooling.n_noise + 3)
-        return int(3 * d_model + n_heads * d_vo + self.weights.w_in.shape[1] + in_sequence + 16)
+        in_sequence, over_heads = 2 * (self.pooling.n_noise + 3), n_heads * max(d_model, d_vo)
+        return int(3 * d_model + d_vo + over_heads + self.weights.w_in.shape[1] + in_sequence + 16)
 
     @cached_property
     def _outward(self) -> Float[np.ndarray, "heads tokens d_model"]:
