@@ -1,9 +1,9 @@
 """Layers near the bound of their proof, and the programs that may evaluate them.
 
 A sum that starts at 1 and adds n times u (half of the last place of 1) stays at 1; one that adds a little more than u
-each time gains u with each step. So the logit of the right value loses n u and that of the wrong one gains n u, which is
-all that n roundings can do. `attacks` plants such sums wherever a program adds up, with a lead of the right value near
-what they take; `PROGRAMS` evaluates whole batches of layers in the layer's own precision.
+each time gains u with each step. So the logit of the right value loses n u and that of the wrong one gains n u, which
+is all that n roundings can do. `attacks` plants such sums wherever a program adds up, with a lead of the right value
+near what they take; `programs` evaluate whole batches of layers in the layer's own precision.
 """
 
 from typing import NamedTuple

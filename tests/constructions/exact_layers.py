@@ -1,5 +1,7 @@
 """Slow and exact layers: evaluation in ball arithmetic, evaluation in every order of summation, and planted layers."""
 
+from typing import NamedTuple
+
 import jax.numpy as jnp
 import numpy as np
 from flint import arb, ctx
@@ -69,17 +71,37 @@ def _row(vector, matrix):
 # ---------------------------------------------------------------- every order
 
 
+class Form(NamedTuple):
+    """How a program adds up a layer: see `factrank.constructions.roundings`.
+
+    `heads`: "concatenated", "one by one", "unembedded" one by one, "at once" with the coordinates of the stream, or
+    "folded" with W_O U. `differences`: attention weighs o_k - o_q, as it does for few heads. `late`: what heads write
+    is weighed, not their values.
+    """
+
+    heads: str
+    differences: bool
+    late: bool = False
+
+
+FORMS = [
+    Form(heads, differences)
+    for heads in ("concatenated", "one by one", "unembedded", "at once", "folded")
+    for differences in (False, True)
+]
+FORMS += [Form(heads, True, late=True) for heads in ("one by one", "unembedded")]
+
+
 class Disorder:
     """Evaluation of a layer's formula with sums in random order and grouping, rounded after every step or at the end.
 
-    `wide` accumulates in a longer format and rounds sums once, as machines do with bfloat16. `form` is whether heads
-    are unembedded before they are added, and whether attention weighs differences, as it does for few heads.
+    `wide` accumulates in a longer format and rounds sums once, as machines do with bfloat16.
     """
 
     def __init__(self, layer, rng, form, wide=None):
         self.parts = [np.asarray(getattr(layer, name)) for name in NAMES]
         self.n_keys, self.rng, self.wide, self.dtype = layer.n_keys, rng, wide, self.parts[0].dtype
-        self.unembed_first, self.few_heads = form
+        self.form = form
 
     def add(self, one, other):
         return one + other
@@ -100,32 +122,54 @@ class Disorder:
             terms[at] = self.add(terms[at], one)
         return terms[0].astype(self.dtype)
 
-    def product(self, vector, matrix):
+    def terms(self, vector, matrix):
+        """The rows of a product before they are added."""
         vector, matrix = (x.astype(self.wide or self.dtype) for x in (vector, matrix))
-        return self.sum([self.times(x, row) for x, row in zip(vector, matrix, strict=True)])
+        return [self.times(x, row) for x, row in zip(vector, matrix, strict=True)]
+
+    def product(self, vector, matrix):
+        return self.sum(self.terms(vector, matrix))
 
     def logits(self, key, query):
         """The logits of a pair, with all the freedom that the layer's evaluation may take."""
         embedding, w_q, w_k, w_v, w_o, unembedding = self.parts
         x_k, x_q = embedding[key], embedding[self.n_keys + query]
-        scale = np.asarray(w_q.shape[2] ** -0.5, self.dtype)
-        direct = self.product(x_q, unembedding) if self.unembed_first else x_q
-        terms = [direct]
+        parts = []  # of every head, what is weighed and the matrix that it still meets
         for head in range(len(w_q)):
-            asked = self.times(self.product(x_q, w_q[head]), scale)
-            on_key, on_query = (self.product(asked, self.product(x, w_k[head])[:, None])[0] for x in (x_k, x_q))
-            weight = self.logistic(self.add(on_key, -on_query))
-            output = w_o[head]
-            if self.unembed_first:
-                output = np.stack([self.product(row, unembedding) for row in output])
-            at_key, at_query = (self.product(self.product(x, w_v[head]), output) for x in (x_k, x_q))
-            if self.few_heads:
-                terms += [at_query, self.times(weight, self.add(at_key, -at_query))]
+            weight = self.weight(x_k, x_q, w_q[head], w_k[head])
+            at_key, at_query = (self.product(x, w_v[head]) for x in (x_k, x_q))
+            outward = w_o[head]
+            if self.form.late:
+                at_key, at_query, outward = self.product(at_key, outward), self.product(at_query, outward), None
+            if self.form.differences:
+                weighed = [at_query, self.times(weight, self.add(at_key, -at_query))]
             else:
                 rest = self.add(np.asarray(1, self.dtype), -weight)
-                terms += [self.times(weight, at_key), self.times(rest, at_query)]
-        stream = self.sum(terms)
-        return stream if self.unembed_first else self.product(stream, unembedding)
+                weighed = [self.times(weight, at_key), self.times(rest, at_query)]
+            parts += [(values, outward) for values in weighed]
+        return self.added(x_q, parts, unembedding)
+
+    def weight(self, x_k, x_q, w_q, w_k):
+        scale = np.asarray(w_q.shape[1] ** -0.5, self.dtype)
+        asked = self.times(self.product(x_q, w_q), scale)
+        on_key, on_query = (self.product(asked, self.product(x, w_k)[:, None])[0] for x in (x_k, x_q))
+        return self.logistic(self.add(on_key, -on_query))
+
+    def added(self, x_q, parts, unembedding):
+        direct = self.terms(x_q, unembedding)
+        if self.form.heads == "concatenated":
+            stream = self.sum([x_q, *(term for values, outward in parts for term in self.terms(values, outward))])
+            return self.product(stream, unembedding)
+        if self.form.heads == "folded":
+            folded = [(values, [self.product(row, unembedding) for row in outward]) for values, outward in parts]
+            every = [term for values, outward in folded for term in self.terms(values, np.stack(outward))]
+            return self.sum(direct + every)
+        written = [values if outward is None else self.product(values, outward) for values, outward in parts]
+        if self.form.heads == "at once":
+            return self.sum(direct + [term for values in written for term in self.terms(values, unembedding)])
+        if self.form.heads == "one by one":
+            return self.product(self.sum([x_q, *written]), unembedding)
+        return self.sum([self.sum(direct), *(self.product(values, unembedding) for values in written)])
 
 
 class Malice(Disorder):
@@ -153,9 +197,6 @@ class Malice(Disorder):
             return np.asarray(float(score > 0))
         sign = self.sign or self.rng.choice([-1, 1])
         return np.asarray(expit(score) + LOGISTIC_UNITS * self.unit * sign)
-
-
-FORMS = [(False, False), (False, True), (True, False), (True, True)]
 
 
 def disorders(layer, rng):

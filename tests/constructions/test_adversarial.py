@@ -16,7 +16,7 @@ from factrank.constructions.roundings import LayerTerms, PairTerms, roundings_of
 FACT = numbered([(0, 0, 0)], (1, 1, 2))
 SHARES = np.linspace(0.1, 1.6, 12)
 LARGEST = {"float64": 2.5, "float32": 1.0, "bfloat16": 1.5}
-"""Times the shares: in float64 our own roundings count too, and bfloat16 has hardly more digits than the proof needs."""
+"""Times the shares: in float64 our own roundings count too, and bfloat16 leaves the proof little room."""
 
 SIZES = {
     "float64": ((3, 2, 3), (6, 6, 4), (24, 3, 2)),
@@ -95,7 +95,7 @@ def test_heads_concatenated_by_libraries(size):
 
 def test_pytorch_stays_within_the_bound():
     torch = pytest.importorskip("torch")
-    from factrank.models.torch_exchange import torch_module  # noqa: PLC0415
+    from factrank.models.torch_exchange import torch_module
 
     zero, rng = torch.zeros(1, dtype=torch.long), np.random.default_rng(2)
     batches = [of_the_issue(size, 2 * size) for size in (8, 24)]

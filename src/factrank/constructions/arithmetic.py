@@ -15,12 +15,12 @@ Assumptions, for weights of p significant bits (float64 53, float32 24, bfloat16
    occur: by themselves, or together with the coordinates of W_O (heads concatenated) or of U. All logits of a pair
    come from the same attention weights.
 
-So the usual programs are covered: loops, matrix products, `einsum` of two factors, fused attention, heads side by side or
-one by one, on any number of threads. *Not* covered: $W_Q W_K^T$ or $W_V W_O$ folded beforehand, which are other weights;
-tokens that are weighed before they meet W_V; several products under one sum (NumPy's `einsum` of three or more factors
-without `optimize`); shortened products; weights converted to another precision. Memories, factual recall and memorisers
-keep the first rule of the third assumption, one product after another, and take matrices in any order; their proofs say
-how many terms their sums have. `roundings` counts those of an attention layer.
+So the usual programs are covered: loops, matrix products, `einsum` of two factors, fused attention, heads side by side
+or one by one, on any number of threads. *Not* covered: $W_Q W_K^T$ or $W_V W_O$ folded beforehand, which are other
+weights; tokens that are weighed before they meet W_V; several products under one sum (NumPy's `einsum` of three or more
+factors without `optimize`); shortened products; weights converted to another precision. Memories, factual recall and
+memorisers keep the first rule of the third assumption, one product after another, and take matrices in any order; their
+proofs say how many terms their sums have. `roundings` counts those of an attention layer.
 
 Then a sum of products whose terms each undergo at most n roundings is off by at most
 

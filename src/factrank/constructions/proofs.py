@@ -3,8 +3,8 @@ r"""Proofs of recall from the weights and the facts alone, whichever way the lay
 For a fact (k, q, f) and every value v outside the fiber, what the layer computes for $L[k,q,f] - L[k,q,v]$ is bounded
 from below under the assumptions of `arithmetic`; a positive bound for every fact proves that all of them are recalled
 by every evaluation in the layer's precision that forms one product after another, in whatever order it adds: heads
-concatenated, one by one, or unembedded before they are added. `proved_attention` and `proved_streams` give the attention
-weights and the streams y with size $\bar y$ and spread $\rho$; the logits are y U.
+concatenated, one by one, or unembedded before they are added. `proved_attention` and `proved_streams` give the
+attention weights and the streams y with size $\bar y$ and spread $\rho$; the logits are y U.
 
 *Exact integers.* Attention is saturated, the weights of the value path are integers, and $\bar y\,|U| \le 2^p$: then
 nothing is ever rounded, and the bound is the margin itself, computed in float64, where it is exact too.

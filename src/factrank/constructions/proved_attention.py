@@ -13,8 +13,8 @@ $$\epsilon = r \min\bigl(1/4,\ e^{-\max(|s| - r,\, 0)}\bigr) + 4u$$
 of $\sigma(s)$, because $\sigma'(t) \le \min(1/4, e^{-|t|})$.
 
 Roundings: those of $x W_Q$ and $x W_K$; one sum over the coordinates of a head for both tokens, 2 d_qk terms with one
-product each; and four for the scale, which a program may split between queries and keys, $d_{qk}^{-1/4}$ each (PyTorch's
-attention does). So the scale is exact only where that is a power of two.
+product each; and four for the scale, which a program may split between queries and keys, $d_{qk}^{-1/4}$ each
+(PyTorch's attention does). So the scale is exact only where that is a power of two.
 """
 
 from __future__ import annotations

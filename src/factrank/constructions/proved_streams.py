@@ -124,7 +124,8 @@ class Streams:
         # Exact values may be taken as they are; else the errors that they carry go with the sizes.
         carried = np.abs(values) if exact else sizes
         outputs = values @ self._w_o[0], carried @ self._w_o[1]
-        leaves = ((carried != 0) & self._w_o[0].any(axis=2)[:, None]).sum(axis=2).T.reshape(-1)
+        passed_on = (self._w_o[0] != 0).any(axis=2, keepdims=True).swapaxes(1, 2)
+        leaves = ((carried != 0) & passed_on).sum(axis=2).T.reshape(-1)
         rows = (len(tokens) * n_heads, n_kept)
         values, sizes = (output.swapaxes(0, 1).reshape(rows) for output in outputs)
         reached = np.minimum((sizes != 0).sum(axis=1), self._most_read)

@@ -20,11 +20,11 @@ terms of every sum that a program may form. For one pair let
 | folded: W_O U is formed; one sum over heads, coordinates and the direct path | m | T + D |
 | heads: each head goes through its W_O; one sum over heads, coordinates of the stream and the direct path | c | J + D |
 
-Weighing before or after W_O or U, unembedding heads one at a time, or adding logits of heads and of the direct path, are
-trees over the same leaves; they round no more often than one of the three rows. Concatenating only some heads moves on
-a straight line between the first row and the last. To the additions come the products with W_O and U (none where these
-are powers of two), those of $x W_V$, and where attention is soft three for weighing: the product with the weight, and
-$1 - a$ or the sum and the division of a softmax, whether that divides the weights or what they weigh.
+Weighing before or after W_O or U, unembedding heads one at a time, or adding logits of heads and of the direct path,
+are trees over the same leaves; they round no more often than one of the three rows. Concatenating only some heads moves
+on a straight line between the first row and the last. To the additions come the products with W_O and U (none where
+these are powers of two), those of $x W_V$, and where attention is soft three for weighing: the product with the weight,
+and $1 - a$ or the sum and the division of a softmax, whether that divides the weights or what they weigh.
 """
 
 from __future__ import annotations
@@ -99,4 +99,4 @@ def roundings_of_logits(pair: PairTerms, layer: LayerTerms) -> Counts:
 
 
 def _additions(terms: Counts) -> Counts:
-    return np.maximum(terms - 1, 0)
+    return np.asarray(np.maximum(terms - 1, 0))
