@@ -19,6 +19,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -34,9 +35,12 @@ from factrank.constructions.registry import CONSTRUCTIONS
 from factrank.constructions.some_keys import of_keys
 from factrank.constructions.verify import verify
 from factrank.databases import Database
+from factrank.databases.locking import locked
+from factrank.databases.streams import require_file
 from factrank.databases.vocabulary import NAME_TYPE, Vocabulary
 from factrank.errors import InputError
-from factrank.models import AttentionLayer, SavedLayer, load_layer, save_layer, to_arrays
+from factrank.models import AttentionLayer, SavedLayer, load_layer, to_arrays
+from factrank.models.layer_files import write_layer
 from factrank.models.weights import on_device
 from factrank.readouts.blocks import full_precision
 
@@ -155,15 +159,22 @@ def edit_file(
 ) -> Edited:
     """Edit a layer file. It is replaced in one step: whatever happens, the old file or the new one is there.
 
+    The file is locked from reading to writing: edits of several processes follow each other, and none is lost. An
+    `InputError` says so if a program that takes no locks has changed it in the meantime, and nothing is written.
+
     Nothing is written where the edited layer is not certified, unless `force`.
     """
+    path = Path(path)
     try:
-        edited = edit(load_layer(path), changes)
+        require_file(path)
+        with locked(path) as require_unchanged:
+            edited = edit(load_layer(path), changes)
+            if edited.certificate.certified or force:
+                require_unchanged()
+                write_layer(path, edited.saved)
     except InputError as error:
         text = str(error)
         raise InputError(text if text.startswith(f"{path}: ") else f"{path}: {text}") from None
-    if edited.certificate.certified or force:
-        save_layer(path, edited.saved.layer, edited.saved.database, notes=edited.saved.notes)
     return edited
 
 
@@ -200,9 +211,9 @@ def _coded(database: Database, changes: tuple[Change, ...], layout: Layout) -> _
         triples[row] = keys.index(change.key), database.queries.index(change.query), value
     pairs = database.triples[:, 0].astype(np.int64) * database.n_queries + database.triples[:, 1]
     wanted = triples[:, 0] * database.n_queries + triples[:, 1]
-    rows = np.minimum(np.searchsorted(pairs, wanted), len(pairs) - 1)
-    present = pairs[rows] == wanted
-    before = np.where(present, database.triples[rows, 2], -1)
+    rows, present = np.searchsorted(pairs, wanted), np.isin(wanted, pairs)
+    before = np.full(len(wanted), -1, dtype=np.int64)
+    before[present] = database.triples[rows[present], 2]
     absent = np.flatnonzero((triples[:, 2] < 0) & ~present)
     if len(absent):
         change = changes[absent[0]]

@@ -16,6 +16,7 @@ from typing import Any, Literal, get_args, get_type_hints
 import numpy as np
 
 from factrank.databases.database import COLUMNS, Database
+from factrank.databases.locking import waiting_for_others
 from factrank.errors import InputError
 from factrank.models.attention_layer import AttentionLayer
 from factrank.models.layer_shape import LayerShape
@@ -48,6 +49,8 @@ def save_layer(
 ) -> None:
     """Save a layer with its database; the name ends in .safetensors. An error leaves the file that was there.
 
+    Waits while another process edits the file that was there.
+
     >>> import pathlib, tempfile
     >>> from factrank.models.attention_layer import init_layer
     >>> facts = Database.from_facts([("Oslo", "country", "Norway"), ("Lima", "country", "Peru")])
@@ -59,7 +62,14 @@ def save_layer(
     >>> saved.database == facts, saved.notes, bool((saved.layer.tensor() == layer.tensor()).all())
     (True, {'trained by': 'nobody'}, True)
     """
-    path, notes = Path(path), dict(notes or {})
+    path, saved = Path(path), SavedLayer(layer, database, dict(notes or {}))
+    with waiting_for_others(path):
+        write_layer(path, saved)
+
+
+def write_layer(path: Path, saved: SavedLayer) -> None:
+    """Write a layer file that is locked, or that nobody else can know of."""
+    layer, database, notes = saved.layer, saved.database, saved.notes
     if not all(isinstance(text, str) for note in notes.items() for text in note):
         raise InputError(f"{path}: notes must be texts by name; got {notes!r}")
     parts = to_arrays(layer)
