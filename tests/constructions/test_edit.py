@@ -284,6 +284,16 @@ def test_the_last_fact_stays():
         edit(saved, [("a", "q"), ("b", "q")])
 
 
+def test_a_layer_of_which_no_fact_is_stored():
+    saved = constructed(sample("astrid"))
+    bare = replace(saved, database=Database(np.zeros((0, 3), np.int32), *saved.database.vocabularies))
+    with pytest.raises(InputError, match="there is no fact for .* to delete"):
+        edit(bare, [("Astrid", "born_in")])
+    edited = edit(bare, [("Astrid", "born_in", "Malaysia")])
+    assert edited.certificate.certified
+    assert list(edited.saved.database) == [("Astrid", "born_in", "Malaysia")]
+
+
 def test_layers_that_cannot_be_edited():
     facts = sample("astrid")
     trained = SavedLayer(init_layer(LayerShape(2, 1, 1, 1), *facts.shape, key=0), facts)
