@@ -133,6 +133,21 @@ def test_edit_sets_and_deletes(call, layer):
     assert "-> Malaysia" in out
 
 
+def test_many_edits_at_once(call, layer, tmp_path):
+    (tmp_path / "one.csv").write_text("key,query,value\nAstrid,lives_in,Ringgit\n")
+    (tmp_path / "two.csv").write_text("key,query,value\nBernard,lives_in,Ringgit\n")
+    before = {(key, query): value for key, query, value in load_layer(layer).database}
+    sets = [("Astrid", "born_in", "Malaysia"), ("--delete", "born_in", "Dollar"), ("New", "lives_in", "Ringgit")]
+    words = [word for names in sets for word in ("--set", *names)]
+    deletes = ["--delete", "Colin", "born_in", "--delete=Bernard", "born_in"]
+    code, _, err = call("edit", *words, layer, *deletes, "--from", "one.csv", "--from", "two.csv")
+    assert (code, err) == (0, "")
+    expected = before | {(key, query): value for key, query, value in sets}
+    expected |= {("Astrid", "lives_in"): "Ringgit", ("Bernard", "lives_in"): "Ringgit"}
+    del expected["Colin", "born_in"], expected["Bernard", "born_in"]
+    assert {(key, query): value for key, query, value in load_layer(layer).database} == expected
+
+
 def test_edit_from_a_table(call, layer, tmp_path):
     (tmp_path / "changes.csv").write_text(
         "key,query,value\nAstrid,born_in,Malaysia\nNew,lives_in,Dollar\nColin,born_in,\n"
@@ -161,7 +176,9 @@ def test_edits_that_cannot_be_made_leave_the_file(call, layer, tmp_path):
         (("--from", "twice.csv"), "twice.csv, line 3: ('Astrid', 'born_in') is changed twice"),
         (("--from", "missing.csv"), "missing.csv: no such file"),
         (("--delete", "Astrid", "currency"), "there is no fact for ('Astrid', 'currency') to delete"),
-        (("--set", "A", "born_in", "Dollar", "--set", "B", "born_in", "Dollar"), "--set may be given once"),
+        (("--set", "A", "born_in"), "--set takes 3 words; got 2"),
+        (("--delete=Colin",), "--delete takes 2 words; got 1"),
+        (("--set", "A", "born_in", "Dollar", "--set", "A", "born_in", "Ringgit"), "('A', 'born_in') is changed twice"),
         (("--set", "A", "born_in", "Dollar", "--no-header"), "describe the table of --from"),
     ):
         code, out, err = call("edit", layer, *arguments)

@@ -19,7 +19,7 @@ from factrank.cli.ask import ask
 from factrank.cli.assumptions import assumptions
 from factrank.cli.construct import construct
 from factrank.cli.convert import convert
-from factrank.cli.edit import edit
+from factrank.cli.edit import EditCommand, edit
 from factrank.cli.generate import generate
 from factrank.cli.measure import measure
 from factrank.cli.recall import recall
@@ -40,7 +40,7 @@ app = typer.Typer(
     add_completion=False,
 )
 for command in (measure, train, construct, edit, verify, recall, ask, assumptions, samples, generate, convert):
-    app.command()(command)
+    app.command(cls=EditCommand if command is edit else None)(command)
 app.add_typer(study)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -11,26 +10,31 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
+from factrank.cli.repeated_options import command_with, separate
 from factrank.cli.sources import Long, NoHeader
 from factrank.errors import InputError
 
 if TYPE_CHECKING:
     from factrank.constructions import Change, Edited
 
+EditCommand = command_with({"--set": 3, "--delete": 2})
 Layer = Annotated[Path, typer.Argument(metavar="LAYER", help="A layer file, as `factrank construct -o` writes it.")]
 
 
 def edit(
     layer: Layer,
     setting: Annotated[
-        tuple[str, str, str] | None,
-        typer.Option("--set", help="The value that a (key, query) gets.", metavar="KEY QUERY VALUE"),
+        list[str] | None,
+        typer.Option(
+            "--set", help="The value that a (key, query) gets; may be given many times.", metavar="KEY QUERY VALUE"
+        ),
     ] = None,
     delete: Annotated[
-        tuple[str, str] | None, typer.Option("--delete", help="The fact that goes.", metavar="KEY QUERY")
+        list[str] | None,
+        typer.Option("--delete", help="The fact that goes; may be given many times.", metavar="KEY QUERY"),
     ] = None,
     source: Annotated[
-        Path | None,
+        list[Path] | None,
         typer.Option(
             "--from",
             help="Many changes at once: a table with a key, a query and a value per row; an empty value deletes.",
@@ -49,9 +53,10 @@ def edit(
 
     New keys and values are taken in while the layer has room; places of values without facts are not freed. All changes
     are made together or, with a message and exit code 2, none. The file is replaced in one step, with a new
-    certificate; where the layer would not be certified it stays as it is, and the exit code is 1.
+    certificate; where the layer would not be certified it stays as it is, and the exit code is 1. Edits of one file by
+    several processes wait for each other.
     """
-    changes = _changes(setting, delete, source, long, header=not no_header)
+    changes = _changes(setting, delete, source or (), long, header=not no_header)
     from factrank.constructions import edit_file  # noqa: PLC0415 - JAX takes a second to load
     from factrank.report.constructed import edited_table  # noqa: PLC0415
     from factrank.report.plain import json_text  # noqa: PLC0415
@@ -69,9 +74,9 @@ def edit(
 
 
 def _changes(
-    setting: tuple[str, str, str] | None,
-    delete: tuple[str, str] | None,
-    source: Path | None,
+    setting: Sequence[str] | None,
+    delete: Sequence[str] | None,
+    sources: Sequence[Path],
     long: Sequence[str] | None,
     *,
     header: bool,
@@ -79,17 +84,12 @@ def _changes(
     from factrank.constructions import Change  # noqa: PLC0415
     from factrank.databases import read_changes  # noqa: PLC0415
 
-    for option in ("--set", "--delete", "--from"):
-        if sys.argv.count(option) > 1:
-            raise InputError(f"{option} may be given once; many changes go into a table: --from FILE")
-    changes = [] if setting is None else [Change(*setting)]
-    if delete is not None:
-        changes.append(Change(*delete))
-    if source is not None:
+    if not sources and (long is not None or not header):
+        raise InputError("--long and --no-header describe the table of --from FILE")
+    changes = [Change(*words) for words in (*separate(setting), *separate(delete))]
+    for source in sources:
         rows = read_changes(source, long=long, header=header)
         changes += [Change(key, query, value, where) for where, key, query, value in rows]
-    elif long is not None or not header:
-        raise InputError("--long and --no-header describe the table of --from FILE")
     if not changes:
         raise InputError("say what to change: --set KEY QUERY VALUE, --delete KEY QUERY or --from FILE")
     return changes
