@@ -88,7 +88,7 @@ def test_bad_files_are_refused_with_the_reason(tmp_path):
         refused("not a readable .npy file of plain numbers", "l.npy", npy_bytes(header) + bytes(24))
     save_file({"x": np.eye(3)}, tmp_path / "whole.safetensors")
     cut = (tmp_path / "whole.safetensors").read_bytes()[:-1]
-    refused("not a readable safetensors file", "j.safetensors", cut)
+    refused("truncated: it has", "j.safetensors", cut)
     refused("ends in .npy or .safetensors", "k.bin", b"abc")
     with pytest.raises(InputError, match="no such file"):
         read_vectors(tmp_path / "none.npy")

@@ -146,9 +146,9 @@ def test_bad_folders_are_refused_with_the_reason(tmp_path):
     file = folder / "model.safetensors"
     whole = file.read_bytes()
     file.write_bytes(whole[:-10])
-    refused("not a readable safetensors file", folder)
+    refused("truncated: it has", folder)
     file.write_bytes(b"")
-    refused("not a readable safetensors file", folder)
+    refused("empty or truncated", folder)
     refused("has the shape .30, 12.; by config.json", write_checkpoint(folder, "gpt2", weights, vocab_size=31))
     bad = weights | {"wpe.weight": np.full((16, 12), np.nan, np.float32)}
     refused("'wpe.weight' holds numbers that are not finite", write_checkpoint(folder, "gpt2", bad))

@@ -12,6 +12,7 @@ from safetensors import SafetensorError, safe_open
 from factrank.databases.streams import require_file
 from factrank.errors import InputError
 from factrank.models.token_families.checkpoint import FLOATING, require_type
+from factrank.models.unreadable import unreadable
 
 MOST_BYTES = 2**34
 NUMBERS = (*FLOATING, "I8", "U8", "I16", "U16", "I32", "U32", "I64", "U64")
@@ -93,7 +94,7 @@ def _tensor(path: Path, name: str | None) -> Shaped[np.ndarray, "..."]:
                 require_type(path, name, file.get_slice(name).get_dtype(), NUMBERS)
                 return np.asarray(file.get_tensor(name))
     except (SafetensorError, OSError, ValueError, OverflowError, TypeError, MemoryError) as error:
-        raise InputError(f"{path}: not a readable safetensors file: {error}") from None
+        raise unreadable(path, error) from None
     if not names:
         raise InputError(f"{path}: holds no tensor")
     wanted = "holds several tensors: name one with --tensor" if name is None else f"has no tensor {name[:60]!r}"

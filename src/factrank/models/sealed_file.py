@@ -21,6 +21,7 @@ from safetensors.numpy import save
 
 from factrank.databases.streams import replacing, require_file
 from factrank.errors import InputError
+from factrank.models.unreadable import unreadable
 
 SUFFIX = ".safetensors"
 CODES = {"float32": "F32", "float64": "F64", "bfloat16": "BF16", "int32": "I32", "int64": "I64", "uint8": "U8"}
@@ -63,7 +64,7 @@ def read_sealed(path: Path, form: str, version: int) -> Sealed:
                 _require_type(path, name, file.get_slice(name).get_dtype())
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (SafetensorError, OSError, ValueError, OverflowError, MemoryError) as error:
-        raise InputError(f"{path}: not a readable safetensors file: {error}") from None
+        raise unreadable(path, error) from None
     found, expected = metadata.pop("sha256", None), None
     if len(found or "") == 64:
         expected = checksum(tensors, metadata)

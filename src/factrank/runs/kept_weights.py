@@ -19,6 +19,7 @@ from factrank.models import MemoriserShape
 from factrank.models.memoriser import Memoriser
 from factrank.models.part_arrays import AnyModel, memoriser_from_arrays, model_from_arrays, to_arrays
 from factrank.models.sealed_file import SUFFIX, Sealed, read_sealed, write_sealed
+from factrank.models.unreadable import unreadable
 from factrank.runs.columns import trial_of
 from factrank.training.specification import canonical_json
 from factrank.training.train import TrialResult
@@ -89,6 +90,6 @@ def _problem(path: Path) -> str | None:
             is_ours = (file.metadata() or {}).get("format") == FORMAT
         return None if is_ours else f"{path}: a safetensors file, but not of the format {FORMAT!r}"
     except (SafetensorError, OSError, ValueError, MemoryError) as error:
-        return f"{path}: not a readable safetensors file: {error}"
+        return str(unreadable(path, error))
     except InputError as error:
         return str(error)

@@ -22,6 +22,7 @@ from factrank.models.token_families.configuration import read_object, read_setti
 from factrank.models.token_families.gpt2 import Gpt2
 from factrank.models.token_families.layers import Part, Weights
 from factrank.models.token_families.vit import Vit
+from factrank.models.unreadable import unreadable
 
 Family = Vit | Bert | Gpt2
 FAMILIES: Mapping[str, type[Vit] | type[Bert] | type[Gpt2]] = {"vit": Vit, "bert": Bert, "gpt2": Gpt2}
@@ -84,7 +85,7 @@ def read_model(folder: Path) -> TokenModel:
                         weights[name] = _numbers(path, stored, file.get_tensor(stored))
                         del wanted[name]
         except (SafetensorError, OSError, ValueError, OverflowError, TypeError) as error:
-            raise InputError(f"{path}: not a readable safetensors file: {error}") from None
+            raise unreadable(path, error) from None
     if wanted:
         more = f" and {len(wanted) - 3} more" if len(wanted) > 3 else ""
         raise InputError(f"{folder}: tensors are missing: {', '.join(sorted(wanted)[:3])}{more}")
