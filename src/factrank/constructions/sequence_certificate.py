@@ -160,10 +160,12 @@ def noise_contexts(
     """Counts of noise: so many random contexts, and those of one token throughout that heads weigh most."""
     layout, rng = model.layout, np.random.default_rng(seed)
     embedding, w_q, w_k = (np.asarray(part).astype(np.float64) for part in (model.embedding, model.w_q, model.w_k))
-    scores = np.einsum("he,hde->hd", embedding[layout.end] @ w_q, w_k) @ embedding.T * w_q.shape[2] ** -0.5
-    # Scores that are not a number make their tokens neither first nor last; the proof has its own word on them.
-    relative = np.nan_to_num(scores - scores.max(axis=1, keepdims=True))[:, layout.first_noise : layout.end].max(axis=0)
-    heaviest = np.argsort(-relative, kind="stable")[:contexts]
+    # Scores that overflow or are no number make their tokens neither first nor last; the proof has its word on them.
+    with np.errstate(over="ignore", invalid="ignore"):
+        scores = np.einsum("he,hde->hd", embedding[layout.end] @ w_q, w_k) @ embedding.T * w_q.shape[2] ** -0.5
+        relative = np.nan_to_num(scores - scores.max(axis=1, keepdims=True))
+    noise = relative[:, layout.first_noise : layout.end].max(axis=0)
+    heaviest = np.argsort(-noise, kind="stable")[:contexts]
     drawn = rng.integers(layout.n_noise, size=(contexts, n_noise))
     counts = np.zeros((contexts + len(heaviest), layout.n_tokens), np.float32)
     np.add.at(counts, (np.arange(contexts)[:, None], layout.first_noise + drawn), 1.0)
