@@ -15,7 +15,7 @@ from factrank.models import load_layer, save_layer
 FIELDS = {
     "layer", "certified", "facts", "recalled", "margin", "proved_margin", "worst", "silent_fibers", "answered",
     "artifacts", "arithmetic", "precision", "reason", "weights", "database", "parameters", "stored_certificate",
-    "complaints",
+    "complaints", "table", "stored_facts",
 }  # fmt: skip
 
 
@@ -32,6 +32,14 @@ def resaved(path, change=lambda layer: layer, notes=None):
     """The file with other weights or notes and the checksum that fits them."""
     saved = load_layer(path)
     save_layer(path, change(saved.layer), saved.database, notes=saved.notes if notes is None else notes)
+
+
+def with_facts(path, *facts, notes=None):
+    """The file with other facts of the same names, and the checksum that fits them."""
+    saved = load_layer(path)
+    codes = [[axis.index(name) for axis, name in zip(saved.database.vocabularies, fact, strict=True)] for fact in facts]
+    database = Database(np.array(codes, np.int32).reshape(-1, 3), *saved.database.vocabularies)
+    save_layer(path, saved.layer, database, notes=saved.notes if notes is None else notes)
 
 
 def moved(by):
@@ -114,3 +122,81 @@ def test_a_sealed_change_that_does_no_harm_is_found_by_the_stored_certificate(ca
     code, out, _ = call("verify", certified, "sample:astrid")
     assert code == 1
     assert "the certificate in the file cannot be read" in out
+
+
+# ---------------------------------------------------------------- the facts in the file
+
+
+def test_without_a_table_the_facts_are_those_of_the_file(call, certified):
+    code, out, err = call("verify", certified, "--json")
+    found = json.loads(out)
+    assert (code, err) == (0, "")
+    assert set(found) == FIELDS
+    assert found["certified"] is found["stored_certificate"] is True
+    assert found["stored_facts"] == {"facts": 8, "shared": 8, "contradicted": 0}
+    assert (found["table"], found["facts"], found["recalled"], found["complaints"]) == (None, 8, 8, [])
+    code, out, _ = call("verify", certified)
+    assert code == 0
+    assert "astrid.safetensors on the facts that it stores" in out
+    for options in (("--wide",), ("--multi",), ("--no-header",), ("--long", "a", "b", "c")):
+        code, _, err = call("verify", certified, *options)
+        assert code == 2
+        assert "describe a table" in err
+
+
+@pytest.mark.parametrize("forged", [False, True])
+def test_stored_facts_that_contradict_the_table(call, certified, forged):
+    """Else `ask` would call a right answer an error."""
+    others = [fact for fact in sample("astrid") if fact[:2] != ("Astrid", "born_in")]
+    facts = [*others, ("Astrid", "born_in", "Malaysia")]
+    with_facts(certified, *facts, notes={} if forged else None)
+    assert json.loads(call("ask", certified, "Astrid", "born_in", "--json")[1])["verdict"] == "error"
+    code, out, _ = call("verify", certified, "sample:astrid", "--json")
+    found = json.loads(out)
+    assert (code, found["certified"], found["stored_certificate"]) == (1, True, None if forged else False)
+    assert found["stored_facts"] == {"facts": 8, "shared": 7, "contradicted": 1}
+    assert "(Astrid, born_in) is Malaysia in the file, Singapore in the table" in found["complaints"][-1]
+    if not forged:
+        assert "is for other content: stored facts" in found["complaints"][0]
+    code, out, _ = call("verify", certified)
+    assert code == 1
+    assert "not certified: 1 of 8 facts are not recalled" in out
+
+
+def test_stored_facts_that_say_less_or_more_than_the_table(call, certified):
+    facts = list(sample("astrid"))
+    with_facts(certified, *facts[:5], notes={})
+    code, out, _ = call("verify", certified, "sample:astrid")
+    assert code == 0
+    assert "5  in the file, 5 of these among them" in out
+    with_facts(certified, *facts, ("Astrid", "currency", "Ringgit"), notes={})
+    code, out, _ = call("verify", certified, "sample:astrid", "--json")
+    assert (code, json.loads(out)["stored_facts"]) == (0, {"facts": 9, "shared": 8, "contradicted": 0})
+    assert call("verify", certified)[0] == 1
+
+
+def test_a_certificate_for_other_facts_than_those_stored(call, certified):
+    with_facts(certified, *list(sample("astrid"))[:5])
+    for arguments in ((), ("sample:astrid",)):
+        code, out, _ = call("verify", certified, *arguments, "--json")
+        found = json.loads(out)
+        assert (code, found["certified"], found["stored_certificate"]) == (1, True, False)
+        assert found["complaints"] == ["the certificate in the file is for other content: stored facts"]
+
+
+def test_a_file_without_facts_certifies_nothing(call, certified):
+    with_facts(certified)
+    code, out, err = call("verify", certified)
+    assert (code, out) == (2, "")
+    assert "the file stores no facts; give a table" in err
+
+
+def test_several_values_of_one_pair(call, tmp_path):
+    (tmp_path / "sets.csv").write_text("key,query,value\na,q,x\na,q,y\nb,q,x\n")
+    (tmp_path / "one.csv").write_text("key,query,value\na,q,x\nb,q,x\n")
+    call("construct", "sets.csv", "--multi", "--budget", "0", "-o", "sets.safetensors")
+    assert call("verify", "sets.safetensors", "sets.csv", "--multi")[0] == 0
+    assert call("verify", "sets.safetensors")[0] == 0
+    code, out, _ = call("verify", "sets.safetensors", "one.csv")
+    assert code == 1
+    assert "(a, q) is x, y in the file, x in the table" in " ".join(out.split())

@@ -287,7 +287,7 @@ def test_the_last_fact_stays():
 def test_a_layer_of_which_no_fact_is_stored():
     saved = constructed(sample("astrid"))
     bare = replace(saved, database=Database(np.zeros((0, 3), np.int32), *saved.database.vocabularies))
-    with pytest.raises(InputError, match="there is no fact for .* to delete"):
+    with pytest.raises(InputError, match=r"there is no fact for .* to delete"):
         edit(bare, [("Astrid", "born_in")])
     edited = edit(bare, [("Astrid", "born_in", "Malaysia")])
     assert edited.certificate.certified

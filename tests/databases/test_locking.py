@@ -95,7 +95,7 @@ def test_what_cannot_be_locked(tmp_path, monkeypatch):
         raise OSError(37, "No locks available")
 
     monkeypatch.setattr("factrank.databases.locking.fcntl.flock", fail)
-    with pytest.raises(InputError, match="cannot be locked, .* might lose one: No locks available"), locked(path):
+    with pytest.raises(InputError, match=r"cannot be locked, .* might lose one: No locks available"), locked(path):
         pass
     with waiting_for_others(path):
         pass

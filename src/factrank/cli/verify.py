@@ -1,4 +1,7 @@
-"""`factrank verify`: whether a layer recalls every fact of a table, checked and proved from its weights alone."""
+"""`factrank verify`: whether a layer recalls every fact of a table, checked and proved from its weights alone.
+
+And whether what the file says beside the weights is so: the facts that it stores, its certificate.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,8 @@ import typer
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-from factrank.cli.sources import Long, Multi, NoHeader, Source, Wide, load
+from factrank.cli.sources import Long, Multi, NoHeader, Wide, load
+from factrank.databases.agreement import Agreement, agreement_of
 from factrank.databases.recoding import recode
 from factrank.errors import InputError
 
@@ -19,11 +23,17 @@ if TYPE_CHECKING:
     from factrank.models import SavedLayer
 
 Layer = Annotated[Path, typer.Argument(metavar="LAYER", help="A layer file, constructed or trained.")]
+Table = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="FILE|sample:NAME", help="A table of facts, or a bundled sample; the facts in the file if not given."
+    ),
+]
 
 
 def verify(
     layer: Layer,
-    source: Source,
+    source: Table = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     long: Long = None,
     wide: Wide = False,
@@ -32,24 +42,40 @@ def verify(
 ) -> None:
     """Certify that a layer recalls every fact of a table: each is checked, and every order of evaluation is proved.
 
-    Nothing in the file is believed but the weights. The exit code is 0 where the layer is certified and agrees with the
-    certificate that the file may hold, else 1.
+    The proof is from the weights alone. Without a table, the facts are those that the file itself stores. The exit code
+    is 0 if the layer is certified and the file says nothing else: its stored facts, by which `factrank ask` judges
+    answers, do not contradict the table, and its certificate, if it has one, is for these weights and stored facts.
+    Otherwise it is 1.
     """
     from factrank.constructions.verify import verify as certificate_of  # noqa: PLC0415 - JAX takes a second to load
     from factrank.models import load_layer  # noqa: PLC0415
     from factrank.report.plain import json_text  # noqa: PLC0415
 
+    if source is None and (long is not None or wide or no_header or multi):
+        raise InputError("--long, --wide, --no-header and --multi describe a table: give its file after the layer")
     saved = load_layer(layer)
-    facts = _in_codes_of(saved, load(source, long=long, wide=wide, no_header=no_header, multi=multi), source)
+    if source is None:
+        facts = _stored_facts(layer, saved)
+    else:
+        facts = _in_codes_of(saved, load(source, long=long, wide=wide, no_header=no_header, multi=multi), source)
     with Console(stderr=True).status("verifying"):
         found = certificate_of(saved.layer, facts)
-    complaints = _against_stored(saved, found)
+    agreement = agreement_of(saved.database, facts)
+    wrong = _against_certificate(saved, found)
+    complaints = wrong + _against_facts(saved.database, facts, agreement)
     if json:
-        typer.echo(json_text(_plain(layer, saved, found, complaints)))
+        typer.echo(json_text(_plain(layer, source, saved, found, agreement, wrong, complaints)))
     else:
-        Console(highlight=False).print(_report(f"{layer} on {source}", found, complaints))
+        title = f"{layer} on {'the facts that it stores' if source is None else source}"
+        Console(highlight=False).print(_report(title, saved, found, agreement, complaints))
     if complaints or not found.certified:
         raise typer.Exit(1)
+
+
+def _stored_facts(layer: Path, saved: SavedLayer) -> Database:
+    if not len(saved.database):
+        raise InputError(f"{layer}: the file stores no facts; give a table to verify them against")
+    return saved.database
 
 
 def _in_codes_of(saved: SavedLayer, database: Database, source: str) -> Database:
@@ -59,8 +85,8 @@ def _in_codes_of(saved: SavedLayer, database: Database, source: str) -> Database
         raise InputError(f"{source}: the layer does not know this table: {error}") from None
 
 
-def _against_stored(saved: SavedLayer, found: Certificate) -> tuple[str, ...]:
-    """What the certificate in the file says otherwise; nothing where the file has none."""
+def _against_certificate(saved: SavedLayer, found: Certificate) -> tuple[str, ...]:
+    """What is wrong with the certificate in the file; nothing if the file has none."""
     from factrank.constructions.certificate import CERTIFICATE_NOTE, certificate_from_json  # noqa: PLC0415
 
     if CERTIFICATE_NOTE not in saved.notes:
@@ -70,22 +96,58 @@ def _against_stored(saved: SavedLayer, found: Certificate) -> tuple[str, ...]:
     except InputError as error:
         return (f"the certificate in the file cannot be read: {error}",)
     differences = found.differences(stored)
+    if stored.database != saved.database.fingerprint:
+        differences += ("stored facts",)
     return (f"the certificate in the file is for other content: {', '.join(differences)}",) if differences else ()
 
 
-def _plain(layer: Path, saved: SavedLayer, found: Certificate, complaints: tuple[str, ...]) -> dict[str, Any]:
+def _against_facts(stored: Database, table: Database, agreement: Agreement) -> tuple[str, ...]:
+    """Where the facts in the file contradict the table."""
+    from factrank.report.plain import shown_name  # noqa: PLC0415
+
+    n_pairs = len(agreement.contradicted)
+    if not n_pairs:
+        return ()
+    key, query = (int(code) for code in agreement.contradicted[0])
+    names = stored.keys[key], stored.queries[query]
+    theirs, ours = (", ".join(map(shown_name, facts.fiber(*names)[:3])) for facts in (stored, table))
+    complaint = (
+        f"the facts stored in the file, by which factrank ask judges answers, contradict the table for {n_pairs:,} "
+        f"(key, query) pair{'s' if n_pairs > 1 else ''}: ({', '.join(map(shown_name, names))}) is {theirs} in the "
+        f"file, {ours} in the table"
+    )
+    return (complaint,)
+
+
+def _plain(
+    layer: Path,
+    source: str | None,
+    saved: SavedLayer,
+    found: Certificate,
+    agreement: Agreement,
+    wrong: tuple[str, ...],
+    complaints: tuple[str, ...],
+) -> dict[str, Any]:
     from factrank.constructions.certificate import CERTIFICATE_NOTE  # noqa: PLC0415
 
     return {
         "layer": str(layer),
+        "table": source,
         "parameters": saved.layer.parameters,
         **found.to_dict(),
-        "stored_certificate": None if CERTIFICATE_NOTE not in saved.notes else not complaints,
+        "stored_certificate": None if CERTIFICATE_NOTE not in saved.notes else not wrong,
+        "stored_facts": {
+            "facts": len(saved.database),
+            "shared": agreement.shared,
+            "contradicted": len(agreement.contradicted),
+        },
         "complaints": list(complaints),
     }
 
 
-def _report(title: str, found: Certificate, complaints: tuple[str, ...]) -> RenderableType:
+def _report(
+    title: str, saved: SavedLayer, found: Certificate, agreement: Agreement, complaints: tuple[str, ...]
+) -> RenderableType:
     from factrank.report.plain import name_text, number, shown_name  # noqa: PLC0415
     from factrank.report.tables import plain_table  # noqa: PLC0415
 
@@ -95,6 +157,10 @@ def _report(title: str, found: Certificate, complaints: tuple[str, ...]) -> Rend
     table.add_row("recalled", f"{found.recalled:,}", f"by the layer's own forward pass in {found.precision}")
     table.add_row("least margin", number(found.margin), worst)
     table.add_row("proved margin", number(found.proved_margin), f"in every order of evaluation: {found.arithmetic}")
+    if not agreement.shared == found.facts == len(saved.database):
+        table.add_row(
+            "stored facts", f"{len(saved.database):,}", f"in the file, {agreement.shared:,} of these among them"
+        )
     if found.silent_fibers:
         answered, artifacts = ("?" if n is None else f"{n:,}" for n in (found.answered, found.artifacts))
         silent = f"of {found.silent_fibers:,} (key, query) pairs without a fact have"
