@@ -290,6 +290,26 @@ def test_ctrl_c_stops_a_paper_at_once(call, paper, monkeypatch):
     assert "in all" not in out
 
 
+def test_lost_curves_are_named_and_run_again(call, study, tmp_path):
+    name = study(("seeds: 4", "curve_epochs: [0, 30]\nseeds: 4"))
+    call("study", "run", name)
+    for path in (tmp_path / "factrank-store" / "curves").iterdir():
+        path.unlink()
+    lost = "factrank: factrank-store/curves: 6 trials have lost their curves ("
+    for command in (("report", name), ("publish", name, "made", "--quick"), ("export", "all.csv")):
+        code, _, err = call("study", *command)
+        assert (code, err.startswith(lost), err.endswith("they are to be run again\n")) == (
+            command[0] == "publish",
+            True,
+            True,
+        )
+    assert "6 to run" in call("study", "run", name, "--dry-run")[1]
+    code, out, err = call("study", "run", name)
+    assert (code, err, out.startswith("6 trials in ")) == (0, "", True)
+    assert call("study", "run", name)[1].startswith("nothing to run")
+    assert call("study", "publish", name, "made", "--quick")[0] == 0
+
+
 def test_ctrl_c_while_a_report_is_written(call, paper, monkeypatch):
     def interrupted(*_):
         raise KeyboardInterrupt

@@ -156,7 +156,10 @@ def test_models_come_back_bit_for_bit(store):
         store.weights(results[1].trial.hash)
     here.write_bytes(here.read_bytes()[:100])
     (here.parent / "notes.txt").write_text("mine")
-    assert [Path(problem.split(":")[0]).name for problem in store.problems()] == sorted([here.name, "notes.txt"])
+    wrong = [Path(problem.split(":")[0]).name for problem in store.unsound_files()]
+    assert wrong == sorted([here.name, there.name, "notes.txt"])
+    assert store.losses() == store.problems()[-1:]
+    assert "weights: 2 trials have lost their weights" in store.losses()[0]
 
 
 def test_weights_are_kept_only_where_asked_for(store):
@@ -218,7 +221,7 @@ def test_a_part_cut_short_anywhere_is_reported(store):
             path.write_bytes(whole[:length])
             if length % 8 == 0:
                 assert store.trials().num_rows == 1
-            (problem,) = store.problems()
+            (problem,) = store.unsound_files()
             assert problem.startswith(f"{path}: ")
             assert ("empty" in problem) == (length == 0)
             assert path.read_bytes() == whole[:length]

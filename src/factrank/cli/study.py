@@ -118,7 +118,7 @@ def run(
 
     studies, size, kept = _studies(name, python), _size(full), Store(store)
     if dry_run:
-        say_plans(studies, size, kept, rerun_failed=rerun_failed)
+        say_plans(studies, size, kept, rerun_failed=rerun_failed, keep_weights=keep_weights)
         return
 
     def run_one(study: Study) -> None:
@@ -169,10 +169,13 @@ def publish(
 
     README.md is made from text.md, prose with placeholders for every number; a first text is written where there is
     none. --check compares the folder with its checksums, its tables with the trials of the studies, and all claims,
-    summaries and texts with what its tables give. Exit code 1 says that something differs, or that trials are missing.
+    summaries and texts with what its tables give. Exit code 1 says that something differs, that trials are missing, or
+    that the store has lost their curves or readings.
     """
     from factrank.report.publish import differences  # noqa: PLC0415 - JAX takes a second to load
     from factrank.report.publish import publish as write  # noqa: PLC0415
+    from factrank.runs.losses import CURVES, READINGS  # noqa: PLC0415
+    from factrank.runs.study_table import asked_trials  # noqa: PLC0415
 
     studies = _studies(name, None)
     if check:
@@ -180,7 +183,8 @@ def publish(
         typer.echo("\n".join(found) or f"{folder}: no difference from its checksums, its tables and its text")
         raise typer.Exit(1 if found else 0)
     kept = _existing(store)
-    published = write(Path(name).stem, studies, _size(full), kept.tables(), folder)
+    tables = kept.tables()
+    published = write(Path(name).stem, studies, _size(full), tables, folder)
     say_problems(kept)
     for path in published.strange:
         typer.echo(f"factrank: {path}: no study of {name} has this file; it is left", err=True)
@@ -189,7 +193,8 @@ def publish(
         command = _command(study if len(studies) > 1 else name, None, _size(full), store)
         typer.echo(f"factrank: {study}: {n_missing:,} trials were not run: {command}", err=True)
     say_tally(folder, [pair for found in published.results.values() for pair in found.judged], len(studies))
-    if missing:
+    asked = {trial.hash for study in studies for trial in asked_trials(study, _size(full), tables.trials)}
+    if missing or asked & (kept.lost()[CURVES] | kept.lost()[READINGS]):
         raise typer.Exit(1)
 
 

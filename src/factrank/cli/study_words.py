@@ -73,7 +73,9 @@ def _finish(
     return verdicts, failures
 
 
-def say_plans(studies: Sequence[Study], size: Size, store: Store, *, rerun_failed: bool) -> None:
+def say_plans(
+    studies: Sequence[Study], size: Size, store: Store, *, rerun_failed: bool, keep_weights: bool = False
+) -> None:
     """Say what a run would do."""
     from factrank.report.study_terminal import dry_run_lines  # noqa: PLC0415 - JAX takes a second to load
     from factrank.runs.estimate import plan_run  # noqa: PLC0415
@@ -81,7 +83,8 @@ def say_plans(studies: Sequence[Study], size: Size, store: Store, *, rerun_faile
     for at, study in enumerate(studies):
         if len(studies) > 1:
             say_heading(f"{study.name}: {study.title}", first=at == 0)
-        console().print(dry_run_lines(plan_run(study, size, store, rerun_failed=rerun_failed)))
+        plan = plan_run(study, size, store, rerun_failed=rerun_failed, keep_weights=keep_weights)
+        console().print(dry_run_lines(plan))
 
 
 def say_heading(text: str, *, first: bool) -> None:
@@ -133,9 +136,11 @@ def say_interrupted(summary: Summary, store: Path) -> NoReturn:
 
 
 def say_problems(store: Store) -> None:
-    """Which files in the store are no parts of it."""
-    for problem in store.problems():
+    """Which files in the store are no parts of it, and what is lost."""
+    for problem in store.unsound_files():
         typer.echo(f"factrank: {problem}; it is left out", err=True)
+    for loss in store.losses():
+        typer.echo(f"factrank: {loss}", err=True)
 
 
 def console() -> Console:

@@ -54,6 +54,9 @@ RUN_COLUMNS: dict[str, type] = {
 }
 """The columns that every table has, and what they hold."""
 
+WEIGHTS_KEPT = "weights_kept"
+"""A column of the trials whose weights were stored, in stores that have some."""
+
 TRIAL_GROUPS = ("database.", "model.", "training.", "measures.", "curve_epochs", "seed")
 METRICS, EPOCHS_TO = "metrics.", "epochs_to."
 READING = ("precision", "temperature", "tau")
@@ -242,7 +245,9 @@ def _reading_cell(value: Any) -> object:
 def _metric_column(name: str) -> str:
     """The name of a number; one that another column has already goes under `metrics.`."""
     name = plain_text(name)
-    taken = name in RUN_COLUMNS or name == "epoch" or name.startswith((*TRIAL_GROUPS, METRICS, EPOCHS_TO))
+    taken = (
+        name in RUN_COLUMNS or name in ("epoch", WEIGHTS_KEPT) or name.startswith((*TRIAL_GROUPS, METRICS, EPOCHS_TO))
+    )
     return METRICS + name if taken else name
 
 

@@ -18,8 +18,8 @@ from factrank.databases import AnyDatabase, RandomExamples
 from factrank.models import MemoriserShape, MemoryShape
 from factrank.runs.bundles import Bundle, Found, cut
 from factrank.runs.columns import trial_of
-from factrank.runs.runner import missing
-from factrank.runs.searches import measured_rows
+from factrank.runs.runner import missing, stored_rows
+from factrank.runs.searches import Rows
 from factrank.runs.store import Store
 from factrank.runs.study import Size, Study
 from factrank.runs.work import epoch_products, working_numbers
@@ -56,12 +56,16 @@ class DryRun:
     """Searches that have not ended: what they ask for after this round is not known, and not counted."""
 
 
-def plan_run(study: Study, size: Size, store: Store, *, rerun_failed: bool = False) -> DryRun:
+def plan_run(
+    study: Study, size: Size, store: Store, *, rerun_failed: bool = False, keep_weights: bool = False
+) -> DryRun:
     """How many trials there are, how many are to be run, and about how long and how large they are."""
-    rounds, n_open = _rounds_so_far(study, size, store, rerun_failed)
+    again = {"rerun_failed": rerun_failed, "keep_weights": keep_weights}
+    rounds, n_open = _rounds_so_far(study, size, stored_rows(store, **again))
     trials = list({trial.hash: trial for part in rounds for trial in part}.values())
-    hashes, wanted = {trial.hash for trial in trials}, missing(trials, store, rerun_failed=rerun_failed)
-    counts = len(trials), len(hashes & store.finished()), len(hashes & store.failed()), len(wanted)
+    hashes, wanted = {trial.hash for trial in trials}, missing(trials, store, **again)
+    finished = store.finished(with_weights=keep_weights)
+    counts = len(trials), len(hashes & finished), len(hashes & store.failed()), len(wanted)
     bundles = [bundle for part in rounds for bundle in cut(part, wanted, study.databases)[0]]
     if not bundles:
         return DryRun(*counts, n_open=n_open)
@@ -81,13 +85,10 @@ def plan_run(study: Study, size: Size, store: Store, *, rerun_failed: bool = Fal
     return DryRun(*counts, seconds, source, largest, n_open)
 
 
-def _rounds_so_far(study: Study, size: Size, store: Store, rerun_failed: bool) -> tuple[list[list[Trial]], int]:
+def _rounds_so_far(study: Study, size: Size, rows: Rows) -> tuple[list[list[Trial]], int]:
     """What the study asks for so far, round after round, and how many of its searches will ask for more."""
     if study.searches is None:
         return [study.trials_of(size)], 0
-    rows = measured_rows(store.trials())
-    if rerun_failed:
-        rows = {name: row for name, row in rows.items() if row["status"] != "failed"}
     last = [search.rounds(rows)[-1:] for search in study.searches_of(size)]
     n_open = sum(any(trial.hash not in rows for part in parts for trial in part) for parts in last)
     return study.rounds(size, rows), n_open

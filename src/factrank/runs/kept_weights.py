@@ -6,6 +6,7 @@ for a memoriser, those of vectors and outputs.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 from pathlib import Path
@@ -78,18 +79,22 @@ def weights_problems(folder: Path) -> list[str]:
         return []
     except OSError as error:
         return [f"{folder}: cannot be read: {error.strerror or error}"]
-    return [problem for name in names if (problem := _problem(folder / name))]
+    return [problem for name in names if (problem := weights_problem(folder / name))]
 
 
-def _problem(path: Path) -> str | None:
+def weights_problem(path: Path) -> str | None:
+    """What is wrong with the weights of a trial, by the name and the head of their file; None if nothing is."""
     if path.suffix != SUFFIX or not NAME.fullmatch(path.stem):
         return f"{path}: not the weights of a trial: its name is not a hash with {SUFFIX}"
     try:
         require_file(path)
         with safe_open(path, framework="numpy") as file:
-            is_ours = (file.metadata() or {}).get("format") == FORMAT
-        return None if is_ours else f"{path}: a safetensors file, but not of the format {FORMAT!r}"
+            metadata = file.metadata() or {}
     except (SafetensorError, OSError, ValueError, MemoryError) as error:
         return str(unreadable(path, error))
     except InputError as error:
         return str(error)
+    if metadata.get("format") != FORMAT:
+        return f"{path}: a safetensors file, but not of the format {FORMAT!r}"
+    is_named = hashlib.sha256(metadata.get("trial", "").encode()).hexdigest() == path.stem
+    return None if is_named else f"{path}: not the weights of the trial that its name says"

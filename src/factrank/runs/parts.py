@@ -149,7 +149,7 @@ def as_texts(values: Iterable[object]) -> list[str | None]:
 
 
 def read_part(path: Path, needed: Mapping[str, type], only: Sequence[str] | None = None) -> pa.Table:
-    """The table of a part, `only` these columns of it, with an `InputError` for whatever else the file is.
+    """The table of a part, `only` its columns of these names, with an `InputError` for whatever else the file is.
 
     Columns of whole numbers, real numbers and text of any width are taken, so that parts may be rewritten by other
     tools; the `needed` ones must be there, of their type and without nulls.
@@ -159,8 +159,9 @@ def read_part(path: Path, needed: Mapping[str, type], only: Sequence[str] | None
         _require_unaltered(path)
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
             _require_columns(path, file.schema_arrow, needed)
-            table = file.read(columns=only)
-        table = _plain(path, table.select(list(only)) if only else table)
+            names = None if only is None else [name for name in only if name in file.schema_arrow.names]
+            table = file.read(columns=names)
+        table = _plain(path, table if names is None else table.select(names))
         table.validate(full=True)
     except (pa.ArrowException, OSError, ValueError, KeyError, MemoryError, OverflowError) as error:
         reason = getattr(error, "strerror", None) or str(error)

@@ -14,6 +14,7 @@ import hashlib
 import json
 import warnings
 from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
@@ -21,6 +22,7 @@ from time import perf_counter
 import jax
 
 from factrank.runs.bundles import Failure, Outcome, cut
+from factrank.runs.columns import Row
 from factrank.runs.executors import Executor, LocalExecutor
 from factrank.runs.searches import measured_rows, rounds_of
 from factrank.runs.store import Store
@@ -66,6 +68,7 @@ def run_study(
 ) -> Summary:
     """Run the trials of a study that are not finished in the store, and store them.
 
+    Trials whose curves or readings are lost are run again, and so are those without weights if the executor keeps them.
     Trials that failed before are run again with `rerun_failed`. A trial that fails becomes a row with its error, and
     the others go on. Ctrl-C keeps what has ended.
     """
@@ -74,7 +77,8 @@ def run_study(
     asked, before, interrupted = set[str](), set[str](), False
     databases = {one.fingerprint: one for one in study.databases}
     try:
-        for trials, wanted in _rounds(study, size, store, rerun_failed):
+        keep_weights = executor is not None and executor.keep_weights
+        for trials, wanted in _rounds(study, size, store, rerun_failed, keep_weights):
             before |= {trial.hash for trial in trials} - wanted - asked
             asked |= {trial.hash for trial in trials}
             if not wanted:
@@ -106,17 +110,17 @@ def run_study(
     )
 
 
-def _rounds(study: Study, size: Size, store: Store, rerun_failed: bool) -> Iterator[tuple[list[Trial], set[str]]]:
+def _rounds(
+    study: Study, size: Size, store: Store, rerun_failed: bool, keep_weights: bool
+) -> Iterator[tuple[list[Trial], set[str]]]:
     """Round after round its trials and which of them are to be run; between two rounds the store is read."""
     listed, searches = study.trials_of(size), study.searches_of(size)
-    wanted = missing(listed, store, rerun_failed=rerun_failed)
+    wanted = missing(listed, store, rerun_failed=rerun_failed, keep_weights=keep_weights)
     if listed:
         yield listed, wanted
     tried, at = set(wanted), 0
     while searches:
-        rows = measured_rows(store.trials())
-        if rerun_failed:  # what failed before this run is as if it had not been run
-            rows = {name: row for name, row in rows.items() if row["status"] != "failed" or name in tried}
+        rows = stored_rows(store, rerun_failed=rerun_failed, keep_weights=keep_weights, but=tried)
         rounds = rounds_of(searches, rows)
         wanted = set()
         while at < len(rounds) and not wanted:
@@ -128,10 +132,20 @@ def _rounds(study: Study, size: Size, store: Store, rerun_failed: bool) -> Itera
             return
 
 
-def missing(trials: Sequence[Trial], store: Store, *, rerun_failed: bool = False) -> set[str]:
+def missing(
+    trials: Sequence[Trial], store: Store, *, rerun_failed: bool = False, keep_weights: bool = False
+) -> set[str]:
     """The hashes of the trials that are to be run."""
-    done = store.finished() if rerun_failed else store.finished() | store.failed()
-    return {trial.hash for trial in trials} - done
+    finished = store.finished(with_weights=keep_weights)
+    return {trial.hash for trial in trials} - (finished if rerun_failed else finished | store.failed())
+
+
+def stored_rows(
+    store: Store, *, rerun_failed: bool = False, keep_weights: bool = False, but: AbstractSet[str] = frozenset()
+) -> dict[str, Row]:
+    """The measured rows of the trials that are not to be run again, and of those that were run just now (`but`)."""
+    done = store.finished(with_weights=keep_weights) | but | (set() if rerun_failed else store.failed())
+    return {name: row for name, row in measured_rows(store.trials()).items() if name in done}
 
 
 def checkpoint_folder(store: Store) -> Path | None:

@@ -9,6 +9,8 @@
 A row counts once its part in trials/ is there, and that comes last. Any number of processes may write at once. Of
 several rows of one trial the first that ended counts, else the first that failed; first by the names of the parts,
 which sort by time. Tables are sorted by hash, so that they do not depend on who wrote what when.
+
+A trial whose curves or readings were lost since is not finished: it runs again, and brings them back.
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ from factrank.runs.columns import (
     ENDED,
     RUN_COLUMNS,
     STATUSES,
+    WEIGHTS_KEPT,
     Row,
     curve_rows,
     failed_row,
@@ -37,14 +40,15 @@ from factrank.runs.columns import (
     row_of,
 )
 from factrank.runs.exports import write_table
-from factrank.runs.kept_weights import read_weights, weights_path, weights_problems, write_weights
+from factrank.runs.kept_weights import read_weights, weights_path, weights_problem, weights_problems, write_weights
+from factrank.runs.losses import CURVES, READINGS, WEIGHTS, Losses, long_tables_of, losses_text
 from factrank.runs.parts import ARROW, new_name, packed, publishing, sealed_name, table_of, write_draft
 from factrank.runs.result_tables import Tables
 from factrank.runs.tables import PART, Problems, first_rows, is_measured, read_parts, united
 from factrank.training.train import TrialResult
 from factrank.training.trial import SCHEMA, Trial
 
-TRIALS, CURVES, READINGS, WEIGHTS, DRAFTS = "trials", "curves", "readings", "weights", "drafts"
+TRIALS, DRAFTS = "trials", "drafts"
 IDENTITY: dict[str, type] = {"hash": str, "status": str, "trial": str}
 LONG_TABLES: dict[str, dict[str, type]] = {
     CURVES: {"hash": str, "epoch": int},
@@ -126,13 +130,14 @@ class Store:
         """The same with the rows of `row_of` and `failed_row`; those of `curve_rows` and `reading_rows` by table."""
         if not rows:
             return
-        found = {**long, TRIALS: rows}
+        kept = {result.trial.hash for result in with_weights}
+        found = {**long, TRIALS: [{**row, WEIGHTS_KEPT: True} if row["hash"] in kept else row for row in rows]}
         contents = [(folder, packed(table_of(found[folder]))) for folder in (*LONG_TABLES, TRIALS) if found.get(folder)]
         self._make(TRIALS, *LONG_TABLES, DRAFTS, *([WEIGHTS] if with_weights else []))
         with publishing(self.folder) as drafts:
             for result in with_weights:
                 place = weights_path(self.folder / WEIGHTS, result.trial.hash)
-                if not os.path.lexists(place):  # the first written stay
+                if weights_problem(place) is not None:  # the first written stay, unless they are damaged
                     drafts.append((self._draft(WEIGHTS_SUFFIX), place))
                     write_weights(drafts[-1][0], result)
             name = new_name()
@@ -181,9 +186,14 @@ class Store:
         numbers = sorted(set(table.schema.names) - {*identity, PART, "\0other"})
         return table.select([*identity, *numbers])
 
-    def finished(self) -> set[str]:
-        """The hashes of the trials that have ended: finished, stopped or diverged."""
-        return self._hashes(ENDED)
+    def finished(self, *, with_weights: bool = False) -> set[str]:
+        """The hashes of the trials that have ended (finished, stopped or diverged) and lost no curves or readings.
+
+        `with_weights` asks for those whose weights are kept.
+        """
+        lost = self.lost()
+        found = self._hashes(ENDED) - lost[CURVES] - lost[READINGS]
+        return {name for name in found if self._has_weights(name)} if with_weights else found
 
     def failed(self) -> set[str]:
         """The hashes of the trials that failed and never ended."""
@@ -193,8 +203,32 @@ class Store:
         """The trained model of a trial whose weights were kept."""
         return read_weights(self.folder / WEIGHTS, trial_hash)
 
+    def lost(self) -> Losses:
+        """The hashes of the trials that have ended and whose curves, readings or weights are lost, by table."""
+        wanted = [*IDENTITY, "epochs", WEIGHTS_KEPT]
+        parts, _ = read_parts(self.folder / TRIALS, IDENTITY, _sound_rows, wanted)
+        table = united([_no_rows({**IDENTITY, "epochs": int, WEIGHTS_KEPT: bool}), *parts])
+        expected: dict[str, set[str]] = {folder: set() for folder in (*LONG_TABLES, WEIGHTS)}
+        for name, status, trial, epochs, kept in zip(*(table[name].to_pylist() for name in wanted), strict=True):
+            if status in ENDED:
+                for folder in (*long_tables_of(trial, epochs), *([WEIGHTS] if kept else [])):
+                    expected[folder].add(name)
+        lost = {folder: expected[folder] - self._present(folder) for folder in LONG_TABLES if expected[folder]}
+        weights = {name for name in expected[WEIGHTS] if not self._has_weights(name)}
+        return {CURVES: set(), READINGS: set(), **lost, WEIGHTS: weights}
+
+    def losses(self) -> Problems:
+        """What `lost` finds, one text for each table."""
+        return [
+            f"{self.folder / folder}: {losses_text(folder, names)}" for folder, names in self.lost().items() if names
+        ]
+
     def problems(self) -> Problems:
-        """What is wrong with files that are no sound parts, one text each; nothing is ever deleted or mended."""
+        """What is wrong with the store: its unsound files and its losses, one text each."""
+        return [*self.unsound_files(), *self.losses()]
+
+    def unsound_files(self) -> Problems:
+        """What is wrong with files that are no sound parts; only damaged weights are ever replaced."""
         _, in_trials = read_parts(self.folder / TRIALS, IDENTITY, _sound_rows)
         in_long = [
             problem
@@ -206,6 +240,14 @@ class Store:
     def export(self, path: str | os.PathLike[str]) -> None:
         """Write the table of trials to one Parquet or CSV file, by its suffix."""
         write_table(self.trials(), path)
+
+    def _present(self, folder: str) -> set[str]:
+        """The hashes of the trials that have rows in a long table."""
+        parts, _ = read_parts(self.folder / folder, LONG_TABLES[folder], lambda _, table: (table, []), ["hash"])
+        return {name for part in parts for name in pc.unique(part["hash"]).to_pylist()}
+
+    def _has_weights(self, trial_hash: str) -> bool:
+        return weights_problem(weights_path(self.folder / WEIGHTS, trial_hash)) is None
 
     def _hashes(self, statuses: Sequence[str]) -> set[str]:
         table = self._counting(list(IDENTITY))
