@@ -1,5 +1,7 @@
 """Lab reports: each placeholder says what was found, and what names nothing is an error with its line."""
 
+from dataclasses import replace
+
 import pytest
 
 from factrank.errors import InputError
@@ -116,6 +118,18 @@ def test_a_first_text_shows_everything_that_is_drawn(results):
     assert rendered.count("| verdict |") == 2
     assert rendered.startswith("# paper\n\n2 studies, 50 trials. ")
     assert "Somebody 2025, Figure 1." in rendered
+
+
+@pytest.mark.parametrize("braces", ["{{", "}}", "{{claims widths}}", "{}}", "{{}", "{{{}}}", "a{b}c {{{{ }", "}{}{"])
+def test_a_first_text_can_be_read_whatever_the_studies_say(results, braces):
+    found = results["widths"]
+    words = {"title": f"title {braces}", "question": f"question {braces}", "method": braces}
+    fits = tuple(replace(fit, title=f"fit {braces}") for fit in found.study.fits)
+    source = replace(found.study.source, paper=f"paper {braces}")
+    study = replace(found.study, **words, fits=fits, source=source)
+    rendered = render(first_text(braces, {"widths": replace(found, study=study)}, ()), results)
+    for text in (*words.values(), f"# {braces}\n", f"paper {braces}, Figure 1.", f"fit {braces}: `mean"):
+        assert text in rendered
 
 
 def test_numbers_do_not_depend_on_the_last_bits():

@@ -13,6 +13,7 @@ A text in Markdown has placeholders, and each is replaced by what the results of
     {{searches STUDY}}             the number of its searches, and how many of them have not both ends
     {{count WHAT}}                 of studies, trials, searches, claims (published ones), extensions, or a verdict
     {{count VERDICT | extensions}} the same among our own questions
+    {{open}} {{close}}             a brace, where two would be taken for those of a placeholder
 
 Whatever names something that is not there is an error that gives its line: a text cannot quote what was not found.
 """
@@ -34,6 +35,7 @@ from factrank.runs.study import Chart, Study
 from factrank.runs.summaries import QUANTITY, Summary
 
 PLACEHOLDER = re.compile(r"\{\{(.*?)\}\}", re.DOTALL)
+BRACES, OPEN, CLOSE = re.compile(r"[{}]{2,}"), "{{open}}", "{{close}}"
 EXTENSIONS = "extensions"
 
 Thing = TypeVar("Thing")
@@ -72,20 +74,29 @@ def pictures_named(text: str) -> set[str]:
     return set(re.findall(r"\]\((charts/[^)]+)\)", text))
 
 
+def literal(text: str) -> str:
+    """Prose for a text with placeholders, in which braces next to each other stand for themselves.
+
+    >>> literal("f{x}, {{y}}")
+    'f{x}, {{open}}{{open}}y{{close}}{{close}}'
+    """
+    return BRACES.sub(lambda found: found[0].replace("{", "\0").replace("}", CLOSE).replace("\0", OPEN), text)
+
+
 def first_text(paper: str, results: Results, drawn: Iterable[str]) -> str:
     """A text to begin with: everything that was found, in the order of the studies; `drawn` are the pictures there."""
     pictures = set(drawn)
-    lines = [f"# {paper}", "", _TALLY, ""]
+    lines = [f"# {literal(paper)}", "", _TALLY, ""]
     for name, found in results.items():
         study = found.study
         source = ", ".join(filter(None, [study.source.paper, study.source.figure])) if study.source else ""
         lines += [
-            f"## {study.title}",
+            f"## {literal(study.title)}",
             "",
-            *([f"{source}.", ""] if source else []),
-            study.question,
+            *([f"{literal(source)}.", ""] if source else []),
+            literal(study.question),
             "",
-            study.method,
+            literal(study.method),
             "",
         ]
         beside = f" of {{{{searches {name}}}}} searches" if found.n_searches else ""
@@ -94,7 +105,7 @@ def first_text(paper: str, results: Results, drawn: Iterable[str]) -> str:
         for part in drawn_parts(study):
             lines += [f"{{{{chart {name} | {part.name}}}}}", ""] if picture_name(study, part.name) in pictures else []
             lines += [f"{{{{summary {name} | {part.name}}}}}", ""] if isinstance(part, Summary) else []
-        lines += [line for fit in study.fits for line in (f"{fit.title}: {{{{fit {name} | {fit.name}}}}}", "")]
+        lines += [line for fit in study.fits for line in (f"{literal(fit.title)}: {{{{fit {name} | {fit.name}}}}}", "")]
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -241,5 +252,7 @@ _SAYERS: dict[str, tuple[Callable[..., str], int, int]] = {
     "trials": (_say_trials, 1, 1),
     "searches": (_say_searches, 1, 1),
     "count": (_say_count, 1, 2),
+    "open": (lambda _: "{", 0, 0),
+    "close": (lambda _: "}", 0, 0),
 }
 """What each kind says, and between which numbers of names it takes."""
