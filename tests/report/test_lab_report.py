@@ -130,6 +130,8 @@ def test_a_first_text_can_be_read_whatever_the_studies_say(results, braces):
     rendered = render(first_text(braces, {"widths": replace(found, study=study)}, ()), results)
     for text in (*words.values(), f"# {braces}\n", f"paper {braces}, Figure 1.", f"fit {braces}: `mean"):
         assert text in rendered
+    study = replace(study, question="half a letter: \ud800")
+    assert first_text("paper", {"widths": replace(found, study=study)}, ()).encode()
 
 
 def test_numbers_do_not_depend_on_the_last_bits():

@@ -1,7 +1,9 @@
 """Publishing: whoever has the folder finds the same, and what was altered in it is found."""
 
+import fcntl
 import hashlib
 import json
+import os
 import re
 from pathlib import Path
 
@@ -316,6 +318,26 @@ def test_rows_that_are_not_those_of_the_trials_are_found(copy, name, alter, expe
     rewrite_checksums(copy)
     found = [text.removeprefix(f"{path}: ") for text in differences(copy, PAPER) if text.startswith(f"{path}: ")]
     assert found == expected
+
+
+def test_two_processes_do_not_publish_to_one_folder_at_once(tmp_path, monkeypatch):
+    """The files of one could get the checksums of the other."""
+    folder, tables = tmp_path / "paper", Store(tmp_path / "store").tables()
+    seen = []
+
+    def write(*arguments):
+        other = os.open(folder, os.O_RDONLY)
+        try:
+            with pytest.raises(BlockingIOError):
+                fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        finally:
+            os.close(other)
+        seen.append(arguments[1].name)
+        return write_published(*arguments)
+
+    monkeypatch.setattr("factrank.report.publish.write_published", write)
+    publish("made-up", PAPER, "quick", tables, folder)
+    assert seen == [study.name for study in PAPER]
 
 
 # ---------------------------------------------------------------- what is missing

@@ -37,10 +37,10 @@ def locked(path: Path) -> Iterator[Callable[[], None]]:
 
 @contextmanager
 def waiting_for_others(path: Path) -> Iterator[None]:
-    """Lock a file that will be replaced by something that does not depend on it, if it is there and can be locked."""
+    """Lock a file or folder whose new content does not depend on the old one, if it is there and can be locked."""
     held = None
     with suppress(InputError):
-        held = _lock(path) if path.is_file() else None
+        held = _lock(path)
     try:
         yield
     finally:

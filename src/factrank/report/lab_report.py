@@ -31,6 +31,7 @@ from factrank.errors import InputError
 from factrank.report.markdown import cell, steady, value_text
 from factrank.report.study_results import Results, StudyResults, claims_text, fit_text, summary_text, verdict_text
 from factrank.runs.claims import Status, Verdict
+from factrank.runs.columns import plain_text
 from factrank.runs.study import Chart, Study
 from factrank.runs.summaries import QUANTITY, Summary
 
@@ -80,7 +81,8 @@ def literal(text: str) -> str:
     >>> literal("f{x}, {{y}}")
     'f{x}, {{open}}{{open}}y{{close}}{{close}}'
     """
-    return BRACES.sub(lambda found: found[0].replace("{", "\0").replace("}", CLOSE).replace("\0", OPEN), text)
+    single = {"{": OPEN, "}": CLOSE}
+    return BRACES.sub(lambda found: "".join(single[brace] for brace in found[0]), plain_text(text))
 
 
 def first_text(paper: str, results: Results, drawn: Iterable[str]) -> str:

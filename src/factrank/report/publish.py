@@ -25,6 +25,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.csv
 
+from factrank.databases.locking import waiting_for_others
 from factrank.databases.streams import replacing, require_file
 from factrank.errors import InputError
 from factrank.report.lab_report import drawn_parts, first_text, picture_name, pictures_named, render
@@ -84,12 +85,20 @@ class Publication:
 
 
 def publish(paper: str, studies: Sequence[Study], size: Size, tables: Tables, folder: Path) -> Publication:
-    """Write the folder from the tables of a store; a text that is there is kept, everything else is written anew."""
+    """Write the folder from the tables of a store; a text that is there is kept, everything else is written anew.
+
+    Waits while another process publishes to the same folder.
+    """
     try:
         for name in (TABLES, SUMMARIES, CHARTS):
             (folder / name).mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"{folder}: cannot be made: {error.strerror or error}") from None
+    with waiting_for_others(folder):
+        return _publish(paper, studies, size, tables, folder)
+
+
+def _publish(paper: str, studies: Sequence[Study], size: Size, tables: Tables, folder: Path) -> Publication:
     results: dict[str, StudyResults] = {}
     drawn: set[str] = set()
     for study in studies:
