@@ -1,6 +1,5 @@
 """Layer files: every layer and every text comes back as it was; every other file is refused with a reason."""
 
-import hashlib
 import json
 import os
 import struct
@@ -14,12 +13,12 @@ import pytest
 import safetensors.numpy
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from safetensors import safe_open
 
 from factrank.databases import Database, Vocabulary
 from factrank.errors import InputError
 from factrank.models import LayerShape, TransformerShape, init_layer, init_transformer, sealed_file, shared_rows
 from factrank.models.layer_files import SavedLayer, load_layer, save_layer, verdict
+from resealed import content, documented_checksum, write
 
 SHAPE = LayerShape(4, 2, 3, 1)
 FACTS = Database.from_facts(
@@ -64,30 +63,6 @@ def same(one, other):
 
 def layer_for(database, dtype="float32"):
     return init_layer(SHAPE, *database.shape, key=0, dtype=dtype)
-
-
-def content(path):
-    """Tensors and metadata as plain safetensors sees them."""
-    with safe_open(path, framework="numpy") as file:
-        return {name: file.get_tensor(name) for name in file.keys()}, file.metadata()  # noqa: SIM118
-
-
-def documented_checksum(tensors, metadata):
-    """The checksum of docs/files.md, written from its text."""
-    codes = {"f4": "F32", "f8": "F64", "i4": "I32", "i8": "I64", "u1": "U8", "f2": "F16"}
-    kinds = {name: [codes[tensor.dtype.str[1:]], list(tensor.shape)] for name, tensor in tensors.items()}
-    rest = {key: text for key, text in metadata.items() if key != "sha256"}
-    head = json.dumps({"metadata": rest, "tensors": kinds}, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(
-        head.encode("ascii") + b"".join(tensors[name].tobytes() for name in sorted(tensors))
-    ).hexdigest()
-
-
-def write(path, tensors, metadata, *, seal=True):
-    """A file with this content, with the checksum that fits it."""
-    if seal:
-        metadata = metadata | {"sha256": documented_checksum(tensors, metadata)}
-    path.write_bytes(safetensors.numpy.save(tensors, metadata))
 
 
 # ---------------------------------------------------------------- what goes in comes out

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from factrank.cli.naming import naming
 from factrank.cli.recall import Layer, Tau
 
 
@@ -26,7 +27,8 @@ def ask(
     from factrank.report.answers import answer_tables  # noqa: PLC0415
     from factrank.report.plain import json_text  # noqa: PLC0415
 
-    found = answer(load_layer(layer), key, query, tau)
+    with naming(layer):
+        found = answer(load_layer(layer), key, query, tau)
     if json:
         typer.echo(json_text(found.to_dict()))
     else:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
+from factrank.cli.naming import naming
 from factrank.cli.sources import Long, Multi, NoHeader, Source, Wide, load
 from factrank.databases import Database
 from factrank.databases.recoding import recode
@@ -44,7 +45,7 @@ def recall(
 
     saved = load_layer(layer)
     facts = _in_codes_of(saved, load(source, long=long, wide=wide, no_header=no_header, multi=multi), source)
-    with Console(stderr=True).status("recalling"):
+    with Console(stderr=True).status("recalling"), naming(layer):
         diagnosis = diagnose(saved.layer, facts, tau)
         attribution = attribute_facts(saved.layer, facts) if has_parts(saved.layer) else None
     if json:

@@ -12,6 +12,7 @@ import typer
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
+from factrank.cli.naming import naming
 from factrank.cli.sources import Long, Multi, NoHeader, Wide, load
 from factrank.databases.agreement import Agreement, agreement_of
 from factrank.databases.recoding import recode
@@ -58,7 +59,7 @@ def verify(
         facts = _stored_facts(layer, saved)
     else:
         facts = _in_codes_of(saved, load(source, long=long, wide=wide, no_header=no_header, multi=multi), source)
-    with Console(stderr=True).status("verifying"):
+    with Console(stderr=True).status("verifying"), naming(layer):
         found = certificate_of(saved.layer, facts)
     agreement = agreement_of(saved.database, facts)
     wrong = _against_certificate(saved, found)
