@@ -279,11 +279,67 @@ def test_every_command_errs_or_answers_rightly(quick_call, sound, tmp_path, name
     path = tmp_path / NAME
     path.write_bytes(sound)
     reseal(path, ALTERED[name])
+    _check_all(quick_call, path)
+
+
+def _check_all(quick_call, path):
     _check_verify(quick_call, path, "sample:astrid")
     _check_verify(quick_call, path)
     _check_recall(quick_call, path)
     _check_ask(quick_call, path, "Astrid", "born_in")
     _check_edit(quick_call, path, ("Astrid", "born_in", "Malaysia"))
+
+
+def with_header(change):
+    """Other words in the header of a file, which gives the place of every tensor."""
+
+    def altered(whole):
+        length = int.from_bytes(whole[:8], "little")
+        header = change(whole[8 : 8 + length].decode()).encode()
+        return len(header).to_bytes(8, "little") + header + whole[8 + length :]
+
+    return altered
+
+
+def with_entry(name, **claims):
+    def change(header):
+        entries = json.loads(header)
+        return json.dumps(entries | {name: entries.get(name, entries["support"]) | claims})
+
+    return with_header(change)
+
+
+def twice(header):
+    """The queries of heads again under the same name, now in the place of the keys."""
+    return f'{header.rstrip()[:-1]},"w_q":{json.dumps(json.loads(header)["w_k"])}}}'
+
+
+HEADERS = {
+    "cut short": lambda whole: whole[:-1],
+    "longer": lambda whole: whole + b"\0",
+    "header beyond the file": lambda whole: (2**63 - 1).to_bytes(8, "little") + whole[8:],
+    "header of a gigabyte": lambda whole: (10**9).to_bytes(8, "little") + whole[8:],
+    "a tensor of 2^62": with_entry("support", shape=[2**62, 3]),
+    "a tensor beyond the file": with_entry("support", data_offsets=[0, 2**62]),
+    "a tensor that ends before it begins": with_entry("support", data_offsets=[96, 0]),
+    "a tensor below the file": with_entry("support", data_offsets=[-96, 0]),
+    "two tensors in one place": with_entry("support again"),
+    "a tensor twice": with_header(
+        lambda header: header[:-1].rstrip() + f',"w_q":{json.dumps(json.loads(header)["w_k"])}}}'
+    ),
+    "an unknown type": with_entry("support", dtype="\x1b[2J"),
+    "another type": with_entry("support", dtype="F32"),
+    "no shape": with_entry("support", shape=None),
+    "deep": with_header(lambda header: "[" * 10_000 + header),
+    "metadata of numbers": with_entry("__metadata__", format=1),
+}
+
+
+@pytest.mark.parametrize("name", HEADERS)
+def test_headers_that_claim_something_else(quick_call, sound, tmp_path, name):
+    path = tmp_path / NAME
+    path.write_bytes(HEADERS[name](sound))
+    _check_all(quick_call, path)
 
 
 def _said(call, *arguments):
