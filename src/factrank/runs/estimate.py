@@ -60,10 +60,11 @@ def plan_run(
     study: Study, size: Size, store: Store, *, rerun_failed: bool = False, keep_weights: bool = False
 ) -> DryRun:
     """How many trials there are, how many are to be run, and about how long and how large they are."""
-    again = {"rerun_failed": rerun_failed, "keep_weights": keep_weights}
-    rounds, n_open = _rounds_so_far(study, size, stored_rows(store, **again))
+    rows = stored_rows(store, rerun_failed=rerun_failed, keep_weights=keep_weights)
+    rounds, n_open = _rounds_so_far(study, size, rows)
     trials = list({trial.hash: trial for part in rounds for trial in part}.values())
-    hashes, wanted = {trial.hash for trial in trials}, missing(trials, store, **again)
+    hashes = {trial.hash for trial in trials}
+    wanted = missing(trials, store, rerun_failed=rerun_failed, keep_weights=keep_weights)
     finished = store.finished(with_weights=keep_weights)
     counts = len(trials), len(hashes & finished), len(hashes & store.failed()), len(wanted)
     bundles = [bundle for part in rounds for bundle in cut(part, wanted, study.databases)[0]]
