@@ -1,12 +1,6 @@
 """Edits: what is asked for changes, nothing else does, and the certificate is that of a layer verified from scratch."""
 
 import json
-import os
-import signal
-import subprocess
-import sys
-import textwrap
-import time
 from dataclasses import replace
 
 import equinox as eqx
@@ -21,7 +15,7 @@ from factrank.constructions import Change, construct, edit, edit_file, verify
 from factrank.constructions.plain_weights import fingerprint_of
 from factrank.databases import Database, sample, uniform
 from factrank.errors import InputError
-from factrank.models import LayerShape, SavedLayer, init_layer, load_layer, save_layer, to_arrays
+from factrank.models import LayerShape, SavedLayer, init_layer, save_layer, to_arrays
 from factrank.models.weights import on_device
 from factrank.readouts.blocks import full_precision
 
@@ -424,82 +418,3 @@ def test_a_layer_that_is_wrong_elsewhere_is_not_certified(tmp_path):
     assert path.read_bytes() == old
     edit_file(path, [("k00", "q0", saved.database.values[1])], force=True)
     assert path.read_bytes() != old
-
-
-# ---------------------------------------------------------------- files
-
-
-def test_an_edited_file_is_what_it_would_be_in_memory(tmp_path):
-    path = tmp_path / "a.safetensors"
-    found = construct(sample("astrid"))
-    found.save(path)
-    changes = [("Colin", "born_in", "Singapore"), ("Bo", "lives_in", "Malaysia")]
-    edited, loaded = edit_file(path, changes), load_layer(path)
-    assert loaded.database == edited.saved.database == edit(found.to_saved(), changes).saved.database
-    assert loaded.notes == edited.saved.notes
-    assert verify(loaded.layer, loaded.database).weights == edited.certificate.weights
-
-
-def test_what_cannot_be_done_leaves_the_file_alone(tmp_path):
-    path = tmp_path / "a.safetensors"
-    construct(sample("astrid"), only="binary").save(path)
-    old = path.read_bytes()
-    with pytest.raises(InputError, match=r"a.safetensors: no room for 'Oslo'"):
-        edit_file(path, [("Colin", "born_in", "Oslo")])
-    with pytest.raises(InputError, match=r"missing.safetensors: no such file"):
-        edit_file(tmp_path / "missing.safetensors", [("Colin", "born_in", "Oslo")])
-    assert path.read_bytes() == old
-
-
-EDITOR = """
-    import os, sys
-    from factrank.constructions import edit_file, CONSTRUCTIONS
-    for line in sys.stdin:  # one child for each line: it starts with everything imported and nothing running
-        child = os.fork()
-        if not child:
-            for number in range(10**9):
-                edit_file(sys.argv[1], [("k0", "q0", f"v{number % 5}"), ("k1", "q1", f"v{number % 4}")])
-                print("edited", flush=True)
-        print(child, flush=True)
-        os.waitpid(child, 0)
-        print("gone", flush=True)
-"""
-N_KILLS = 10
-
-
-def test_killed_while_editing(tmp_path):
-    """kill -9 at ten moments: the file is always one of those that were written whole."""
-    path, rng = tmp_path / "killed.safetensors", np.random.default_rng(0)
-    database = uniform(400, 8, 5, seed=0)
-    construct(database, only="binary").save(path)
-    rest = {pair: value for pair, value in facts_of(database).items() if pair not in {("k000", "q0"), ("k001", "q1")}}
-    code = textwrap.dedent(EDITOR).replace('"k0"', '"k000"').replace('"k1"', '"k001"')
-    cache = {"JAX_COMPILATION_CACHE_DIR": str(tmp_path / "jax"), "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
-    editor = subprocess.Popen(
-        [sys.executable, "-W", "ignore", "-c", code, path],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        env=os.environ | cache,
-    )
-    with editor:
-        for _ in range(N_KILLS):
-            editor.stdin.write("go\n")
-            editor.stdin.flush()
-            pid, line = None, ""
-            while pid is None or line != "edited\n":
-                line = editor.stdout.readline()
-                pid = int(line) if line.strip().isdigit() else pid
-            time.sleep(rng.uniform(0.0, 0.1))
-            os.kill(pid, signal.SIGKILL)
-            while editor.stdout.readline() != "gone\n":
-                pass
-            saved = load_layer(path)
-            facts = facts_of(saved.database)
-            values = facts.pop(("k000", "q0")), facts.pop(("k001", "q1"))
-            assert facts == rest
-            assert values in {(f"v{i % 5}", f"v{i % 4}") for i in range(20)}
-            certificate = verify(saved.layer, saved.database)
-            assert certificate.certified
-            assert certificate.to_dict() == json.loads(saved.notes["certificate"]) | {"worst": list(certificate.worst)}
-        editor.stdin.close()
