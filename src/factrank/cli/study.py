@@ -194,7 +194,8 @@ def publish(
         typer.echo(f"factrank: {study}: {n_missing:,} trials were not run: {command}", err=True)
     say_tally(folder, [pair for found in published.results.values() for pair in found.judged], len(studies))
     asked = {trial.hash for study in studies for trial in asked_trials(study, _size(full), tables.trials)}
-    if missing or asked & (kept.lost()[CURVES] | kept.lost()[READINGS]):
+    lost = kept.lost()
+    if missing or asked & (lost[CURVES] | lost[READINGS]):
         raise typer.Exit(1)
 
 
