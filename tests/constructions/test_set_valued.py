@@ -1,5 +1,6 @@
 """Set-valued tables: each value of a fiber above all others, by codes that survive the precision."""
 
+import tracemalloc
 from itertools import pairwise
 
 import numpy as np
@@ -90,6 +91,37 @@ def test_functional_tables_and_refusals():
     assert "no facts" in CONSTRUCTIONS["set-valued"].refusal(empty, "float32")
     with pytest.raises(InputError, match="set-valued: the database has no facts"):
         form.build(empty, "float32", Search())
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_fibers_with_hundreds_of_values_take_indicators(precision):
+    """600 values of 1,300 for one key: 4^600 is no float64, and the circle is not even tried."""
+    facts = [(0, 0, v) for v in range(600)] + [(1 + v, 0, v) for v in range(600, 1300)] + [(0, 1, 1300), (1, 1, 1301)]
+    database = numbered(np.array(facts), (1301, 2, 1302))
+    shape = form.shape(database, precision)
+    assert (shape.d_model, shape.n_heads) == (1300 + 1 + 2, 1)
+    assert form.refusal(database, precision) is None
+
+
+def test_a_range_of_large_sets_takes_the_circle_from_no_other():
+    """Its own circle would need a bias of 4^30, but it takes indicators, so that pairs of 20 values stay on theirs."""
+    rng = np.random.default_rng(0)
+    large = [(0, 0, v) for v in range(30)] + [(1 + v, 0, v) for v in range(100)]
+    pairs = [(k, 1, 100 + v) for k in range(60) for v in rng.choice(20, 2, replace=False)]
+    database = numbered(np.array(large + pairs), (101, 2, 120))
+    layer = built(database)
+    assert layer.shape.d_model == 100 + 4 + 2
+    assert layer.shape == form.shape(database, "float32")
+    assert verify(layer, database).certified
+
+
+def test_the_size_of_a_layer_is_known_without_its_codes():
+    facts = [(0, 0, v) for v in range(60)] + [(1 + v, 0, v) for v in range(10_000)]
+    database = numbered(np.array(facts), (10_001, 1, 10_000))
+    tracemalloc.start()
+    assert form.shape(database, "float32").d_vo == 10_000
+    assert tracemalloc.get_traced_memory()[1] < 50_000_000  # the code itself takes 800 MB
+    tracemalloc.stop()
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from factrank.tensors.distortion import (
     softmax_code,
     softmax_scale,
 )
-from factrank.tensors.set_codes import set_code
+from factrank.tensors.set_codes import set_code, set_margin
 from strategies import dense_rank
 
 CODES = ("circle", "parabola")
@@ -224,6 +224,19 @@ def test_sets_are_the_largest_entries_of_a_matrix_of_rank_2m(m, n_values, seed):
         assert count.n_rows == sum(map(bool, sets))
         assert abs(count.least_margin - code.margin) < rounding
     assert not holds(replace(code, left=-code.left), sets).exact
+
+
+@given(st.integers(1, 25), st.integers(0, 2**32 - 1))
+def test_the_margin_of_sets_is_the_least_product_over_all_values_outside(n_values, seed):
+    rng = np.random.default_rng(seed)
+    sets = [rng.choice(n_values, rng.integers(0, n_values + 1), replace=False).tolist() for _ in range(5)]
+    products = [
+        np.prod([4 * np.sin(np.pi * (v - s) / n_values) ** 2 for s in members])
+        for members in sets
+        for v in set(range(n_values)) - set(members)
+        if members
+    ]
+    assert set_margin(sets, n_values) == pytest.approx(min(products, default=np.inf), rel=1e-9)
 
 
 def test_one_value_per_row_is_the_circle_twice():

@@ -9,7 +9,8 @@ What a key holds for a set S, and the code of a value, are one of
 - *indicator*: $u_v = e_v$ and $1_S$: width n, integers, margin 1;
 - *words* of signs (m = 1): those of `binary_codes`, width about log2 n, integers, margin 2.
 
-The narrowest is taken that survives rounding. The circle does where its margin exceeds four times
+The narrowest is taken that survives rounding. The circle does if m is at most 53 (beyond, its coefficients, which reach
+$4^m$, are lost in float64 already) and its margin exceeds four times
 
 $$\gamma_{2m+6} \Bigl(\sum_j \max(1, |a_j|) + \beta\Bigr), \qquad \gamma_i = \frac{i u}{1 - i u},$$
 
@@ -22,10 +23,10 @@ or, for m = 1, the words.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import ceil
-from typing import Literal
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -36,13 +37,16 @@ from factrank.constructions.construction import SIGNIFICAND, Built, Precision, S
 from factrank.constructions.shared_heads import grouped_by_range, plan_of
 from factrank.databases import Database
 from factrank.models import LayerShape
-from factrank.tensors.set_codes import set_code
+from factrank.tensors.distortion import ReadoutCode
+from factrank.tensors.set_codes import set_code, set_margin
 
-CodeKind = Literal["circle", "indicator", "words"]
 Sets = list[tuple[int, ...]]
 
 SAFETY = 4.0
 """How often the bound of the error must fit into the margin."""
+
+LARGEST_SET = 53
+"""Values of a fiber up to which the circle is tried."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,12 +65,18 @@ class _Fibers:
 
 
 @dataclass(frozen=True, eq=False)
-class _Code:
-    """The code of a range: a word for each value, a row for each set, and the largest logit that it gives."""
+class _Design:
+    """Which code each range has, and where everything lies.
 
-    words: Float[np.ndarray, "range width"]
-    rows: Float[np.ndarray, "sets width"]
-    top: float
+    Arguments:
+        plan: the groups of queries with the same range.
+        fibers: those of each group.
+        circles: the circle of each group, None if its code is exact: words or indicators.
+    """
+
+    plan: Plan
+    fibers: tuple[_Fibers, ...]
+    circles: tuple[ReadoutCode | None, ...]
 
 
 class SetValued:
@@ -80,36 +90,38 @@ class SetValued:
         return table_refusal(database, functional=False)
 
     def shape(self, database: Database, precision: Precision) -> LayerShape:
-        """The shape; it takes the codes of all sets that occur to know which of them survive rounding."""
-        return _designed(database, precision, Search(seconds=0.0))[0].shape
+        """The shape; which codes survive rounding is known without the codes themselves, except for circles."""
+        return _designed(database, precision, Search(seconds=0.0)).plan.shape
 
     def build(self, database: Database, precision: Precision, search: Search) -> Built:
         """The layer; to edit it is to rebuild it."""
         require_held(self, database, precision)
-        plan, codes, contents, bias = _designed(database, precision, Search(seconds=0.0, seed=search.seed))
-        words = [code.words for code in codes]
-        return Built(block_layer(database, plan, words, contents, float(bias), precision), self.name)
+        design = _designed(database, precision, Search(seconds=0.0, seed=search.seed))
+        codes = [
+            _exact_code(found, len(group.values)) if circle is None else (circle.right, circle.left)
+            for group, found, circle in zip(design.plan.groups, design.fibers, design.circles, strict=True)
+        ]
+        contents = [
+            Contents(found.keys, found.queries, rows[found.set_of])
+            for found, (_, rows) in zip(design.fibers, codes, strict=True)
+        ]
+        words = [code for code, _ in codes]
+        return Built(
+            block_layer(database, design.plan, words, contents, float(_bias(design, database.n_values)), precision),
+            self.name,
+        )
 
 
-def _designed(
-    database: Database, precision: Precision, search: Search
-) -> tuple[Plan, list[_Code], list[Contents], int]:
+def _designed(database: Database, precision: Precision, search: Search) -> _Design:
     grouping = grouped_by_range(database)
-    fibers = [_fibers(database, list(queries), values) for queries, values in grouping]
-    alone = len(grouping) == 1 and len(grouping[0][1]) == database.n_values
-    most_bias = (
-        0 if alone else max(_bias(len(values), found) for (_, values), found in zip(grouping, fibers, strict=True))
-    )
-    codes = [
-        _code(found, len(values), most_bias, precision) for (_, values), found in zip(grouping, fibers, strict=True)
-    ]
-    widths = {tuple(queries): code.words.shape[1] for (queries, _), code in zip(grouping, codes, strict=True)}
+    fibers = tuple(_fibers(database, list(queries), values) for queries, values in grouping)
+    circles = _circles(fibers, [len(values) for _, values in grouping], database.n_values, precision)
+    widths = {
+        tuple(queries): _exact_width(found, len(values)) if circle is None else circle.right.shape[1]
+        for (queries, values), found, circle in zip(grouping, fibers, circles, strict=True)
+    }
     plan = plan_of(database, grouping, search, lambda queries, _: widths[tuple(queries)])
-    bias = 0 if alone else 1 + ceil(max(code.top for code in codes))
-    contents = [
-        Contents(found.keys, found.queries, code.rows[found.set_of]) for found, code in zip(fibers, codes, strict=True)
-    ]
-    return plan, codes, contents, bias
+    return _Design(plan, fibers, circles)
 
 
 def _fibers(database: Database, queries: list[int], values: Int[np.ndarray, " range"]) -> _Fibers:
@@ -125,38 +137,89 @@ def _fibers(database: Database, queries: list[int], values: Int[np.ndarray, " ra
     return _Fibers(triples[starts, 0], triples[starts, 1], list(numbers), np.array(set_of))
 
 
-def _code(fibers: _Fibers, n_values: int, bias: int, precision: Precision) -> _Code:
-    """The narrowest code that survives rounding."""
-    n_words = bits_for(n_values)
-    if fibers.most == 1 and n_words <= 2:
-        return _exact_code(fibers.sets, n_values, "words")
-    if 2 * fibers.most < n_values:
-        circle = set_code(fibers.sets, n_values)
-        if circle.margin > SAFETY * _error(circle.left, fibers.most, bias, precision):
-            # The logits on a set are r_0: every row's product with the word of its first value.
-            first = circle.right[[places[0] for places in fibers.sets]]
-            return _Code(circle.right, circle.left, float((circle.left * first).sum(axis=1).max()))
-    return _exact_code(fibers.sets, n_values, "words" if fibers.most == 1 else "indicator")
+def _circles(
+    fibers: Sequence[_Fibers], sizes: Sequence[int], n_values: int, precision: Precision
+) -> tuple[ReadoutCode | None, ...]:
+    """The circles of ranges of these sizes that survive rounding.
+
+    First each with the bias that it needs itself, then all with the largest bias of those that are left.
+    """
+
+    def bias(found: _Fibers, size: int, *, on_circle: bool) -> int:
+        """More than any logit of the code."""
+        return 0 if _unbiased(sizes, n_values) else 1 + max(4**found.most if on_circle else 1, bits_for(size))
+
+    pairs = list(zip(fibers, sizes, strict=True))
+    circles = [
+        _circle(found, size, bias(found, size, on_circle=True), precision) if _may_be_circle(found, size) else None
+        for found, size in pairs
+    ]
+    largest = max(
+        bias(found, size, on_circle=circle is not None) for (found, size), circle in zip(pairs, circles, strict=True)
+    )
+    return tuple(circle if circle is not None and _survives(circle, largest, precision) else None for circle in circles)
 
 
-def _exact_code(sets: Sets, n_values: int, kind: CodeKind) -> _Code:
-    if kind == "words":
-        words = code_words(n_values, bits_for(n_values))
-        return _Code(words, words[[places[0] for places in sets]], float(words.shape[1]))
-    rows = np.zeros((len(sets), n_values))
-    for row, places in enumerate(sets):
-        rows[row, list(places)] = 1.0
-    return _Code(np.eye(n_values), rows, 1.0)
+def _unbiased(sizes: Sequence[int], n_values: int) -> bool:
+    """Whether one range has all values, so that it need not be lifted above others."""
+    return list(sizes) == [n_values]
 
 
-def _error(rows: Float[np.ndarray, "sets width"], most: int, bias: int, precision: Precision) -> float:
-    """A bound of the error of any logit of the circle."""
+def _may_be_circle(fibers: _Fibers, n_values: int) -> bool:
+    """Whether the circle is narrower than exact codes and its coefficients can be computed."""
+    return 2 * fibers.most < _exact_width(fibers, n_values) and fibers.most <= LARGEST_SET
+
+
+def _circle(fibers: _Fibers, n_values: int, bias: int, precision: Precision) -> ReadoutCode | None:
+    """The circle if it survives rounding with this bias."""
+    most = fibers.most
+    if set_margin(fibers.sets, n_values) <= SAFETY * _error(2.0 * most, most, bias, precision):
+        return None  # whatever its coefficients are
+    circle = set_code(fibers.sets, n_values)
+    return circle if _survives(circle, bias, precision) else None
+
+
+def _survives(circle: ReadoutCode, bias: int, precision: Precision) -> bool:
+    sizes = np.maximum(np.abs(circle.left), 1.0).sum(axis=1)
+    return circle.margin > SAFETY * _error(float(sizes.max()), circle.right.shape[1] // 2, bias, precision)
+
+
+def _error(sizes: float, most: int, bias: int, precision: Precision) -> float:
+    """A bound of the error of any logit of a circle whose coefficients have these sizes together."""
     rounding = (2 * most + 6) * 2.0 ** -SIGNIFICAND[precision]
-    sizes = np.maximum(np.abs(rows), 1.0).sum(axis=1)
-    return float("inf") if rounding >= 1 else rounding / (1 - rounding) * (float(sizes.max()) + bias)
+    return float("inf") if rounding >= 1 else rounding / (1 - rounding) * (sizes + bias)
 
 
-def _bias(n_values: int, fibers: _Fibers) -> int:
+def _exact_width(fibers: _Fibers, n_values: int) -> int:
+    """The width of the integer code: words of signs for single values, else indicators."""
+    return bits_for(n_values) if fibers.most == 1 else n_values
+
+
+def _exact_code(
+    fibers: _Fibers, n_values: int
+) -> tuple[Float[np.ndarray, "range width"], Float[np.ndarray, "sets width"]]:
+    """A word for each value and a row for each set, in integers."""
+    if fibers.most == 1:
+        words = code_words(n_values, bits_for(n_values))
+        return words, words[[places[0] for places in fibers.sets]]
+    rows = np.zeros((len(fibers.sets), n_values))
+    for row, places in enumerate(fibers.sets):
+        rows[row, list(places)] = 1.0
+    return np.eye(n_values), rows
+
+
+def _bias(design: _Design, n_values: int) -> int:
     """More than any logit of any of the codes."""
-    circle = 4**fibers.most if 2 * fibers.most < n_values else 1
-    return 1 + max(circle, bits_for(n_values))
+    if _unbiased([len(group.values) for group in design.plan.groups], n_values):
+        return 0
+    tops = [
+        _top(circle, found.sets) if circle is not None else group.width if found.most == 1 else 1.0
+        for group, found, circle in zip(design.plan.groups, design.fibers, design.circles, strict=True)
+    ]
+    return 1 + ceil(max(tops))
+
+
+def _top(circle: ReadoutCode, sets: Sets) -> float:
+    """The largest logit of a circle, r_0: every row's product with the word of its first value."""
+    first = circle.right[[places[0] for places in sets]]
+    return float((circle.left * first).sum(axis=1).max())
