@@ -74,6 +74,13 @@ def test_unproved_levels_are_refused():
         built(uniform(1500, 2, 2000, seed=0))
 
 
+@pytest.mark.parametrize("n_queries", [10, 100])
+def test_precisions_in_which_no_two_values_are_told_apart_say_so(n_queries):
+    reason = attention_map.refusal(uniform(5, n_queries, 9, seed=0), "bfloat16")
+    assert "not proved to tell even two values apart" in reason
+    assert most_levels(n_queries, "bfloat16") >= 0
+
+
 @given(st.integers(1, 40), st.sampled_from(["float32", "float64"]))
 def test_the_limit_is_the_largest_solution(n_queries, precision):
     unit = {"float32": 2.0**-24, "float64": 2.0**-53}[precision]

@@ -13,6 +13,7 @@ from factrank.constructions.circle_layer import OWN, most_points, points
 from factrank.constructions.proofs import prove
 from factrank.constructions.verify import verify
 from factrank.databases import Database, uniform
+from factrank.databases.generators import numbered
 from factrank.errors import InputError
 from strategies import as_database, tensors
 
@@ -124,3 +125,15 @@ def test_refusals():
         built(several)
     with pytest.raises(InputError, match="circle: 40 values do not fit into bfloat16"):
         built(every_value(40), "bfloat16")
+
+
+def test_many_ranges_in_bfloat16_are_held_query_by_query():
+    """Seven ranges of 18 values, two queries each: with a constant per range, saturation would not be proved."""
+    facts = [(k, 2 * r + j, 18 * r + (k + j) % 18) for r in range(7) for j in (0, 1) for k in range(18)]
+    database = numbered(np.array(facts), (18, 14, 126))
+    assert circle.refusal(database, "bfloat16") is None
+    layer = built(database, "bfloat16")
+    assert layer.shape == circle.shape(database, "bfloat16")
+    assert layer.shape.d_model == 2 * 14 + 14
+    assert prove(layer, database).holds
+    assert circle.shape(database, "float64").d_model == 2 * 14 + 1

@@ -52,9 +52,11 @@ def most_levels(n_queries: int, precision: Precision) -> int:
 
     >>> [most_levels(10, precision) for precision in ("bfloat16", "float32", "float64")]
     [1, 722, 16777214]
+    >>> most_levels(1000, "bfloat16")
+    0
     """
     half = (n_queries + 10) / 32
-    return int(sqrt(half**2 + 2.0 ** SIGNIFICAND[precision] / 32) - half) - 1
+    return max(int(sqrt(half**2 + 2.0 ** SIGNIFICAND[precision] / 32) - half) - 1, 0)
 
 
 def score_of(places: Int[np.ndarray, " n"], n_values: int) -> Float[np.ndarray, " n"]:
@@ -79,9 +81,11 @@ class AttentionMap:
         if reason is not None:
             return reason
         n_values, most = len(used_values(database)), most_levels(database.n_queries, precision)
-        if n_values > most:
-            return f"attention weights in {precision} are proved to tell {most:,} values apart; there are {n_values:,}"
-        return None
+        if n_values <= most:
+            return None
+        if most < 2:
+            return f"attention weights in {precision} are not proved to tell even two values apart; it takes float32"
+        return f"attention weights in {precision} are proved to tell {most:,} values apart; there are {n_values:,}"
 
     def shape(self, database: Database, precision: Precision) -> LayerShape:
         """One head: d_model = Q + 1, d_qk = Q for the queries that have facts."""

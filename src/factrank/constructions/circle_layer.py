@@ -14,7 +14,9 @@ two logits keep their order while
 $$2 \sin^2(\pi / n) > 2 \gamma_7, \qquad \gamma_7 = 7u / (1 - 7u),$$
 
 one rounding being left for what the query itself writes, which is scaled to $2^{-10}$ for that purpose. So 18 values
-fit into bfloat16, 4,863 into float32. Where all values together are too many, each range has a circle of its own.
+fit into bfloat16, 4,863 into float32. If all values together are too many, each range has a circle of its own, and if
+there are many ranges (4 in bfloat16), each query: queries that share a range have scores of three terms of size c, of
+which saturation leaves little to rounding.
 The parabola needs half the coordinates and holds more values; the circle has logits of size 1, and 0 for empty fibers.
 """
 
@@ -30,6 +32,7 @@ from jaxtyping import Float, Int
 from factrank.constructions.binary_codes import editing_of, used_queries, used_values
 from factrank.constructions.blocks import Group, Plan, block_layer, contents_by_value
 from factrank.constructions.construction import SIGNIFICAND, Built, Precision, Search, require_held, table_refusal
+from factrank.constructions.routing import SATURATION, STRENGTHS
 from factrank.constructions.shared_heads import Grouping, grouped_by_range
 from factrank.databases import Database
 from factrank.models import AttentionLayer, LayerShape
@@ -37,6 +40,9 @@ from factrank.models import AttentionLayer, LayerShape
 ROUNDINGS = 7
 OWN = 2.0**-10
 """What a query holds in its own coordinate: small beside 1, so that adding and taking it back hardly rounds."""
+
+ROUNDINGS_OF_SCORES = 6
+"""Roundings of a score besides those of the sum over constant coordinates."""
 
 
 def most_points(precision: Precision) -> int:
@@ -47,6 +53,17 @@ def most_points(precision: Precision) -> int:
     """
     total = ROUNDINGS * 2.0 ** -SIGNIFICAND[precision]
     return int(pi / asin(sqrt(total / (1 - total))))
+
+
+def most_ranges(precision: Precision) -> int:
+    """The most ranges with several queries each whose scores are proved to saturate.
+
+    >>> [most_ranges(precision) for precision in ("bfloat16", "float32")]
+    [4, 713918]
+    """
+    score = float(np.prod(STRENGTHS[precision]))
+    spare = (score - SATURATION[precision]) / (3 * score)
+    return int(spare / (1 + spare) * 2.0 ** SIGNIFICAND[precision]) - ROUNDINGS_OF_SCORES
 
 
 def points(n_values: int) -> Float[np.ndarray, "values 2"]:
@@ -84,9 +101,14 @@ class Circle:
         return Built(_with_small_own(layer, plan), self.name, editing)
 
     def grouping(self, database: Database, precision: Precision) -> Grouping:
-        """One group where the values fit, else the ranges."""
+        """One group if the values fit, else the ranges, or one group per query if there are too many ranges."""
         queries, values = used_queries(database).tolist(), used_values(database)
-        return [(queries, values)] if len(values) <= most_points(precision) else grouped_by_range(database)
+        if len(values) <= most_points(precision):
+            return [(queries, values)]
+        ranges = grouped_by_range(database)
+        if len(ranges) < min(len(queries), most_ranges(precision)) or len(ranges) == len(queries):
+            return ranges
+        return [([query], values) for members, values in ranges for query in members]
 
     def plan(self, database: Database, precision: Precision) -> Plan:
         """One class per query."""
