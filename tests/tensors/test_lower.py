@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from factrank.databases import Database, boxes, matmul, overlapping_boxes, unit
-from factrank.tensors import ZeroOneTensor
+from factrank.databases import Database, boxes, matmul, overlapping_boxes, uniform, unit
+from factrank.tensors import ZeroOneTensor, measure
 from factrank.tensors.koszul import Koszul, koszul_bound, koszul_choices, koszul_matrix
 from factrank.tensors.lower import flattening_bound, flattening_ranks, with_koszul
 from factrank.tensors.substitution import substitution_bound
@@ -34,8 +34,27 @@ def test_component_bound_adds_the_largest_flattening_of_each(tensor):
     core = Core.of(tensor)
     parts = [core.part(component) for component in range(core.n_components)]
     expected = sum(max(dense_flattening_rank(part, axis) for axis in AXES) for part in parts)
-    bound = flattening_bound(flat_lower(core))
+    bound = flattening_bound(flat_lower(core), {})
     assert bound.value == bound.recompute(tensor) == expected
+
+
+def test_a_flattening_that_is_ranked_in_part_says_so():
+    """The rank of the key flattening is at least 5 and at most 6; the other two are known, and smaller."""
+    ranks, upper = np.array([[3, 2], [2, 1], [1, 2]]), {1: np.array([2, 1]), 2: np.array([1, 2])}
+    assert flattening_bound(ranks, {0: np.array([3, 3]), **upper}).method == "B1 key flattening, ranked in part"
+    assert flattening_bound(ranks, {0: np.array([3, 2]), **upper}).method == "B1 key flattening"
+    assert flattening_bound(ranks, upper).method == "B1 key flattening, ranked in part"
+    ranks[2, 1] = upper[2][1] = 4
+    assert flattening_bound(ranks, {0: np.array([4, 2]), **upper}).method == "B3 components, ranked in part"
+    assert flattening_bound(ranks, {0: np.array([3, 3]), **upper}).method == "B3 components"
+
+
+def test_large_matrices_are_ranked_in_part(monkeypatch):
+    monkeypatch.setattr("factrank.tensors.matrix_ranks.DENSE_CELLS", 0)
+    monkeypatch.setattr("factrank.tensors.matrix_ranks.THIN_SIDE", 0)
+    rank = measure(uniform(40, 8, 6, seed=0), budget=0.0).rank
+    assert rank.lower.method == "B1 key flattening, ranked in part"
+    assert rank.lower.value < dense_flattening_rank(ZeroOneTensor.of(uniform(40, 8, 6, seed=0)), 0)
 
 
 def wedge_sign(i, subset):
@@ -118,7 +137,7 @@ def test_a_planted_rank_is_found_and_never_exceeded_in_every_view():
         view = ZeroOneTensor.of(known.database)
         turned = ZeroOneTensor(view.coordinates[:, order], tuple(view.shape[axis] for axis in order))
         core = Core.of(turned)
-        assert flattening_bound(flat_lower(core)).value == known.rank
+        assert flattening_bound(flat_lower(core), {}).value == known.rank
         for choice in koszul_choices(core.tensor.shape, max_size=400):
             assert koszul_bound(core.tensor, choice) <= known.rank
 
@@ -130,7 +149,7 @@ def test_one_component_may_use_its_koszul_bound():
     tensor = ZeroOneTensor(np.concatenate([square, extra]), (7, 7, 7))
     core = Core.of(tensor)
     table = flat_lower(core)
-    base = flattening_bound(table)
+    base = flattening_bound(table, {})
     component = int(core.fact_component[0])
     bound = with_koszul(base, table, core.part(component), component, Koszul(0, 1, 4, 4))
     assert (core.n_components, base.value, bound.value, bound.recompute(tensor)) == (4, 7, 9, 9)

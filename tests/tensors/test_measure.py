@@ -2,10 +2,11 @@
 
 import json
 from itertools import permutations
+from math import inf
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from factrank.databases import (
@@ -23,6 +24,10 @@ from factrank.databases import (
 )
 from factrank.errors import InputError
 from factrank.tensors import Bound, RankBounds, ZeroOneTensor, measure
+from factrank.tensors.ledger import Ledger
+from factrank.tensors.substitution import substitution_bound
+from factrank.tensors.upper import proposition_bound
+from factrank.tensors.zero_one import Core
 from strategies import as_database, tensors
 
 RANKS = ("rank", "completion_rank", "effective_rank")
@@ -184,6 +189,44 @@ def test_no_budget_still_gives_a_certified_bracket(tensor):
         hasty, patient = getattr(measurement, name), getattr(with_time, name)
         assert hasty.lower.value <= patient.lower.value <= patient.upper.value <= hasty.upper.value
     assert measurement.rank.upper.witness().equals(tensor)
+
+
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(tensors(functional=False, empty=False))
+def test_bounds_that_only_count_are_given_when_there_is_time_for_nothing(monkeypatch, tensor):
+    """As for millions of facts: no pass over them fits into the budget, not even the one that merges slices."""
+    monkeypatch.setattr("factrank.tensors.ledger.PER_FACT", 1.0)
+    steps = []
+    hasty = measure(as_database(tensor), budget=0.0, on_step=steps.append)
+    monkeypatch.undo()
+    assert not any(step.startswith(("equal slices", "U2", "U3", "U4", "U6", "U7", "B3")) for step in steps)
+    assert hasty.rank.upper.value <= min(len(tensor), proposition_bound(tensor))
+    assert hasty.rank.upper.witness().equals(tensor)
+    patient = measure(as_database(tensor), budget=0.0)
+    for name in RANKS:
+        assert getattr(hasty, name).lower.value <= getattr(patient, name).lower.value
+        assert getattr(hasty, name).upper.value >= getattr(patient, name).upper.value
+    assert hasty.rank.lower.value >= 1
+    assert hasty.determined == patient.determined
+    # A tie of all values is right only where every fiber has all of them.
+    n_fibers = len({(k, q) for k, q, _ in tensor.coordinates.tolist()})
+    n_values = len({v for _, _, v in tensor.coordinates.tolist()})
+    assert (hasty.effective_rank.lower.value >= 1) == (len(tensor) < n_fibers * n_values)
+
+
+def test_estimates_follow_the_pace_of_the_machine():
+    ledger = Ledger(3.0, lambda _: None)
+    ledger.seconds["first"] = 4.0
+    assert ledger.run("second", 2.0, lambda: "done") == "done"
+    ledger.calibrate("first", 2.0)
+    assert ledger.run("third", 2.0, lambda: "done") is None
+    assert "would take about 4.0 s" in ledger.take_skipped()[0].reason
+
+
+def test_substitution_ends_at_its_deadline():
+    core = Core.of(ZeroOneTensor.of(uniform(20, 6, 15, seed=0)))
+    assert substitution_bound(core, 2, 1, deadline=-inf).value == 0
+    assert substitution_bound(core, 2, 1).value > 0
 
 
 def test_skipped_methods_have_reasons():

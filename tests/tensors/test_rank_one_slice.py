@@ -126,7 +126,7 @@ def test_matrix_multiplication_is_not_exceeded():
 def test_never_above_the_upper_bounds_nor_below_the_flattenings(tensor, order):
     core = Core.of(turned(tensor, order))
     bound = rank_one_slice_bound(core)
-    flat = flattening_bound(np.array([flattening_ranks(core, axis)[0] for axis in AXES]))
+    flat = flattening_bound(np.array([flattening_ranks(core, axis)[0] for axis in AXES]), {})
     assert flat.value <= bound.value <= (best_upper_value(core) if len(tensor) else 0)
     assert bound.recompute(turned(tensor, order)) == bound.value
 

@@ -24,7 +24,9 @@ def measure(
     wide: Wide = False,
     no_header: NoHeader = False,
     multi: Multi = False,
-    budget: Annotated[float, typer.Option(help="Seconds; dearer bounds run while time is left.")] = DEFAULT_BUDGET,
+    budget: Annotated[
+        float, typer.Option(help="Seconds for the bounds, without reading the file; 0: only what counting shows.")
+    ] = DEFAULT_BUDGET,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     explain: Annotated[
         bool,

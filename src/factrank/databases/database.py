@@ -370,5 +370,8 @@ def _unique(index: Int[np.ndarray, " n"]) -> Int[np.ndarray, " m"]:
 
 def _log2_choose(n: Int[np.ndarray, " m"], k: Int[np.ndarray, " m"]) -> Float[np.ndarray, " m"]:
     """log2 of the binomial coefficients; log2 n exactly where k = 1."""
-    general: Float[np.ndarray, " m"] = (gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0)) / np.log(2.0)
-    return np.where(k == 1, np.log2(np.maximum(n, 1)), general)
+    found: Float[np.ndarray, " m"] = np.log2(np.maximum(n, 1))
+    several = np.flatnonzero(k != 1)
+    n, k = n[several], k[several]
+    found[several] = (gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0)) / np.log(2.0)
+    return found

@@ -16,9 +16,9 @@ from jaxtyping import Bool, Int
 from factrank.tensors.bounds import Bound, RankBounds
 from factrank.tensors.cp_bounds import cp_completion_bounds
 from factrank.tensors.decomposition import lifted
-from factrank.tensors.ledger import Ledger
+from factrank.tensors.ledger import PER_FACT, Ledger, expected_of
 from factrank.tensors.lower import flattening_ranks
-from factrank.tensors.rank import PER_FACT, rank_lower_bounds
+from factrank.tensors.rank import PASSES_OF_REFERENCES, rank_lower_bounds
 from factrank.tensors.reference_values import completion_bound
 from factrank.tensors.zero_one import AXIS_NAMES, Core, ZeroOneTensor, distinct
 
@@ -31,13 +31,14 @@ def completion_bounds(core: Core, rank: RankBounds, ledger: Ledger, *, full: boo
     if full:
         return RankBounds(rank.lower, rank.upper, rank.estimate)
     tensor = core.tensor
-    spanned = ledger.run("B1 span of the valid fibers", 0.0, lambda: int(flattening_ranks(core, 2)[0].sum())) or 0
-    lower = [Bound(spanned, "B1 span of the valid fibers")]
+    lower = [_span(core, ledger)]
+    spanned = lower[0].value
     upper = [replace(rank.upper, method=f"rank: {rank.upper.method}")]
     if tensor.determined[2]:
         for x, y in ((1, 0), (0, 1)):
             method = f"U7 reference value by {AXIS_NAMES[x]}, domains ignored"
-            found = ledger.run(method, 0.0, partial(completion_bound, tensor, x, y))
+            expected = expected_of(PASSES_OF_REFERENCES, len(tensor))
+            found = ledger.run(method, expected, partial(completion_bound, tensor, x, y))
             if found is not None:
                 upper.append(Bound(found[0], method, witness=lifted(found[1], core), seconds=ledger.seconds[method]))
     if max(b.value for b in lower) < min(b.value for b in upper):
@@ -51,6 +52,17 @@ def completion_bounds(core: Core, rank: RankBounds, ledger: Ledger, *, full: boo
         proved, estimate = cp_completion_bounds(core, largest, least, ledger)
         upper += proved
     return RankBounds.best_of(lower, upper, ledger.take_skipped(), estimate)
+
+
+def _span(core: Core, ledger: Ledger) -> Bound:
+    """The dimension that the valid fibers span: the rank of the value flattening."""
+    name = "B1 span of the valid fibers"
+    expected = 0.0 if core.tensor.determined[2] else expected_of(1.0, len(core.tensor))
+    ranks = ledger.run(name, expected, partial(flattening_ranks, core, 2))
+    if ranks is None:
+        return Bound(min(len(core.tensor), 1), "one fact")
+    lower, upper = (int(side.sum()) for side in ranks)
+    return Bound(lower, name if lower == upper else f"{name}, ranked in part")
 
 
 def full_subtable(tensor: ZeroOneTensor) -> ZeroOneTensor | None:

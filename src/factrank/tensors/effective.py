@@ -23,17 +23,16 @@ from factrank.tensors.counting import EXCLUDED_BITS, typical_effective_rank
 from factrank.tensors.decomposition import lifted
 from factrank.tensors.forster import FREQUENT_VALUES, two_value_bound
 from factrank.tensors.labels import STEPS, fits, label_bound
-from factrank.tensors.ledger import NO_SEARCHES, Ledger
+from factrank.tensors.ledger import NO_SEARCHES, PER_FACT, Ledger, expected_of
 from factrank.tensors.logits import ITERATIONS, LARGEST_LOGITS, PER_LOGIT, trained_bound
 from factrank.tensors.parabola import CodeBound, shared_bias_bound, slicewise_bound
-from factrank.tensors.rank import PER_FACT
 from factrank.tensors.zero_one import AXIS_NAMES, Core, ZeroOneTensor, pair_index
 
 SEARCH_SECONDS = 3.0
 """Most seconds of the label search, and of training; each takes at most half of what is left of the budget."""
 
-CHEAP_MERGING = 10_000_000
-"""Facts times slices up to which E2 always runs."""
+PER_MERGING = 0.002
+"""Passes of E2 per slice."""
 
 
 def effective_bounds(core: Core, completion: RankBounds, ledger: Ledger) -> RankBounds:
@@ -43,9 +42,9 @@ def effective_bounds(core: Core, completion: RankBounds, ledger: Ledger) -> Rank
         inherited.method if inherited.method.startswith("rank: ") else f"completion rank: {inherited.method}"
     )
     upper = [replace(inherited, method=of_completion)]
-    slow = 0.0 if core.tensor.determined[2] else 3 * PER_FACT * len(core.tensor)
+    slow = 0.0 if core.tensor.determined[2] else expected_of(3.0, len(core.tensor))
     shown = ledger.run("sets of values in use", slow, lambda: rank_one_bound(core.tensor))
-    lower = [shown or Bound(0, "nothing proved")]
+    lower = [shown or incomplete_fiber_bound(core.tensor)]
     if core.tensor.determined[2]:
         upper += _code_bounds(core, ledger, lower[0].value)
     if core.tensor.determined[2] and lower[0].value < min(bound.value for bound in upper):
@@ -76,6 +75,14 @@ def rank_one_bound(tensor: ZeroOneTensor) -> Bound:
     return Bound(0, "one set of values in use")
 
 
+def incomplete_fiber_bound(tensor: ZeroOneTensor) -> Bound:
+    """1 if some fiber lacks a value: rank 0 is one tie of all values."""
+    n_fibers = len(tensor.pairs_without(2))
+    if len(tensor) < n_fibers * tensor.shape[2]:
+        return Bound(1, "two or more sets of values in use")
+    return Bound(0, "one set of values in use")
+
+
 def _value_sets(tensor: ZeroOneTensor) -> set[tuple[int, ...]]:
     """The different sets of values that fibers have."""
     order = np.lexsort((tensor.coordinates[:, 2], pair_index(tensor, 0, 1)))
@@ -88,11 +95,16 @@ def _code_bounds(core: Core, ledger: Ledger, lower: int) -> list[Bound]:
     tensor, found = core.tensor, list[Bound]()
     steps: list[tuple[str, float, Callable[[], CodeBound]]] = []
     for axis in (1, 0):
-        slices, merging = AXIS_NAMES[axis], len(tensor) * tensor.shape[axis]
-        steps.append((f"E1 slice by slice over {slices}", 0.0, partial(slicewise_bound, tensor, axis)))
+        slices = AXIS_NAMES[axis]
+        sliced = partial(slicewise_bound, tensor, axis)
+        steps.append((f"E1 slice by slice over {slices}", 0.0 if axis == 1 else expected_of(0.5, len(tensor)), sliced))
         shared = partial(shared_bias_bound, tensor, axis)
         steps.append(
-            (f"E2 shared bias, {slices} slices merged", 0.0 if merging <= CHEAP_MERGING else 2e-9 * merging, shared)
+            (
+                f"E2 shared bias, {slices} slices merged",
+                expected_of(1 + PER_MERGING * tensor.shape[axis], len(tensor)),
+                shared,
+            )
         )
     for name, expected, compute in steps:
         if any(bound.value == lower for bound in found):

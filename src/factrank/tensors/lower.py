@@ -10,6 +10,7 @@ All ranks are exact or modulo a prime; a modular rank is at most the rational on
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,11 +18,17 @@ from jaxtyping import Int
 
 from factrank.tensors.koszul import Koszul, koszul_bound
 from factrank.tensors.matrix_ranks import block_ranks, rational_rank
-from factrank.tensors.zero_one import AXIS_NAMES, Core, ZeroOneTensor, flattening
+from factrank.tensors.zero_one import AXES, AXIS_NAMES, Core, ZeroOneTensor, flattening
 
 
 def flattening_ranks(core: Core, axis: int) -> tuple[Int[np.ndarray, " components"], Int[np.ndarray, " components"]]:
-    """Lower and upper bound of one flattening rank on every component (they agree unless the matrix is very large)."""
+    """Lower and upper bound of one flattening rank on every component (they agree unless the matrix is very large).
+
+    If the other two axes determine this one, its slices are disjoint, and so as many as the rank.
+    """
+    if core.tensor.determined[axis]:
+        n_slices = np.bincount(core.component[axis], minlength=core.n_components)
+        return n_slices, n_slices
     ranks = block_ranks(flattening(core.tensor, axis), core.component[axis], core.n_components)
     return ranks.lower, ranks.upper
 
@@ -30,22 +37,30 @@ def flattening_ranks(core: Core, axis: int) -> tuple[Int[np.ndarray, " component
 class LowerBound:
     """A certified lower bound: the flattening used on each component, and on one of them perhaps a Koszul flattening.
 
-    This is also its witness: `recompute` repeats the ranks from the tensor alone.
+    This is also its witness: `recompute` repeats the ranks from the tensor alone. They may be larger than the bound if
+    they are not `exact`: of a matrix that is too large only a part was ranked.
     """
 
     value: int
     flat_axis: Int[np.ndarray, " components"]
     koszul: Koszul | None = None
     koszul_component: int = 0
+    exact: bool = True
 
     @property
     def method(self) -> str:
         """What proves it, for people."""
         if len(self.flat_axis) > 1 and (self.koszul or len(set(self.flat_axis.tolist())) > 1):
-            return "B3 components" + (f", one by {self.koszul.name}" if self.koszul else "")
+            return "B3 components" + (f", one by {self.koszul.name}" if self.koszul else "") + self._part
         if self.koszul:
             return f"B2 {self.koszul.name}"
-        return f"B1 {AXIS_NAMES[int(self.flat_axis[0])]} flattening" if len(self.flat_axis) else "B1 no facts"
+        if not len(self.flat_axis):
+            return "B1 no facts"
+        return f"B1 {AXIS_NAMES[int(self.flat_axis[0])]} flattening{self._part}"
+
+    @property
+    def _part(self) -> str:
+        return "" if self.exact else ", ranked in part"
 
     def recompute(self, tensor: ZeroOneTensor) -> int:
         """The bound again, by exact rational ranks of dense matrices: slow and independent of the sparse path."""
@@ -59,12 +74,17 @@ class LowerBound:
         return total
 
 
-def flattening_bound(flat_lower: Int[np.ndarray, "3 components"]) -> LowerBound:
-    """B1 and B3: on every component its largest flattening rank, added up."""
-    best_axis = int(np.argmax(flat_lower.sum(axis=1)))
-    if flat_lower.max(axis=0).sum() == flat_lower[best_axis].sum():
-        return LowerBound(int(flat_lower[best_axis].sum()), np.full(flat_lower.shape[1], best_axis))
-    return LowerBound(int(flat_lower.max(axis=0).sum()), np.argmax(flat_lower, axis=0))
+def flattening_bound(
+    flat_lower: Int[np.ndarray, "3 components"], flat_upper: Mapping[int, Int[np.ndarray, " components"]]
+) -> LowerBound:
+    """B1 and B3: on every component its largest flattening rank, added up; the upper bounds tell which are exact."""
+    best_axis, n_components = int(np.argmax(flat_lower.sum(axis=1))), flat_lower.shape[1]
+    axes = np.full(n_components, best_axis)
+    if flat_lower.max(axis=0).sum() > flat_lower[best_axis].sum():
+        axes = np.argmax(flat_lower, axis=0)
+    upper = np.array([flat_upper.get(axis, np.full(n_components, -1)) for axis in AXES])
+    exact = bool((upper == flat_lower)[axes, np.arange(n_components)].all())
+    return LowerBound(int(flat_lower.max(axis=0).sum()), axes, exact=exact)
 
 
 def with_koszul(

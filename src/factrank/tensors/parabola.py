@@ -23,7 +23,7 @@ from jaxtyping import Int
 from factrank.tensors.decomposition import Decomposition, Factor
 from factrank.tensors.factorisation import Factorisation, factorise, integers
 from factrank.tensors.matrix_ranks import rank_bounds
-from factrank.tensors.zero_one import ZeroOneTensor, distinct, pair_index
+from factrank.tensors.zero_one import ZeroOneTensor, distinct
 
 FREE = np.iinfo(np.int64).min
 """Marks a cell of F without a fact."""
@@ -71,7 +71,7 @@ def least_margin(terms: Decomposition, tensor: ZeroOneTensor) -> Fraction:
 
 def slicewise_bound(tensor: ZeroOneTensor, axis: int) -> CodeBound:
     """E1 over the slices of the query axis (1) or the key axis (0)."""
-    pairs, _ = distinct(pair_index(tensor, axis, 2))
+    pairs = tensor.pairs_without(1 - axis)
     slices, values = np.divmod(pairs, max(tensor.shape[2], 1))
     sizes = np.bincount(slices, minlength=tensor.shape[axis])
     constant = values[np.isin(slices, np.flatnonzero(sizes == 1))]

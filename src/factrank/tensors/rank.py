@@ -12,17 +12,29 @@ from factrank.tensors.bounds import Bound, RankBounds
 from factrank.tensors.cp_bounds import cp_rank_bounds
 from factrank.tensors.decomposition import lifted
 from factrank.tensors.koszul import Koszul, koszul_choices
-from factrank.tensors.ledger import Ledger
+from factrank.tensors.ledger import PER_FACT, Ledger, expected_of
 from factrank.tensors.lower import LowerBound, flattening_bound, flattening_ranks, with_koszul
 from factrank.tensors.rank_one_slice import MOST_CELLS, MOST_COMPONENTS, rank_one_slice_bound
 from factrank.tensors.reference_values import reference_bound
 from factrank.tensors.spanning_tree import spanning_tree_bound
-from factrank.tensors.substitution import MOST_CUTS, substitution_bound
-from factrank.tensors.upper import SLICE_BOUND, UpperBound, best_upper, facts_bound, flattenings_bound, slices_bound
+from factrank.tensors.substitution import substitution_bound
+from factrank.tensors.upper import (
+    SLICE_BOUND,
+    UpperBound,
+    best_upper,
+    facts_bound,
+    flattenings_bound,
+    pairs_bound,
+    slices_bound,
+)
 from factrank.tensors.zero_one import AXIS_NAMES, Core, ZeroOneTensor, others
 
-PER_FACT = 1e-6
-"""Seconds per fact of a near-linear pass, for deciding what fits into the budget."""
+PASSES_OF_SLICES = {1: 0.8, 0: 1.6, 2: 0.8}
+"""How many passes over the facts (see `ledger.expected_of`) the ranks of all slices of an axis take."""
+
+PASSES_OF_REFERENCES = 1.2
+PASSES_OF_A_CUT = 4.0
+"""The same for reference values, and for one of the cuts of a substitution; it ends by the clock."""
 
 PER_CUBE = 2.5e-10
 """Seconds per n^3 of a modular elimination of an n x n matrix."""
@@ -36,7 +48,7 @@ def rank_bounds(core: Core, ledger: Ledger) -> RankBounds:
         nothing = Bound(0, "no facts")
         return RankBounds(nothing, nothing)
     flat_lower, flat_upper = _flattenings(core, ledger)
-    base = flattening_bound(flat_lower)
+    base = flattening_bound(flat_lower, flat_upper)
     best, tried = _upper_bounds(core, ledger, flat_upper, base.value)
     lower = [_lower(base, ledger, "B1")]
     if best.value > base.value:
@@ -55,14 +67,14 @@ def flattening_and_upper(core: Core, ledger: Ledger) -> tuple[int, int]:
     if not len(core.tensor):
         return 0, 0
     flat_lower, flat_upper = _flattenings(core, ledger)
-    best, _ = _upper_bounds(core, ledger, flat_upper, flattening_bound(flat_lower).value)
+    best, _ = _upper_bounds(core, ledger, flat_upper, flattening_bound(flat_lower, flat_upper).value)
     return int(flat_lower.sum(axis=1).max()), best.value
 
 
 def rank_lower_bounds(core: Core, ledger: Ledger, to_beat: int) -> list[Bound]:
     """Certified lower bounds of the rank: flattenings, and Koszul flattenings that may exceed them and `to_beat`."""
-    flat_lower, _ = _flattenings(core, ledger)
-    base = flattening_bound(flat_lower)
+    flat_lower, flat_upper = _flattenings(core, ledger)
+    base = flattening_bound(flat_lower, flat_upper)
     found = _koszul_bounds(core, ledger, flat_lower, base, max(to_beat, base.value))
     return [_lower(base, ledger, "B1"), *found]
 
@@ -73,20 +85,20 @@ def _upper(bound: UpperBound, core: Core, ledger: Ledger) -> Bound:
 
 
 def _lower(bound: LowerBound, ledger: Ledger, prefix: str) -> Bound:
-    seconds = sum(took for method, took in ledger.seconds.items() if method.startswith(prefix))
+    seconds = sum((took for method, took in ledger.seconds.items() if method.startswith(prefix)), 0.0)
     return Bound(bound.value, bound.method, witness=bound, seconds=seconds)
 
 
 def _flattenings(
     core: Core, ledger: Ledger
 ) -> tuple[Int[np.ndarray, "3 components"], dict[int, Int[np.ndarray, " components"]]]:
-    """Lower bounds of the flattening ranks on every component (1 where skipped), and the upper bounds that are known.
+    """Lower bounds of the flattening ranks on every component (1 if skipped), and the upper bounds that are known.
 
-    The value axis, which is trivial for a functional database, is never skipped.
+    An axis that the two others determine is never skipped: its slices need only be counted.
     """
     lower, upper = np.ones((3, core.n_components), dtype=np.int64), {}
     for axis in (2, 0, 1):
-        expected = 0.0 if axis == 2 else 2 * PER_FACT * len(core.tensor)
+        expected = 0.0 if core.tensor.determined[axis] else expected_of(1.0, len(core.tensor))
         ranks = ledger.run(f"B1 {AXIS_NAMES[axis]} flattening", expected, partial(flattening_ranks, core, axis))
         if ranks is not None:
             lower[axis], upper[axis] = ranks
@@ -98,11 +110,11 @@ def _upper_bounds(
 ) -> tuple[UpperBound, list[UpperBound]]:
     """The best upper bound, component by component, and all that were computed; stops when it meets the lower bound."""
     tensor, found = core.tensor, [facts_bound(core)]
-    linear = PER_FACT * len(tensor)
+    n_facts = len(tensor)
     steps: list[tuple[str, float, Callable[[], UpperBound]]] = []
     for axis in (1, 0, 2):
         name = f"{SLICE_BOUND[axis]} {AXIS_NAMES[axis]} slices"
-        steps.append((name, 0.0 if axis < 2 else 3 * linear, partial(slices_bound, core, axis)))
+        steps.append((name, expected_of(PASSES_OF_SLICES[axis], n_facts), partial(slices_bound, core, axis)))
     for first, second in ((0, 1), (0, 2), (1, 2)):
         if first in flat_upper and second in flat_upper:
             name = f"U5 {AXIS_NAMES[first]} x {AXIS_NAMES[second]} flattening"
@@ -110,10 +122,10 @@ def _upper_bounds(
     for z in (2, 0, 1):
         for x, y in (others(z)[::-1], others(z)) if tensor.determined[z] else ():
             name = f"U7 reference {AXIS_NAMES[z]} by {AXIS_NAMES[x]}"
-            steps.append((name, 0.0, partial(reference_bound, core, x, y)))
+            steps.append((name, expected_of(PASSES_OF_REFERENCES, n_facts), partial(reference_bound, core, x, y)))
     for axis in (1, 0, 2):
         name = f"U6 spanning tree of {AXIS_NAMES[axis]} slices"
-        steps.append((name, 2 * linear, partial(spanning_tree_bound, core, axis)))
+        steps.append((name, 2 * PER_FACT * n_facts, partial(spanning_tree_bound, core, axis)))
     for name, expected, compute in steps:
         if best_upper(core, found).value == lower:
             ledger.skip(name, "the bounds already meet")
@@ -121,17 +133,20 @@ def _upper_bounds(
         bound = ledger.run(name, expected, compute, dear=name.startswith("U6"))
         if bound is not None:
             found.append(bound)
+        elif name.startswith(SLICE_BOUND):
+            found.append(pairs_bound(core, {"U2": 0, "U3": 1, "U4": 2}[name[:2]]))
     return best_upper(core, found), found
 
 
 def _substitution_bounds(core: Core, ledger: Ledger) -> list[Bound]:
-    """B3 by slices of an axis and their indices on another (about a dozen flattenings each), and by rank-one slices."""
+    """B3 by slices of an axis and their indices on another, a dozen cuts while time is left, and by rank-one slices."""
     found = []
     for z in (1, 0, 2):
         for x in others(z)[::-1]:
             name = f"B3 substitution of {AXIS_NAMES[x]} slices by {AXIS_NAMES[z]}"
-            expected = 3 * MOST_CUTS * PER_FACT * len(core.tensor)
-            bound = ledger.run(name, expected, partial(substitution_bound, core, x, z), dear=True)
+            expected = PASSES_OF_A_CUT * PER_FACT * len(core.tensor)
+            compute = partial(substitution_bound, core, x, z, ledger.deadline())
+            bound = ledger.run(name, expected, compute, dear=True)
             if bound is not None:
                 found.append(Bound(bound.value, bound.method, witness=bound, seconds=ledger.seconds[name]))
     name = "B3 rank-one slices"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import inf
+
 from factrank.tensors.ledger import Ledger
 
 
@@ -16,6 +18,10 @@ class SteadyLedger(Ledger):
     def __init__(self, limit: float) -> None:
         super().__init__(0.0, lambda _: None)
         self._limit = limit
+
+    def deadline(self) -> float:
+        """None: what has begun is finished."""
+        return inf
 
     def left(self) -> float:
         """The limit, whatever was spent."""

@@ -12,12 +12,14 @@ that serves several queries.
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
+from math import inf
 
 import numpy as np
 from jaxtyping import Bool, Int
 
-from factrank.tensors.lower import flattening_bound, flattening_ranks
+from factrank.tensors.lower import flattening_ranks
 from factrank.tensors.matrix_ranks import rank_bounds
 from factrank.tensors.zero_one import (
     AXES,
@@ -59,14 +61,20 @@ class Substitution:
         return _bound(core, self.x, self.z, inside)
 
 
-def substitution_bound(core: Core, x: int, z: int) -> Substitution:
-    """The best bound over nested sets Z: first the indices of axis z that have most slices of axis x to themselves."""
+def substitution_bound(core: Core, x: int, z: int, deadline: float = inf) -> Substitution:
+    """The best bound over nested sets Z: first the indices of axis z that have most slices of axis x to themselves.
+
+    At the deadline, by `time.monotonic`, it is the best of those that were tried; the middle ones come first.
+    """
     tensor = core.tensor
     owner, n_used = _only_user(tensor, x, z)
     own = np.bincount(owner[owner >= 0], minlength=tensor.shape[z])
     order = np.argsort(-own / np.maximum(n_used, 1), kind="stable")
     best = Substitution(0, x, z, order[:0])
-    for cut in np.unique(np.linspace(0, len(order), MOST_CUTS + 1).astype(np.int64)):
+    cuts = np.unique(np.linspace(0, len(order), MOST_CUTS + 1).astype(np.int64))
+    for cut in cuts[np.argsort(np.abs(cuts - len(order) / 2), kind="stable")].tolist():
+        if time.monotonic() > deadline:
+            break
         inside = np.zeros(tensor.shape[z], dtype=bool)
         inside[order[:cut]] = True
         value = _bound(tensor, x, z, inside, best.value)
@@ -99,7 +107,7 @@ def _bound(tensor: ZeroOneTensor, x: int, z: int, inside: Bool[np.ndarray, " z"]
 
 def _flattenings_of(tensor: ZeroOneTensor) -> int:
     core = Core.of(tensor)
-    return flattening_bound(np.array([flattening_ranks(core, axis)[0] for axis in AXES])).value
+    return int(np.max([flattening_ranks(core, axis)[0] for axis in AXES], axis=0).sum())
 
 
 def largest_flattenings(tensor: ZeroOneTensor) -> int:

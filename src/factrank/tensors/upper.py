@@ -22,6 +22,7 @@ from factrank.tensors.zero_one import (
     ZeroOneTensor,
     distinct_pairs,
     others,
+    pair_index,
     stacked_slices,
 )
 
@@ -58,6 +59,27 @@ def facts_bound(core: Core) -> UpperBound:
     return UpperBound(
         "U1 facts, equal slices merged", np.bincount(core.fact_component, minlength=core.n_components), decomposition
     )
+
+
+def pairs_bound(core: Core, third: int) -> UpperBound:
+    """One term for each pair of indices that occurs on the two other axes: the sum of all its facts.
+
+    The pairs of query and value are Proposition 2.1 of Wong 2025, the sum over q of |V_q|.
+    """
+    tensor, (first, second) = core.tensor, others(third)
+    pairs = tensor.pairs_without(third)
+    by_component = np.bincount(core.component[first][pairs // tensor.shape[second]], minlength=core.n_components)
+
+    def decomposition() -> Decomposition:
+        on_first, on_second = np.divmod(pairs, tensor.shape[second])
+        term = np.searchsorted(pairs, pair_index(tensor, first, second))
+        factors = {
+            axis: Factor.indicator(on, np.arange(len(pairs))) for axis, on in ((first, on_first), (second, on_second))
+        }
+        factors[third] = Factor.indicator(tensor.coordinates[:, third], term)
+        return Decomposition.of(factors[0], factors[1], factors[2], len(pairs))
+
+    return UpperBound(f"U1 pairs of {AXIS_NAMES[first]} and {AXIS_NAMES[second]}", by_component, decomposition)
 
 
 def slices_bound(core: Core, axis: int) -> UpperBound:

@@ -38,8 +38,18 @@ class ZeroOneTensor:
     @cached_property
     def determined(self) -> tuple[bool, bool, bool]:
         """For each axis, whether the other two determine it: at most one 1 in every fiber along it."""
-        first, second, third = (len(distinct_pairs(self, *others(axis))) == len(self) for axis in AXES)
+        first, second, third = (len(self.pairs_without(axis)) == len(self) for axis in AXES)
         return first, second, third
+
+    def pairs_without(self, axis: int) -> Int[np.ndarray, " pairs"]:
+        """The distinct pairs of coordinates on the two other axes, in order."""
+        if axis not in self._pairs:
+            self._pairs[axis] = distinct_pairs(self, *others(axis))
+        return self._pairs[axis]
+
+    @cached_property
+    def _pairs(self) -> dict[int, Int[np.ndarray, " pairs"]]:
+        return {}
 
     def dense(self) -> Int[np.ndarray, "a b c"]:
         """The full array, for small tensors and for references."""
@@ -72,7 +82,8 @@ def pair_index(tensor: ZeroOneTensor, first: int, second: int) -> Int[np.ndarray
 
 def distinct_pairs(tensor: ZeroOneTensor, first: int, second: int) -> Int[np.ndarray, " pairs"]:
     """The distinct pairs of coordinates that occur on two axes."""
-    return distinct(pair_index(tensor, first, second))[0]
+    pairs = np.sort(pair_index(tensor, first, second))
+    return pairs[np.diff(pairs, prepend=-1) != 0]
 
 
 def flattening(tensor: ZeroOneTensor, axis: int) -> sp.csr_array:
@@ -135,6 +146,18 @@ class Core:
         core = ZeroOneTensor(np.column_stack(columns)[kept], (sizes[0], sizes[1], sizes[2]))
         labels, n_components = components(core)
         return cls(core, (classes[0], classes[1], classes[2]), labels, n_components)
+
+    @classmethod
+    def unmerged(cls, tensor: ZeroOneTensor) -> Core:
+        """Only drop empty slices: equal ones stay, and everything is one component."""
+        used = [np.bincount(tensor.coordinates[:, axis], minlength=tensor.shape[axis]) > 0 for axis in AXES]
+        first, second, third = (np.where(some, np.cumsum(some) - 1, -1) for some in used)
+        a, b, c = (int(some.sum()) for some in used)
+        if (a, b, c) != tensor.shape:
+            columns = zip((first, second, third), tensor.coordinates.T, strict=True)
+            tensor = ZeroOneTensor(np.column_stack([classes[column] for classes, column in columns]), (a, b, c))
+        labels = np.zeros(a, dtype=np.int64), np.zeros(b, dtype=np.int64), np.zeros(c, dtype=np.int64)
+        return cls(tensor, (first, second, third), labels, int(len(tensor) > 0))
 
     @cached_property
     def fact_component(self) -> Int[np.ndarray, " ones"]:
