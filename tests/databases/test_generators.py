@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from itertools import combinations
 
 import numpy as np
@@ -23,6 +24,7 @@ from factrank.databases import (
     generate,
     matmul,
     overlapping_boxes,
+    registry,
     structured,
     uniform,
     unit,
@@ -408,3 +410,33 @@ def test_the_registry_is_complete() -> None:
 def test_bad_requests_say_what_was_expected(kind: str, arguments: dict[str, object], message: str) -> None:
     with pytest.raises(InputError, match=message):
         generate(kind, **arguments)
+
+
+@pytest.mark.parametrize(
+    ("kind", "sizes", "n_facts"),
+    [
+        ("matmul", {"n": 100_000}, "1,000,000,000,000,000"),
+        ("unit", {"n": 10**12}, "1,000,000,000,000"),
+        ("zipf", {"n_keys": 10**6, "n_queries": 10**5, "n_values": 9, "n_facts": 10**10, "seed": 0}, "10,000,000,000"),
+        ("uniform", {"n_keys": 10**6, "n_queries": 10**6, "n_values": 9, "seed": 0}, "1,000,000,000,000"),
+        ("disjoint", {"n_keys": 9, "n_queries": 10**6, "values_per_query": 10**7, "seed": 0}, "9,000,000"),
+        ("boxes", {"shapes": [(10**6, 10**6)], "seed": 0}, "1,000,000,000,000"),
+        ("associations", {"n_inputs": 10**12, "n_outputs": 10**12, "seed": 0}, "1,000,000,000,000"),
+    ],
+)
+def test_databases_that_no_memory_holds_are_refused_before_they_are_made(kind, sizes, n_facts):
+    with pytest.raises(InputError, match=rf"{kind}: {n_facts} facts would take .* GiB of memory, this machine has"):
+        generate(kind, **sizes)
+
+
+def test_the_expected_number_of_facts_is_that_of_the_database():
+    small = {
+        "n": 3, "n_keys": 6, "n_queries": 2, "n_values": 4, "values_per_query": 3, "answers_per_query": 3, "rank": 4,
+        "n_inputs": 5, "n_outputs": 5, "n_classes": 2, "shapes": [(2, 1), (1, 3)], "seed": 0,
+    }  # fmt: skip
+    for kind, generator in GENERATORS.items():
+        taken = inspect.signature(generator).parameters
+        sizes = {name: size for name, size in small.items() if name in taken}
+        if kind == "zipf":
+            sizes["n_facts"] = 7
+        assert generate(kind, **sizes).n_facts == registry.expected_facts(kind, sizes), kind

@@ -28,6 +28,7 @@ from factrank.cli.study import app as study
 from factrank.cli.train import train
 from factrank.cli.verify import verify
 from factrank.errors import FactrankError
+from factrank.machine import require_compilers_fit
 
 OUT_OF_MEMORY = "RESOURCE_EXHAUSTED"
 """How the errors of JAX begin when a device has no memory left."""
@@ -44,6 +45,10 @@ for command in (measure, train, construct, edit, verify, recall, ask, assumption
 app.add_typer(study)
 
 
+WITHOUT_COMPILERS = ("measure", "samples", "generate", "convert")
+"""The commands that load neither JAX nor numba."""
+
+
 def _print_version(wanted: bool) -> bool:
     if wanted:
         typer.echo(f"factrank {factrank.__version__}")
@@ -53,11 +58,14 @@ def _print_version(wanted: bool) -> bool:
 
 @app.callback()
 def _root(
-    version: Annotated[
+    context: typer.Context,
+    version: Annotated[  # noqa: ARG001 - its callback prints it
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
     """Measure how many facts an attention layer can hold, write or train them into layers, and ask them."""
+    if context.invoked_subcommand not in WITHOUT_COMPILERS:
+        require_compilers_fit()
 
 
 def main() -> None:
@@ -90,5 +98,9 @@ def run() -> None:
 
 
 def _say_out_of_memory() -> NoReturn:
-    typer.echo("factrank: this needs more memory than there is; try a smaller table or layer, or fewer seeds", err=True)
+    typer.echo(
+        "factrank: this needs more memory than there is; try a smaller table or layer, fewer seeds "
+        "or a smaller --batch-size",
+        err=True,
+    )
     sys.exit(2)

@@ -7,7 +7,6 @@ turn out smaller are built too. For the largest margin all that fit are built.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -21,6 +20,7 @@ from factrank.constructions.shared_tokens import shared_token_model
 from factrank.constructions.verify import verify
 from factrank.databases import Database
 from factrank.errors import InputError
+from factrank.machine import memory_room
 
 Minimise = Literal["parameters", "heads", "d_model", "margin", "bits"]
 """What counts: stored scalars, heads, the width of the embedding, the bits of all weights; or the least margin, which
@@ -37,8 +37,6 @@ MOST_FACTS_AS_SETS = 100_000
 
 COPIES = 3
 """How often the weights are in memory while a layer is built and verified."""
-
-MEMORY_IF_UNKNOWN = 2**34
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,7 +137,7 @@ def _considered(
     database: Database, precisions: Sequence[Precision], minimise: Minimise, forms: Sequence[Construction]
 ) -> tuple[list[_Option], list[Candidate]]:
     """The options from best to worst, and the candidates that are refused, with the reason."""
-    options, refused, room = [], [], _memory()
+    options, refused, room = [], [], memory_room()
     for precision in precisions:
         for form in forms:
             candidate = Candidate(form.name, precision)
@@ -233,11 +231,3 @@ def _with_shared_tokens(database: Database, precision: Precision, only: Iterable
         editing={},
         certificate=verify(model, database),
     )
-
-
-def _memory() -> int:
-    """The bytes of memory of this machine."""
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):
-        return MEMORY_IF_UNKNOWN

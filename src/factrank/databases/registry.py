@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from types import MappingProxyType
-from typing import Literal, get_args, get_origin
+from typing import Any, Literal, get_args, get_origin
 
 from factrank.databases.answer_sets import answer_sets
 from factrank.databases.associations import associations
@@ -15,6 +15,7 @@ from factrank.databases.generators import bijections, disjoint, structured, unif
 from factrank.databases.known_rank import KnownRank, boxes, overlapping_boxes
 from factrank.databases.named import diagonal, diagonal2, matmul, unit, w_state
 from factrank.errors import InputError
+from factrank.machine import require_memory
 
 Generator = Callable[..., Database | KnownRank]
 GENERATORS: Mapping[str, Generator] = MappingProxyType(
@@ -66,7 +67,45 @@ def call_generator(kind: str, /, **sizes: object) -> Database | KnownRank:
         expected, accepts = _type_of(parameters[name].annotation)
         if not accepts(value):
             raise InputError(f"{kind}: {name} must be {expected}, got {value!r}; {usage}")
+    _require_memory(kind, {name: parameter.default for name, parameter in parameters.items()} | sizes)
     return GENERATORS[kind](**sizes)
+
+
+def _require_memory(kind: str, sizes: Mapping[str, Any]) -> None:
+    """Refuse a database that could not be made here; sizes that make no sense are left to the generator."""
+    needed, n_facts = 0.0, expected_facts(kind, sizes)
+    if "n" in sizes:
+        needed = LISTED_FACT * n_facts
+    else:
+        pairs = sizes.get("n_keys", 0) * sizes.get("n_queries", 0)
+        ranges = sizes.get("values_per_query", 0) + sizes.get("answers_per_query", 0)
+        names = sum(size for name, size in sizes.items() if name in NAMES) + sizes.get("n_queries", 0) * ranges
+        needed = FACT * n_facts + NAME * names + PAIR * min(pairs, MOST_PAIRS_PER_FACT * n_facts)
+    require_memory(needed, f"{kind}: {n_facts:,} facts", "choose smaller sizes")
+
+
+def expected_facts(kind: str, sizes: Mapping[str, Any]) -> int:
+    """How many facts a generator makes of these sizes.
+
+    >>> expected_facts("matmul", {"n": 3}), expected_facts("boxes", {"shapes": [(2, 1), (1, 3)], "seed": 0})
+    (27, 5)
+    """
+    if "shapes" in sizes:
+        return sum(n_keys * n_queries for n_keys, n_queries in sizes["shapes"])
+    if "n" in sizes:
+        return int(sizes["n"] ** 3 if kind == "matmul" else sizes["n"])
+    if not {"n_inputs", "n_keys"} & sizes.keys():
+        return 3  # the W state
+    return int(sizes.get("n_inputs") or sizes.get("n_facts") or sizes["n_keys"] * sizes["n_queries"])
+
+
+FACT, LISTED_FACT, NAME, PAIR = 100, 250, 250, 8
+"""Bytes while a database is made, per fact, fact of a named tensor, name, and pair that facts are drawn from."""
+
+MOST_PAIRS_PER_FACT = 50
+"""With more pairs than that NumPy draws facts without listing all pairs."""
+
+NAMES = ("n_keys", "n_queries", "n_values", "n_inputs", "n_outputs")
 
 
 @cache
