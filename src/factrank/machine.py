@@ -20,7 +20,7 @@ def memory_room() -> int:
     return min([_physical(), *_limits()])
 
 
-def require_memory(needed: float, what: str, remedy: str) -> None:
+def require_memory(needed: int, what: str, remedy: str) -> None:
     """Refuse what cannot fit into memory, before it is asked for.
 
     Arguments:

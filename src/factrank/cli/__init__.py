@@ -45,8 +45,8 @@ for command in (measure, train, construct, edit, verify, recall, ask, assumption
 app.add_typer(study)
 
 
-WITHOUT_COMPILERS = ("measure", "samples", "generate", "convert")
-"""The commands that load neither JAX nor numba."""
+WITHOUT_COMPILERS = ("measure", "samples", "generate", "convert", "--help", "--version")
+"""What loads neither JAX nor numba."""
 
 
 def _print_version(wanted: bool) -> bool:
@@ -58,14 +58,11 @@ def _print_version(wanted: bool) -> bool:
 
 @app.callback()
 def _root(
-    context: typer.Context,
-    version: Annotated[  # noqa: ARG001 - its callback prints it
+    version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
     """Measure how many facts an attention layer can hold, write or train them into layers, and ask them."""
-    if context.invoked_subcommand not in WITHOUT_COMPILERS:
-        require_compilers_fit()
 
 
 def main() -> None:
@@ -81,6 +78,8 @@ def run() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # names that the terminal cannot show
     try:
+        if len(sys.argv) > 1 and sys.argv[1] not in WITHOUT_COMPILERS:
+            require_compilers_fit()
         app()
     except FactrankError as error:
         typer.echo(f"factrank: {error}", err=True)

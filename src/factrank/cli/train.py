@@ -7,7 +7,6 @@ Ctrl-C, when it was interrupted: the seeds that had ended by then are reported, 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import asdict
 from enum import Enum
@@ -20,17 +19,14 @@ from rich.console import Console
 import factrank
 from factrank.cli.outputs import require_output
 from factrank.cli.sources import Long, Multi, NoHeader, Source, Wide, load
+from factrank.cli.training_memory import fitting_batches, require_weights_fit
 from factrank.databases import Database
-from factrank.errors import FactrankError, InputError
+from factrank.errors import FactrankError
 
 if TYPE_CHECKING:
     from factrank.training import Trial, TrialResult
 
 INTERRUPTED = 130
-BYTES_OF_TRAINING, BYTES_KEPT = 16, 4
-"""Per parameter: weight, gradient and the two moments of Adam of a layer in training; the weight of one that ended."""
-
-MEMORY_IF_UNKNOWN = 2**34
 DEFAULT_D_MODEL, DEFAULT_HEADS, DEFAULT_SEEDS = 16, 2, 4
 
 
@@ -62,6 +58,10 @@ def train(
     ] = None,
     seeds: Annotated[int, typer.Option(min=1, help="Layers to train at once, seeds 0, 1, ...")] = DEFAULT_SEEDS,
     epochs: Annotated[int, typer.Option(min=0, help="Passes over the facts, at most.")] = 2000,
+    batch_size: Annotated[
+        int | None,
+        typer.Option(min=1, help="Facts per step. If not given all, or as many as memory allows.", show_default=False),
+    ] = None,
     lr: Annotated[float, typer.Option("--lr", min=0.0, help="Learning rate of Adam.")] = 0.01,
     weight_decay: Annotated[float, typer.Option(min=0.0, help="Decoupled weight decay.")] = 0.0,
     tau: Annotated[float, typer.Option(help="The probability from which an answer is confident.")] = 0.95,
@@ -111,9 +111,17 @@ def train(
     width = max(1, d_model // heads)
     shape = LayerShape(d_model, heads, d_qk or width, d_vo or width)
     database = load(source, long=long, wide=wide, no_header=no_header, multi=multi)
-    _require_memory(shape.parameters(*database.shape), seeds)
+    require_weights_fit(shape.parameters(*database.shape), seeds)
     aim = _stop(stop, database, tau)
-    training = Training(learning_rate=lr, weight_decay=weight_decay, epochs=epochs, stop=aim.value, engine=engine.value)
+    training = Training(
+        learning_rate=lr,
+        weight_decay=weight_decay,
+        epochs=epochs,
+        stop=aim.value,
+        engine=engine.value,
+        batch_size=batch_size,
+    )
+    training = fitting_batches(Trial(Given(database.fingerprint), shape, training, 0, measures), database)
     trials = [Trial(Given(database.fingerprint), shape, training, seed, measures) for seed in range(seeds)]
     with TerminalMeter() as meter:
         results = train_many(trials, databases=[database], meter=meter, interruptible=True, checkpoints=checkpoints)
@@ -226,23 +234,3 @@ def _stop(given: StopAt | None, database: Database, tau: float) -> StopAt:
         note = f"a (key, query) has {most} values, which cannot all have probability {tau:g}: no seed will end early"
         typer.echo(f"factrank: {note}; --stop recall can be reached", err=True)
     return given
-
-
-def _require_memory(parameters: int, seeds: int) -> None:
-    """Refuse layers that cannot fit into this machine's memory, before numbers of that size are asked for."""
-    needed = parameters * (BYTES_OF_TRAINING + BYTES_KEPT * seeds)
-    room = _memory()
-    if needed > room:
-        layers = f"{seeds:,} layers of" if seeds > 1 else "a layer of"
-        raise InputError(
-            f"{layers} {parameters:,} parameters would take {needed / 2**30:,.1f} GiB of memory, this "
-            f"machine has {room / 2**30:,.1f}: choose smaller widths, fewer heads or fewer seeds"
-        )
-
-
-def _memory() -> int:
-    """The bytes of memory of this machine."""
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):
-        return MEMORY_IF_UNKNOWN

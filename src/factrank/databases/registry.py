@@ -73,7 +73,7 @@ def call_generator(kind: str, /, **sizes: object) -> Database | KnownRank:
 
 def _require_memory(kind: str, sizes: Mapping[str, Any]) -> None:
     """Refuse a database that could not be made here; sizes that make no sense are left to the generator."""
-    needed, n_facts = 0.0, expected_facts(kind, sizes)
+    n_facts = expected_facts(kind, sizes)
     if "n" in sizes:
         needed = LISTED_FACT * n_facts
     else:

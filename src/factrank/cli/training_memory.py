@@ -1,0 +1,65 @@
+"""Whether training fits into memory, known beforehand: the weights of all seeds, and the logits of a step."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import typer
+
+from factrank.databases import Database
+from factrank.machine import memory_room, require_memory
+
+if TYPE_CHECKING:
+    from factrank.training import Training, Trial
+
+BYTES_OF_TRAINING, BYTES_KEPT = 16, 4
+"""Per parameter: weight, gradient and the two moments of Adam of a layer in training; the weight of one that ended."""
+
+BYTES_OF_STEP, BYTES_OF_CHECK = 16, 8
+"""Per logit: itself, its softmax and their gradients in a step; itself and a copy when recall is counted."""
+
+SHARE, SHARE_OF_BATCH = 0.5, 0.125
+"""Fraction of the memory that the logits of a step may take, and that batches are chosen to take."""
+
+
+def require_weights_fit(parameters: int, seeds: int) -> None:
+    """Refuse layers that cannot fit into this machine's memory."""
+    layers = f"{seeds:,} layers of" if seeds > 1 else "a layer of"
+    needed = parameters * (BYTES_OF_TRAINING + BYTES_KEPT * seeds)
+    remedy = "choose smaller widths, fewer heads or fewer seeds"
+    require_memory(needed, f"{layers} {parameters:,} parameters", remedy)
+
+
+def fitting_batches(trial: Trial, database: Database) -> Training:
+    """The training of a trial, in batches if the logits of all facts at once would not fit into memory.
+
+    The fused engine keeps no logits. The recall of all facts takes one logit per fact and value whatever the batches
+    are: a table for which these do not fit is refused.
+    """
+    import jax  # noqa: PLC0415 - takes a second to load
+
+    from factrank.training.fused_engine import platform_of  # noqa: PLC0415
+
+    training, n_facts, n_values = trial.training, len(database), database.n_values
+    if not n_facts or platform_of(trial, database.shape, jax.default_backend()) is not None:
+        return training
+    logits = f"the logits of {n_facts:,} facts and {n_values:,} values"
+    require_memory(BYTES_OF_CHECK * n_facts * n_values, logits, "train on fewer facts or values")
+    room = int(SHARE * memory_room())
+    needed = BYTES_OF_STEP * (training.batch_size or n_facts) * n_values
+    if needed <= room:
+        return training
+    if training.batch_size is not None:
+        least = room // (BYTES_OF_STEP * n_values)
+        step = f"a step on {training.batch_size:,} facts with {n_values:,} values"
+        require_memory(2 * needed, step, f"choose a --batch-size of at most {least:,}")
+        return training
+    largest = int(SHARE_OF_BATCH * memory_room()) // (BYTES_OF_STEP * n_values)
+    size = 2 ** (max(largest, 1).bit_length() - 1)
+    typer.echo(
+        f"factrank: a step on all {n_facts:,} facts with {n_values:,} values would take {needed / 2**30:,.1f} GiB, "
+        f"so that training is in batches of {size:,} (--batch-size)",
+        err=True,
+    )
+    return replace(training, batch_size=size)
