@@ -63,3 +63,16 @@ def test_links_between_pages_lead_somewhere():
         for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text(encoding="utf-8")):
             if "://" not in target:
                 assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+MARKDOWN = sorted(path for path in ROOT.rglob("*.md") if not any(part.startswith(".") for part in path.parts))
+
+
+@pytest.mark.parametrize("path", MARKDOWN, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_tables_are_whole(path):
+    """Every run of lines with a bar at the left is a table: a head, a rule, and rows with as many cells."""
+    text = re.sub(r"^```.*?^```", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    for table in re.findall(r"(?:^\|.*\n)+", text, flags=re.MULTILINE):
+        rows = [re.sub(r"\\\|", "", row) for row in table.splitlines()]
+        assert re.fullmatch(r"\|(?:\s*:?-+:?\s*\|)+", rows[1] if len(rows) > 1 else ""), f"no head above {rows[0]!r}"
+        assert len({row.count("|") for row in rows}) == 1, f"rows of different lengths below {rows[0]!r}"
