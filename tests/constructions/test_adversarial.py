@@ -123,17 +123,16 @@ def one_head_at_a_time(pair: PairTerms, layer: LayerTerms):
 
 
 def without_the_direct_path(pair: PairTerms, layer: LayerTerms):
-    nothing = np.zeros_like(pair.direct)
-    return roundings_of_logits(pair._replace(direct=nothing), layer)
+    return roundings_of_logits(pair._replace(direct=np.zeros_like(pair.direct)), layer)
 
 
-def without_heads_in_one_sum(pair: PairTerms, layer: LayerTerms):
-    return roundings_of_logits(pair._replace(reached=np.minimum(pair.reached, pair.read)), layer)
+def heads_by_themselves(pair: PairTerms, layer: LayerTerms):
+    return roundings_of_logits(pair._replace(reached=np.minimum(pair.reached, pair.direct + 8)), layer)
 
 
 def without_the_unembedding(pair: PairTerms, layer: LayerTerms):
-    one = np.ones_like(pair.read)
-    return roundings_of_logits(pair._replace(read=one, reached=one, direct=np.minimum(pair.direct, 1)), layer)
+    one = np.ones_like(pair.reached)
+    return roundings_of_logits(pair._replace(reached=one, direct=np.minimum(pair.direct, 1)), layer)
 
 
 def without_the_values(pair: PairTerms, layer: LayerTerms):
@@ -143,7 +142,7 @@ def without_the_values(pair: PairTerms, layer: LayerTerms):
 MUTANTS = [
     one_head_at_a_time,
     without_the_direct_path,
-    without_heads_in_one_sum,
+    heads_by_themselves,
     without_the_unembedding,
     without_the_values,
 ]

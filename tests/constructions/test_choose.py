@@ -207,7 +207,7 @@ def test_what_is_not_certified_is_not_chosen(monkeypatch):
 
 
 def test_too_large_for_this_machine(monkeypatch):
-    monkeypatch.setattr(choose, "_memory", lambda: 3 * 4 * 100)
+    monkeypatch.setattr(choose, "memory_room", lambda: 3 * 4 * 100)
     found = construct(sample("astrid"))
     assert found.parameters <= 100
     assert any("more memory than this machine has" in candidate.reason for candidate in found.runners_up)

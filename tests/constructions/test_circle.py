@@ -48,7 +48,7 @@ def test_margins_are_those_of_the_circle(tensor, precision):
 
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_random_tables_are_certified(precision):
-    database = uniform(60, 7, 17, 300, seed=1)
+    database = uniform(60, 7, 16, 300, seed=1)
     found = verify(built(database, precision), database)
     assert found.certified
     assert found.recalled == 300
@@ -58,16 +58,16 @@ def test_random_tables_are_certified(precision):
 
 def test_the_most_points():
     """All points in bfloat16, and the least gaps in float32, at the proved limit; far beyond it the proof fails."""
-    assert [most_points(precision) for precision in ("bfloat16", "float32")] == [18, 4863]
-    database = every_value(18)
+    assert [most_points(precision) for precision in ("bfloat16", "float32")] == [16, 4289]
+    database = every_value(16)
     layer = built(database, "bfloat16")
     assert prove(layer, database).holds
-    assert "19 values do not fit into bfloat16: at most 18 do" in circle.refusal(every_value(19), "bfloat16")
-    large = every_value(4863, 2)
-    some = large.select(keys=[f"k{k}" for k in range(0, 4863, 13)], compact=False)
+    assert "17 values do not fit into bfloat16: at most 16 do" in circle.refusal(every_value(17), "bfloat16")
+    large = every_value(4289, 2)
+    some = large.select(keys=[f"k{k}" for k in range(0, 4289, 13)], compact=False)
     layer = built(large)
     assert prove(layer, some).holds
-    assert circle.refusal(every_value(4864, 1), "float32") is not None
+    assert circle.refusal(every_value(4290, 1), "float32") is not None
 
 
 def test_too_many_points_are_not_proved(monkeypatch):
@@ -128,9 +128,9 @@ def test_refusals():
 
 
 def test_many_ranges_in_bfloat16_are_held_query_by_query():
-    """Seven ranges of 18 values, two queries each: with a constant per range, saturation would not be proved."""
-    facts = [(k, 2 * r + j, 18 * r + (k + j) % 18) for r in range(7) for j in (0, 1) for k in range(18)]
-    database = numbered(np.array(facts), (18, 14, 126))
+    """Seven ranges of 16 values, two queries each: with a constant per range, saturation would not be proved."""
+    facts = [(k, 2 * r + j, 16 * r + (k + j) % 16) for r in range(7) for j in (0, 1) for k in range(16)]
+    database = numbered(np.array(facts), (16, 14, 112))
     assert circle.refusal(database, "bfloat16") is None
     layer = built(database, "bfloat16")
     assert layer.shape == circle.shape(database, "bfloat16")

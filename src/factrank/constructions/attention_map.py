@@ -16,13 +16,13 @@ $$L[k,q,v] = 1 + 2 x_v y - x_v^2 = 1 + x_f^2 - (x_v - x_f)^2,$$
 
 a margin of at least 1 in exact arithmetic, also over values that no fact uses, whose logits are 0. So heads and d_vo
 are no hard limits: d_model = Q + 1, H = 1, d_vo = 1 hold everything in the query-key circuit, and precision is what
-limits it. Attention does not saturate. With unit roundoff u a term of a logit undergoes at most 8 roundings, and the
-sizes of the terms add up to less than $7n^2/4 + 2n$; the weight is off by at most $(0.85 (Q + 4) + 6) u$ (score,
+limits it. Attention does not saturate. With unit roundoff u a term of a logit undergoes at most 12 roundings, and the
+sizes of the terms add up to less than $7n^2/4 + 2n$; the weight is off by at most $(0.85 (2Q + 5) + 6) u$ (score,
 logistic function, stored numbers), which moves a margin d^2 by 2dn times that. Recall is proved while
 
-$$32 (n + 1)^2 u + (2Q + 20)(n + 1) u \le 1:$$
+$$48 (n + 1)^2 u + (4Q + 24)(n + 1) u \le 1:$$
 
-for 10 queries with 722 values in float32 and 16,777,214 in float64; 1 in bfloat16.
+for 10 queries with 589 values in float32 and 13,698,537 in float64; in bfloat16 nothing is.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ def most_levels(n_queries: int, precision: Precision) -> int:
     """The most values that attention weights are proved to tell apart.
 
     >>> [most_levels(10, precision) for precision in ("bfloat16", "float32", "float64")]
-    [1, 722, 16777214]
+    [0, 589, 13698537]
     >>> most_levels(1000, "bfloat16")
     0
     """
-    half = (n_queries + 10) / 32
-    return max(int(sqrt(half**2 + 2.0 ** SIGNIFICAND[precision] / 32) - half) - 1, 0)
+    half = (n_queries + 6) / 24
+    return max(int(sqrt(half**2 + 2.0 ** SIGNIFICAND[precision] / 48) - half) - 1, 0)
 
 
 def score_of(places: Int[np.ndarray, " n"], n_values: int) -> Float[np.ndarray, " n"]:

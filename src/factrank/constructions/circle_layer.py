@@ -8,15 +8,15 @@ $$L[k,q,v] = \cos(t_{f(k,q)} - t_v), \qquad \text{margin at least } 2 \sin^2(\pi
 values that no fact uses stay at 0, behind by 1. Where the database says nothing all logits are 0.
 
 Precision, with unit roundoff u: both coordinates are stored with a relative error u, the product with a head and the
-sum of the two terms make at most 4 roundings more, and the terms of a logit add up to at most 1 by Cauchy and Schwarz:
-two logits keep their order while
+sums make at most 7 roundings more, and the terms of a logit add up to at most 1 by Cauchy and Schwarz: two logits keep
+their order while
 
-$$2 \sin^2(\pi / n) > 2 \gamma_7, \qquad \gamma_7 = 7u / (1 - 7u),$$
+$$2 \sin^2(\pi / n) > 2 \gamma_9, \qquad \gamma_9 = 9u / (1 - 9u),$$
 
-one rounding being left for what the query itself writes, which is scaled to $2^{-10}$ for that purpose. So 18 values
-fit into bfloat16, 4,863 into float32. If all values together are too many, each range has a circle of its own, and if
-there are many ranges (4 in bfloat16), each query: queries that share a range have scores of three terms of size c, of
-which saturation leaves little to rounding.
+what the query itself writes is scaled to $2^{-10}$, so that it hardly counts. So 16 values fit into bfloat16, 4,289
+into float32. If all values together are too many, each range has a circle of its own, and if there are many ranges (4
+in bfloat16), each query: queries that share a range have scores of three terms of size c, of which saturation leaves
+little to rounding.
 The parabola needs half the coordinates and holds more values; the circle has logits of size 1, and 0 for empty fibers.
 """
 
@@ -37,7 +37,9 @@ from factrank.constructions.shared_heads import Grouping, grouped_by_range
 from factrank.databases import Database
 from factrank.models import AttentionLayer, LayerShape
 
-ROUNDINGS = 7
+ROUNDINGS = 9
+"""Two of stored numbers, seven of a logit."""
+
 OWN = 2.0**-10
 """What a query holds in its own coordinate: small beside 1, so that adding and taking it back hardly rounds."""
 
@@ -49,7 +51,7 @@ def most_points(precision: Precision) -> int:
     """The most points of a circle whose order survives rounding.
 
     >>> [most_points(precision) for precision in ("bfloat16", "float32")]
-    [18, 4863]
+    [16, 4289]
     """
     total = ROUNDINGS * 2.0 ** -SIGNIFICAND[precision]
     return int(pi / asin(sqrt(total / (1 - total))))

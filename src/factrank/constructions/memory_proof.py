@@ -133,7 +133,9 @@ def _why_no_bounds(memory: AssociativeMemory, arithmetic: Arithmetic) -> str:
         return f"no proof is known for a memory of the class {type(memory).__name__}"
     if not all(np.isfinite(np.asarray(part, np.float64)).all() for part in jax.tree.leaves(memory)):
         return "some weights are infinite or not a number"
-    if 8 * _largest_result(memory) > arithmetic.largest:
+    with np.errstate(over="ignore"):
+        largest = 8 * _largest_result(memory)
+    if not largest <= arithmetic.largest:
         return "some weights are so large that intermediate results may overflow"
     return ""
 

@@ -173,7 +173,6 @@ class Streams:
             leaves=terms[:, 0],
             reached=terms[:, 1],
             direct=np.minimum((self.direct != 0).sum(axis=1), self._most_read)[queries].astype(np.float64),
-            read=np.minimum((sizes != 0).sum(axis=1), self._most_read).astype(np.float64),
             soft=1.0 - attention.saturated,
         )
         return ProvedStreams(values, sizes, spreads, counted, exact)

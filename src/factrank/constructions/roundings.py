@@ -11,20 +11,22 @@ terms of every sum that a program may form. For one pair let
 
 - T be the value coordinates (h, c) that are not 0, over the three groups for heads: the *leaves* of the layer;
 - J be the coordinates of the stream that they reach, counted once for each head and group;
-- c be the most value coordinates of one head, and m the most coordinates of the stream between one of them and a value;
-- D be the coordinates of $x_q$ that are read, and K all coordinates of the stream that are read by one value.
+- D be the coordinates of $x_q$ that are read.
 
-| program | the first sum | the last sum |
-|---|---|---|
-| stream: heads concatenated, one after another, or as a tree, with x_q anywhere among them; then U | T + [D > 0] | K |
-| folded: W_O U is formed; one sum over heads, coordinates and the direct path | m | T + D |
-| heads: each head goes through its W_O; one sum over heads, coordinates of the stream and the direct path | c | J + D |
+A program sends each head and group into a *block*, in which value coordinates are added up with W_O, or through W_O U
+formed first. A block may be one head, some heads or all of them concatenated, and the direct path may be part of one.
+The blocks, what is folded and the direct path meet in a last sum, with U. So a term that goes through a block of $T_b$
+leaves, beside other blocks and $T_f \le T - T_b$ leaves that are folded, meets
 
-Weighing before or after W_O or U, unembedding heads one at a time, or adding logits of heads and of the direct path,
-are trees over the same leaves; they round no more often than one of the three rows. Concatenating only some heads moves
-on a straight line between the first row and the last. To the additions come the products with W_O and U (none where
-these are powers of two), those of $x W_V$, and where attention is soft three for weighing: the product with the weight,
-and $1 - a$ or the sum and the division of a softmax, whether that divides the weights or what they weigh.
+$$T_b + [D > 0] - 1 \quad\text{additions in its block and at most}\quad J + T_f + D - 1 \quad\text{in the last sum:}$$
+
+no more than $T + J + D + [D > 0] - 2$ in all. A leaf that is folded meets as many coordinates in W_O U as its head and
+group reaches, which are then missing from the last sum: no more additions either. Weighing before or after W_O or U,
+adding heads one by one, adding logits of heads and of the direct path: all these are trees over the same terms.
+
+To the additions come the products with W_O and U (none where these are powers of two), those of $x W_V$, and where
+attention is soft three for weighing: the product with the weight, and $1 - a$ or the sum and the division of a softmax,
+whether that divides the weights or what they weigh.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from factrank.constructions.arithmetic import most_nonzero, powers_of_two
+from factrank.constructions.arithmetic import most_nonzero, powers_of_two, roundings_of_product
 
 Counts = Float[np.ndarray, " pairs"]
 
@@ -51,25 +53,17 @@ class PairTerms(NamedTuple):
     """J."""
     direct: Counts
     """D."""
-    read: Counts
-    """K."""
     soft: Counts
     """1 where some head does not attend with weight 0 or 1 exactly."""
 
 
 class LayerTerms(NamedTuple):
-    """What is the same for all pairs of a layer."""
+    """The roundings that are the same for all pairs of a layer."""
 
     of_values: int
-    """The roundings of x W_V."""
-    widest: int
-    """c."""
-    fan_out: int
-    """m."""
-    products: int
-    """The roundings of the products with W_O and U, one after the other."""
-    folded_products: int
-    """Those of W_O U, and of the products with it."""
+    """Of x W_V."""
+    of_products: int
+    """Of the products with W_O and U, one after the other or with W_O U formed first."""
 
 
 def layer_terms(
@@ -78,25 +72,17 @@ def layer_terms(
     unembedding: Float[np.ndarray, "kept values"],
 ) -> LayerTerms:
     """The counts of a layer from its weights, on the coordinates of the stream that are read."""
-    inexact = [not powers_of_two(part) for part in (w_v, w_o, unembedding)]
-    return LayerTerms(
-        of_values=max(most_nonzero(w_v, 1) - 1, 0) + inexact[0],
-        widest=int(w_o.any(axis=2).sum(axis=1).max(initial=0)),
-        fan_out=min(most_nonzero(w_o, 2), most_nonzero(unembedding, 0)),
-        products=inexact[1] + inexact[2],
-        folded_products=1 + (inexact[1] and inexact[2]),
-    )
+    inexact = [not powers_of_two(part) for part in (w_o, unembedding)]
+    # W_O U need not be a power of two where both factors are.
+    return LayerTerms(roundings_of_product(most_nonzero(w_v, 1), w_v), max(sum(inexact), 1))
 
 
 def roundings_of_logits(pair: PairTerms, layer: LayerTerms) -> Counts:
-    """The most roundings that a term of a logit of each pair undergoes, in any of the programs above."""
-    one_direct = pair.direct > 0
-    stream = _additions(pair.leaves + one_direct) + _additions(pair.read) + layer.products
-    folded = max(layer.fan_out - 1, 0) + _additions(pair.leaves + pair.direct) + layer.folded_products
-    heads = max(layer.widest - 1, 0) + _additions(pair.reached + pair.direct) + layer.products
-    after = np.maximum(np.maximum(stream, folded), heads)
-    return np.asarray(layer.of_values + SOFT_WEIGHING * pair.soft + after)
+    """The most roundings that a term of a logit of each pair undergoes, in any of the programs above.
 
-
-def _additions(terms: Counts) -> Counts:
-    return np.asarray(np.maximum(terms - 1, 0))
+    >>> one_head = PairTerms(*(np.array([count]) for count in (1.0, 2.0, 0.0, 0.0)))
+    >>> roundings_of_logits(one_head, LayerTerms(of_values=0, of_products=1)).tolist()
+    [2.0]
+    """
+    additions = np.maximum(pair.leaves + pair.reached + pair.direct + (pair.direct > 0) - 2, 0)
+    return np.asarray(layer.of_values + SOFT_WEIGHING * pair.soft + additions + layer.of_products)
