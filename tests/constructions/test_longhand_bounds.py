@@ -48,6 +48,16 @@ def absolute(numbers):
     return np.abs(np.asarray(numbers)).tolist()
 
 
+@pytest.mark.parametrize(("precision", "unit"), [("float64", 2.0**-53), *UNITS.items()])
+def test_gamma_is_that_of_the_evaluation_and_of_ours(precision, unit):
+    for n in (1.0, 100.0):
+        assert_no_less(
+            [ARITHMETIC[precision].gamma(np.array([n]))[0]],
+            [sum(m * u / (1 - m * u) for m, u in ((n, unit), (n + 8, 2.0**-53)))],
+        )
+    assert ARITHMETIC[precision].gamma(np.array([0.5 / unit]))[0] == np.inf
+
+
 # ---------------------------------------------------------------- attention layers
 
 

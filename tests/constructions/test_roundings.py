@@ -34,11 +34,11 @@ def weights_of(w_o, direct, unembedding, *, by_query):
     return PlainWeights(tokens[:1], tokens[1:], w_q, w_q, w_v, wider, unembedding)
 
 
-def counted(weights):
-    """What the proof counts for the one pair, attention being 1 on the key."""
+def counted(weights, error=0.0):
+    """What the proof counts for the one pair, attention being 1 on the key, or within an error of it."""
     streams, here = Streams(weights, ARITHMETIC["float32"]), np.zeros(1, int)
-    saturated = ProvedAttention(np.ones((1, len(weights.w_v))), np.zeros((1, len(weights.w_v))))
-    return float(roundings_of_logits(streams.streams(saturated, here, here).terms, streams.layer_terms)[0])
+    attention = ProvedAttention(np.ones((1, len(weights.w_v))), np.full((1, len(weights.w_v)), error))
+    return float(roundings_of_logits(streams.streams(attention, here, here).terms, streams.layer_terms)[0])
 
 
 def additions(units, direct, read, places, at_direct):
@@ -90,6 +90,23 @@ def test_no_program_adds_more_often_than_is_counted(by_query):
     for _ in range(25):
         weights = weights_of(*mixed(rng, 1 if by_query else 3), by_query=by_query)
         assert counted(weights) >= most_additions(weights, by_query=by_query)
+
+
+@pytest.mark.parametrize("inexact", [*product([False, True], repeat=3)])
+@pytest.mark.parametrize("error", [0.0, 0.1])
+def test_products_and_weighing_are_counted(inexact, error):
+    """One value coordinate that two coordinates of the key fill and that writes to two: one addition each."""
+    plain = weights_of(np.ones((1, 1, 2)), np.zeros(2), np.ones((2, 1)), by_query=False)
+    keys, w_v = plain.keys.copy(), plain.w_v.copy()
+    keys[0, 0] = w_v[0, 0, 0] = 1
+    of_values, of_outputs, of_unembedding = (3.0 if chosen else 1.0 for chosen in inexact)
+    weights = plain._replace(
+        keys=keys, w_v=w_v * of_values, w_o=plain.w_o * of_outputs, unembedding=plain.unembedding * of_unembedding
+    )
+    more = inexact[0] + (inexact[1] and inexact[2]) + 3 * (error > 0)
+    exact = counted(plain._replace(keys=keys, w_v=w_v))
+    assert exact >= 3  # W_O U, formed first, is no power of two
+    assert counted(weights, error) - exact == more
 
 
 # ---------------------------------------------------------------- layers that such programs get wrong
