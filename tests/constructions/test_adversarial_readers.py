@@ -24,7 +24,7 @@ from factrank.models.sequence_layout import SequenceLayout
 
 U = 2.0**-24
 MORE = U * (1 + 2 * U)
-SHARES = (0.3, 0.6, 0.9, 1.5, 3.0, 4.5)
+SHARES = (0.3, 0.6, 0.9, 1.5, 3.0, 4.5, 9.0)
 NOTHING = np.random.default_rng(0)  # descending sums draw nothing
 
 

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from importlib import import_module
 
 import equinox as eqx
 import jax
@@ -300,3 +301,35 @@ def test_parts_multiply_tokens_first():
     assert verify(layer, facts).certified
     with jax.default_matmul_precision("highest"):
         np.testing.assert_array_equal(np.asarray(layer.parts().total()), np.asarray(layer.tensor()))
+
+
+# ---------------------------------------------------------------- models that are not what they seem
+
+
+class Turned(AttentionLayer):
+    """A layer whose forward pass is not that of its weights."""
+
+    def logits(self, keys, queries):
+        return 0.5 * super().logits(keys, queries)
+
+    def tensor(self):
+        return 0.5 * super().tensor()
+
+
+def test_a_subclass_with_a_forward_pass_of_its_own_is_not_certified():
+    layer = parabola_layer(TABLE)
+    assert verify(layer, TABLE).certified
+    parts = {name: getattr(layer, name) for name in ("embedding", "w_q", "w_k", "w_v", "w_o", "unembedding", "n_keys")}
+    found = verify(Turned(**parts), TABLE)
+    assert not found.certified
+    assert "the class Turned" in found.reason
+
+
+def test_a_forward_pass_below_the_proved_bound_refutes_the_proof(monkeypatch):
+    layer = parabola_layer(TABLE)
+    forward = evaluate(layer, TABLE)
+    lower = forward._replace(margins=forward.margins * 0.999)
+    monkeypatch.setattr(import_module("factrank.constructions.verify"), "evaluate", lambda *_: lower)
+    found = verify(layer, TABLE)
+    assert not found.certified
+    assert f"margins below the bounds that were proved: {len(TABLE)}" in found.reason

@@ -2,25 +2,31 @@ r"""Arithmetic: what is assumed of a machine that evaluates a layer, and what fo
 
 Assumptions, for weights of p significant bits (float64 53, float32 24, bfloat16 8) and $u = 2^{-p}$:
 
-1. Every sum, difference and product has a relative error of at most u, unless it overflows or is smaller than the least
-   normal number; then the error is at most that number. Sums may be taken in any order and grouping, products and sums
-   may be fused, and results may be kept in a wider format for a while, all of which XLA does. Products in a shorter
-   format (TF32) are excluded: evaluate under `jax.default_matmul_precision("highest")`.
+1. Every sum, difference, product and quotient has a relative error of at most u, and none if it is a number of the
+   format, unless it overflows or is smaller than the least normal number; then the error is at most that number. Sums
+   may be taken in any order and grouping, products and sums may be fused, and results may be kept in a wider format for
+   a while, all of which XLA does. Products in a shorter format (TF32) are excluded: evaluate under
+   `jax.default_matmul_precision("highest")`.
 2. The logistic function is off by at most 4u, and is exactly 0 or 1 where its argument is at least 104 in size
    (float32, bfloat16) or 750 (float64). JAX computes $1 / (1 + e^{-s})$: there $e^{-s}$ overflows or vanishes beside 1.
-   The same of a softmax over the two tokens, whose sum may divide the weights or what they weigh.
+   The same of a softmax over the two tokens, which subtracts the larger score before it does anything else, and whose
+   sum may divide the weights or what they weigh.
 3. One product after another. A program forms the scores $(x W_Q) \cdot (x W_K)$ and, for each token, the values
    $x W_V$; weighs these; multiplies by W_O and then by U, or by $W_O U$ formed first. Each of these products is a
-   result of its own. The sums over heads, over the two tokens and over the direct path may be taken wherever they
-   occur: by themselves, or together with the coordinates of W_O (heads concatenated) or of U. All logits of a pair
-   come from the same attention weights.
+   result of its own, and a sum over one index. The sums over heads, over the two tokens and over the direct path may be
+   taken wherever they occur: by themselves, or together with the coordinates of W_O (heads concatenated, all or some of
+   them) or of U. All logits of a pair come from the same attention weights.
 
-So the usual programs are covered: loops, matrix products, `einsum` of two factors, fused attention, heads side by side
-or one by one, on any number of threads. *Not* covered: $W_Q W_K^T$ or $W_V W_O$ folded beforehand, which are other
-weights; tokens that are weighed before they meet W_V; several products under one sum (NumPy's `einsum` of three or more
-factors without `optimize`); shortened products; weights converted to another precision. Memories, factual recall and
-memorisers keep the first rule of the third assumption, one product after another, and take matrices in any order; their
-proofs say how many terms their sums have. `roundings` counts those of an attention layer.
+So the usual programs are covered: loops, matrix products, PyTorch's and JAX's modules, heads side by side or one by
+one, on any number of threads. *Not* covered: $W_Q W_K^T$ or $W_V W_O$ folded beforehand, which are other weights;
+tokens that are weighed before they meet W_V; several products under one sum (NumPy's `einsum` of three or more factors
+without `optimize`); fused kernels that turn scores into powers of two before they subtract; shortened products; weights
+converted to another precision.
+
+Memories, factual recall and memorisers take matrices in any order, one product after another, each a sum over one index
+or over heads and one index; every head pools its tokens in a sum of its own. So an `einsum` that sums over tokens,
+heads and coordinates at once is not covered there. Their proofs say how many terms their sums have; `roundings` counts
+those of an attention layer.
 
 Then a sum of products whose terms each undergo at most n roundings is off by at most
 
@@ -59,7 +65,7 @@ class Arithmetic:
 
     Arguments:
         bits: p, of the significand.
-        unit: u, for bfloat16 a little more: a sum may be rounded to float32 and then to bfloat16.
+        unit: u, for bfloat16 and float64 a little more: a sum may be rounded to a wider format first.
         saturation: arguments from which the logistic function is exactly 0 or 1.
         least: the least normal number; results below it may become 0.
         largest: the largest finite number.
@@ -91,10 +97,29 @@ def _gamma(roundings: Float[np.ndarray, "*size"], unit: float) -> Float[np.ndarr
 
 
 ARITHMETIC: dict[Precision, Arithmetic] = {
-    "float64": Arithmetic(53, 2.0**-53, 750.0, 2.0**-1022, float(np.finfo(np.float64).max)),
+    "float64": Arithmetic(53, 2.0**-53 * (1 + 2.0**-10), 750.0, 2.0**-1022, float(np.finfo(np.float64).max)),
     "float32": Arithmetic(24, 2.0**-24, 104.0, 2.0**-126, float(np.finfo(np.float32).max)),
     "bfloat16": Arithmetic(8, 2.0**-8 * (1 + 2.0**-10), 104.0, 2.0**-126, 2.0**127),
 }
+
+
+def why_refuted(
+    computed: Float[np.ndarray, " facts"], proved: Float[np.ndarray, " facts"] | None, arithmetic: Arithmetic
+) -> str:
+    """What is wrong if computed margins are below proved ones: then this machine breaks an assumption, or we do.
+
+    A computed margin is itself a difference that was rounded. Empty where nothing is wrong.
+
+    >>> why_refuted(np.array([1.0, 0.5]), np.array([0.9, 0.6]), ARITHMETIC["float32"])
+    'margins below the bounds that were proved: 1; this evaluation breaks an assumption of the proof'
+    """
+    if proved is None:
+        return ""
+    with np.errstate(invalid="ignore"):
+        n_below = int((computed + 4 * arithmetic.unit * np.abs(computed) < proved).sum())
+    if not n_below:
+        return ""
+    return f"margins below the bounds that were proved: {n_below:,}; this evaluation breaks an assumption of the proof"
 
 
 def integral(numbers: Float[np.ndarray, "..."]) -> bool:

@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Shaped
 
-from factrank.constructions.arithmetic import ARITHMETIC
+from factrank.constructions.arithmetic import ARITHMETIC, why_refuted
 from factrank.constructions.construction import Precision, dtype_of
 from factrank.constructions.memoriser_proof import BLOCK_CELLS, OutputProver, leads, plain_memoriser
 from factrank.constructions.plain_weights import fingerprint_of, precision_of
@@ -134,6 +134,7 @@ def certificate_of(
     reasons = [] if recalled == n_examples else [f"{n_examples - recalled:,} of {n_examples:,} {what} are not recalled"]
     if obstacle or n_open:
         reasons.append(obstacle or f"{n_open:,} of {n_examples:,} {what} are not proved to be recalled")
+    reasons += [text for text in [why_refuted(computed, proved, ARITHMETIC[wanted])] if text]
     worst = int(computed.argmin())
     return MemoriserCertificate(
         certified=not reasons,

@@ -17,11 +17,12 @@ divides the weights or what they pool, an output is off by at most
 
 $$\sum_h (e^{2 \epsilon} - 1) \sum_j \alpha_j |v_j - \bar v|\, |W_O D|
   + \gamma_m \Bigl( \sum_h e^{2 \epsilon} \sum_j \alpha_j\, \tilde x_j\, |W_V| |W_O| |D| + |c| \Bigr),
-  \qquad m = d_{in} + 2 k + 2 d + d_{vo} + H \max(d_{in}, d, d_{vo}) + 20.$$
+  \qquad m = d_{in} + 2 k + 2 d + d_{vo} + H \max(d_{in} + d, d_{vo}) + 20.$$
 
 A term goes through sums over the coordinates of the embedding, $W_V$, $W_O$ and D and over the tokens; matrices may be
 multiplied in any order, and the sum over heads may stand alone or be part of a sum over coordinates, which then has H
-times as many terms: d_vo each where heads are concatenated, d or d_in each where $W_V W_O D$ is formed first.
+times as many terms: d_vo each where heads are concatenated; d_in and d each, for pooled vectors and pooled places,
+where the matrices behind them are formed first. Each head pools its tokens in a sum of its own.
 
 Outputs and spreads are themselves computed, in float64: for that the first sum is taken $e^{2 \epsilon}$ times and what
 heads read in the second thrice. Positions are the numbers of `sinusoids`, rounded to the precision of the evaluation;
@@ -187,7 +188,7 @@ class OutputProver:
 
     def _output_gamma(self, context_size: int) -> float:
         (d_input, d_model), (heads, d_vo, _) = self.weights.embedding.shape, self.weights.w_o.shape
-        over_heads = heads * max(d_input, d_model, d_vo)
+        over_heads = heads * max(d_input + d_model, d_vo)
         return self._gamma(d_input + 2 * context_size + 2 * d_model + d_vo + over_heads + 20)
 
     @property

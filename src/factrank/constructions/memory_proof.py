@@ -28,7 +28,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from factrank.constructions.arithmetic import ARITHMETIC, Arithmetic
+from factrank.constructions.arithmetic import ARITHMETIC, Arithmetic, why_refuted
 from factrank.constructions.plain_weights import fingerprint_of, precision_of
 from factrank.constructions.reader_certificate import ReaderCertificate
 from factrank.databases import Database
@@ -65,6 +65,7 @@ def verify_memory(memory: AssociativeMemory, database: Database) -> MemoryCertif
     reasons = [] if recalled == n_facts else [f"{n_facts - recalled:,} of {n_facts:,} facts are not recalled"]
     if obstacle or n_open:
         reasons.append(obstacle or f"the margins of {n_open:,} facts are not proved positive")
+    reasons += [text for text in [why_refuted(computed, proved, ARITHMETIC[precision])] if text]
     key, query, value = (int(code) for code in database.triples[least])
     return MemoryCertificate(
         certified=not reasons,
@@ -129,7 +130,7 @@ def _blocks(n_rows: int, cells_per_row: int) -> Iterator[slice]:
 
 def _why_no_bounds(memory: AssociativeMemory, arithmetic: Arithmetic) -> str:
     """What keeps the margins from being bounded; empty where nothing does."""
-    if not isinstance(memory, LinearMemory | MlpMemory):
+    if type(memory) not in (LinearMemory, MlpMemory):  # a subclass may compute something else
         return f"no proof is known for a memory of the class {type(memory).__name__}"
     if not all(np.isfinite(np.asarray(part, np.float64)).all() for part in jax.tree.leaves(memory)):
         return "some weights are infinite or not a number"

@@ -22,7 +22,7 @@ error of the attention weights, which all logits of a pair share: so it meets th
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import inf
 from typing import Literal, NamedTuple
@@ -59,12 +59,14 @@ class Proof:
         margin: a lower bound of every fact's margin in every evaluation; recall is proved when it is positive.
         worst: the row of the fact with the least bound, None without facts.
         reason: why there is no proof of recall; empty where there is one.
+        bounds: that of every fact, None where no bound was found.
     """
 
     arithmetic: ArithmeticUsed
     margin: float
     worst: int | None
     reason: str
+    bounds: Float[np.ndarray, " facts"] | None = field(default=None, repr=False, compare=False)
 
     @property
     def holds(self) -> bool:
@@ -96,10 +98,10 @@ def prove(layer: AnyLayer, database: Database) -> Proof:
         return Proof("none", -inf, None, obstacle)
     bounds, used = margin_bounds(layer, database)
     if not len(bounds):
-        return Proof(used, inf, None, "")
+        return Proof(used, inf, None, "", bounds)
     worst, n_open = int(bounds.argmin()), int((~(bounds > 0)).sum())
     reason = "" if not n_open else f"the margins of {n_open:,} facts are not proved positive (method: {used})"
-    return Proof(used, float(bounds[worst]), worst, reason)
+    return Proof(used, float(bounds[worst]), worst, reason, bounds)
 
 
 def why_no_bounds(layer: AnyLayer) -> str | None:

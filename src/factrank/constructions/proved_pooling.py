@@ -6,7 +6,7 @@ $r_t = \gamma_n\,(|x_{end}||W_Q|) \cdot (|x_t||W_K|)/\sqrt{d_{qk}}$, n = 2 d + d
 a factor that all tokens of a sequence share, in
 
 $$\exp\bigl(s_t - \max s \pm \epsilon_t\bigr), \qquad
-  \epsilon_t = r_t + 2 \max r\, u + u\,(2\,|s_t - \max s| + 75) + 16 u,$$
+  \epsilon_t = r_t + 2 \max r\, u + u\,(2\,|s_t - \max s| + 75) - \ln(1 - 16 u),$$
 
 the exponential being assumed right up to 16 u. The model takes weights relative to the largest of the vocabulary, as
 numbers from $e^{-75}$ to $e^{75}$, and lets none fall below $e^{-150}$ of the largest; other softmaxes let them fall to
@@ -116,9 +116,9 @@ class Pooling:
         exponents = scores - scores.max(axis=1, keepdims=True)
         most = wrong.max(axis=1, keepdims=True)
         subtracted = 2 * np.abs(exponents) + 4 * most + HALF_RANGE
-        error = SLACK * (wrong + unit * (subtracted + EXPONENTIAL_UNITS)) + OUR_ERROR
+        error = SLACK * (wrong + unit * subtracted - np.log1p(-EXPONENTIAL_UNITS * unit)) + OUR_ERROR
         lower, upper = exponents - error, exponents + error
-        floor = LEAST_EXPONENT + SLACK * (most + EXPONENTIAL_UNITS * unit) + OUR_ERROR
+        floor = LEAST_EXPONENT + SLACK * (most - np.log1p(-EXPONENTIAL_UNITS * unit)) + OUR_ERROR
         low = np.where(lower > LEAST_EXPONENT, np.exp(np.maximum(lower, LEAST_EXPONENT)), 0.0)
         return low, np.exp(exponents), np.exp(np.maximum(upper, floor))
 

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from factrank.constructions.arithmetic import ARITHMETIC
+from factrank.constructions.arithmetic import ARITHMETIC, why_refuted
 from factrank.constructions.construction import Precision
 from factrank.constructions.plain_weights import fingerprint_of, precision_of
 from factrank.constructions.proved_pooling import PlainSequence, Pooling
@@ -89,6 +89,7 @@ def verify_recall(
             else ""
         )
         reasons.append(f"the margins of {n_open:,} facts are not proved positive in every noise context{cause}")
+    reasons += [text for text in [why_refuted(computed, proved, ARITHMETIC[precision])] if text]
     least = int(np.where(np.isnan(computed), -inf, computed).argmin())
     key, query, value = (int(code) for code in database.triples[least])
     return SequenceCertificate(
@@ -137,6 +138,8 @@ def _proved(
 ) -> tuple[Float[np.ndarray, " facts"], float, str]:
     """The proved margin of each fact, the largest leak, and what keeps anything from being proved."""
     nothing = np.full(len(database), -inf)
+    if type(model) is not SequenceTransformer:  # a subclass may compute something else
+        return nothing, 1.0, f"no proof is known for a model of the class {type(model).__name__}"
     if model.linear:
         return nothing, 1.0, "no proof is known for linear attention, whose weights are not shares"
     parts = [np.asarray(getattr(model, name)).astype(np.float64) for name in PlainSequence._fields]

@@ -12,6 +12,7 @@ from math import inf
 import numpy as np
 from jaxtyping import Int
 
+from factrank.constructions.arithmetic import ARITHMETIC, why_refuted
 from factrank.constructions.certificate import Certificate
 from factrank.constructions.forward_pass import evaluate
 from factrank.constructions.plain_weights import AnyLayer, fingerprint_of, precision_of
@@ -44,6 +45,7 @@ def verify(layer: AnyLayer, database: Database) -> Certificate:
     reasons = [proof.reason] if proof.reason else []
     if recalled < n_facts:
         reasons.insert(0, f"{n_facts - recalled:,} of {n_facts:,} facts are not recalled by the layer's forward pass")
+    reasons += [text for text in [why_refuted(forward.margins, proof.bounds, ARITHMETIC[precision])] if text]
     least = int(np.where(np.isnan(forward.margins), -inf, forward.margins).argmin()) if n_facts else None
     return Certificate(
         certified=not reasons,
