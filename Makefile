@@ -13,7 +13,7 @@ comma := ,
 WANTED := dev$(if $(EXTRAS),$(comma)$(EXTRAS))
 TEST_STAMP := .venv/installed-$(subst $(comma),-,$(WANTED))
 
-.PHONY: demo test lint types imports format lock benchmark clean
+.PHONY: demo test lint types imports format lock lowest benchmark clean
 
 demo: .venv/installed
 	@$(BIN)/python examples/demo.py demo
@@ -50,6 +50,15 @@ lock: $(TEST_STAMP)
 	PIP_CONSTRAINT= $(BIN)/pip-compile --quiet --upgrade --strip-extras --no-header --no-annotate --no-emit-index-url \
 	  --no-emit-find-links --extra dev,app,audit,ray,torch --output-file requirements.lock pyproject.toml
 
+# The demo with the lowest version of every dependency that pyproject.toml allows.
+lowest: export PIP_CONSTRAINT :=
+lowest:
+	$(PYTHON) -m venv .venv-lowest
+	.venv-lowest/bin/python -m pip install --quiet uv
+	.venv-lowest/bin/uv pip compile --quiet --resolution lowest-direct --output-file .venv-lowest/lowest.txt pyproject.toml
+	.venv-lowest/bin/uv pip install --quiet --python .venv-lowest --requirement .venv-lowest/lowest.txt --editable .
+	.venv-lowest/bin/python examples/demo.py .venv-lowest/demo
+
 .venv/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "factrank needs Python 3.11 or newer")'
 	$(PYTHON) -m venv .venv
@@ -63,4 +72,4 @@ $(TEST_STAMP): .venv/bin/python pyproject.toml requirements.lock
 	@touch $@ .venv/installed
 
 clean:
-	rm -rf .venv demo dist .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+	rm -rf .venv .venv-lowest demo dist .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache

@@ -60,7 +60,8 @@ def spanning_tree_bound(core: Core, axis: int) -> UpperBound:
     n = tensor.shape[axis]
     sources, targets = np.concatenate([first, np.arange(n)]), np.concatenate([second, np.full(n, n)])
     weights = _difference_ranks(tensor, axis, (sources, targets))
-    graph = sp.csr_array((weights, (sources, targets)), shape=(n + 1, n + 1))
+    places = sources.astype(np.int32), targets.astype(np.int32)  # SciPy before 1.17.1 takes no others here
+    graph = sp.csr_array((weights, places), shape=(n + 1, n + 1))
     tree = minimum_spanning_tree(graph)
     children, parents = _rooted(tree, n)
     weight = np.asarray(tree[children, parents] + tree[parents, children]).ravel()
