@@ -83,7 +83,7 @@ def pair_index(tensor: ZeroOneTensor, first: int, second: int) -> Int[np.ndarray
 def distinct_pairs(tensor: ZeroOneTensor, first: int, second: int) -> Int[np.ndarray, " pairs"]:
     """The distinct pairs of coordinates that occur on two axes."""
     pairs = np.sort(pair_index(tensor, first, second))
-    return pairs[np.diff(pairs, prepend=-1) != 0]
+    return np.asarray(pairs[np.diff(pairs, prepend=-1) != 0])
 
 
 def flattening(tensor: ZeroOneTensor, axis: int) -> sp.csr_array:
