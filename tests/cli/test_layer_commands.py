@@ -449,30 +449,6 @@ def test_the_engine_can_be_chosen(call):
     assert "fused" in err
 
 
-def test_facts_are_trained_in_batches(call, monkeypatch):
-    arguments = ["train", "sample:astrid", *SMALL, "--seeds", "1", "--epochs", "2", "--stop", "never", "--json"]
-    hashes = {}
-    for given in ((), ("--batch-size", "2")):
-        code, out, err = call(*arguments, "--engine", "lanes", *given)
-        assert (code, err) == (0, "")
-        hashes[given] = json.loads(out)["seeds"][0]["trial"]
-    assert hashes[()] != hashes["--batch-size", "2"]
-    # 8 facts with 4 values are 512 bytes of logits in a step; an eighth of 1,024 holds those of 2.
-    monkeypatch.setattr("factrank.cli.training_memory.memory_room", lambda: 1023 + 1)
-    assert call(*arguments, "--engine", "lanes")[2] == ""
-    monkeypatch.setattr("factrank.cli.training_memory.memory_room", lambda: 1023)
-    code, out, err = call(*arguments, "--engine", "lanes")
-    assert code == 0
-    assert "all 8 facts with 4 values" in err
-    assert "in batches of 1 (--batch-size)" in err
-    monkeypatch.setattr("factrank.machine.memory_room", lambda: 100)
-    code, _, err = call(*arguments)
-    assert code == 2
-    assert "a layer of 80 parameters would take" in err
-    code, _, err = call(*arguments, "--engine", "fused", "--batch-size", "2")
-    assert code == 2
-
-
 def test_when_every_seed_diverges_there_is_no_layer(call, tmp_path):
     arguments = ["sample:astrid", *SMALL, "--seeds", "2", "--epochs", "300", "--lr", "1e30", "-o", "no.safetensors"]
     code, out, err = call("train", *arguments)

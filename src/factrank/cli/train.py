@@ -8,7 +8,7 @@ Ctrl-C, when it was interrupted: the seeds that had ended by then are reported, 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -59,8 +59,7 @@ def train(
     seeds: Annotated[int, typer.Option(min=1, help="Layers to train at once, seeds 0, 1, ...")] = DEFAULT_SEEDS,
     epochs: Annotated[int, typer.Option(min=0, help="Passes over the facts, at most.")] = 2000,
     batch_size: Annotated[
-        int | None,
-        typer.Option(min=1, help="Facts per step. If not given all, or as many as memory allows.", show_default=False),
+        int | None, typer.Option(min=1, help="Facts per step; all, or what memory allows, if not given.")
     ] = None,
     lr: Annotated[float, typer.Option("--lr", min=0.0, help="Learning rate of Adam.")] = 0.01,
     weight_decay: Annotated[float, typer.Option(min=0.0, help="Decoupled weight decay.")] = 0.0,
@@ -101,8 +100,6 @@ def train(
     same command then goes on with the others from where they were.
     """
     from factrank.models import LayerShape  # noqa: PLC0415 - JAX takes a second to load
-    from factrank.report.layers import trained_table  # noqa: PLC0415
-    from factrank.report.plain import json_text  # noqa: PLC0415
     from factrank.training import Given, Measures, TerminalMeter, Training, Trial, best_of, train_many  # noqa: PLC0415
 
     if output is not None:
@@ -113,18 +110,22 @@ def train(
     database = load(source, long=long, wide=wide, no_header=no_header, multi=multi)
     require_weights_fit(shape.parameters(*database.shape), seeds)
     aim = _stop(stop, database, tau)
-    training = Training(
-        learning_rate=lr,
-        weight_decay=weight_decay,
-        epochs=epochs,
-        stop=aim.value,
-        engine=engine.value,
-        batch_size=batch_size,
-    )
+    training = Training(learning_rate=lr, weight_decay=weight_decay, epochs=epochs, stop=aim.value, engine=engine.value)
+    training = replace(training, batch_size=batch_size)
     training = fitting_batches(Trial(Given(database.fingerprint), shape, training, 0, measures), database)
     trials = [Trial(Given(database.fingerprint), shape, training, seed, measures) for seed in range(seeds)]
     with TerminalMeter() as meter:
         results = train_many(trials, databases=[database], meter=meter, interruptible=True, checkpoints=checkpoints)
+    _report(source, database, results, output, json)
+    _exit(results, best_of(results), checkpoints)
+
+
+def _report(source: str, database: Database, results: Sequence[TrialResult], output: Path | None, json: bool) -> None:
+    """Save the best layer and print what was trained; what hinders the saving is raised after that."""
+    from factrank.report.layers import trained_table  # noqa: PLC0415 - JAX takes a second to load
+    from factrank.report.plain import json_text  # noqa: PLC0415
+    from factrank.training import best_of  # noqa: PLC0415
+
     best = best_of(results)
     problem = _save(output, best, database) if output is not None and best is not None else None
     saved = output if best is not None and problem is None else None
@@ -136,7 +137,6 @@ def train(
             typer.echo(f"saved to {saved}")
     if problem is not None:
         raise problem
-    _exit(results, best, checkpoints)
 
 
 def _save(path: Path, best: TrialResult, database: Database) -> Exception | None:
