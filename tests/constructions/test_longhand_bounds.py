@@ -5,7 +5,7 @@ evaluation that does not hit the worst case; here it is another number. How many
 is tested elsewhere.
 """
 
-from math import exp, sqrt
+from math import exp, log1p, sqrt
 
 import jax.numpy as jnp
 import numpy as np
@@ -167,7 +167,7 @@ def pooled(w, head, tokens, precision):
         size = sum(a * b for a, b in zip(sizes, key_sizes, strict=True)) / sqrt(d_qk)
         wrong.append(gamma(2 * d_model + d_qk + 6, precision) * size)
     below = [score - max(scores) for score in scores]
-    off = [r + u * (2 * abs(s) + 4 * max(wrong) + 75 + 16) for s, r in zip(below, wrong, strict=True)]
+    off = [r + u * (2 * abs(s) + 4 * max(wrong) + 75) - log1p(-16 * u) for s, r in zip(below, wrong, strict=True)]
     low, middle, high = ([exp(s + sign * e) for s, e in zip(below, off, strict=True)] for sign in (-1, 0, 1))
     shares = [middle[t] / sum(middle[o] for o in tokens) for t in tokens]
     most = [high[t] / (high[t] + sum(low[o] for o in tokens if o != t)) for t in tokens]
