@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from factrank.foreign_text import shown_message
+
 
 class FactrankError(Exception):
-    """Base of every error that factrank raises on purpose. The command line prints it and exits with 2."""
+    """Base of every error that factrank raises on purpose. The command line prints it and exits with 2.
+
+    The message may quote names from files: control characters in it become escapes, and it is kept short.
+    """
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(shown_message(message))
 
 
 class InputError(FactrankError):
@@ -13,3 +21,13 @@ class InputError(FactrankError):
 
 class ConflictError(InputError):
     """Two different values for one (key, query) where one was expected."""
+
+
+class InputWarning(UserWarning):
+    """A choice that was made because the input left it open, and how to make it otherwise.
+
+    The message may quote names from files, as that of a `FactrankError` may.
+    """
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(shown_message(message))

@@ -5,8 +5,9 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
+from factrank.foreign_text import shown_name
 from factrank.readouts.plain import percent
-from factrank.report.plain import json_text, name_text, shown_name
+from factrank.report.plain import json_text, name_text
 
 
 @given(st.text())

@@ -25,6 +25,7 @@ from factrank.cli.measure import measure
 from factrank.cli.recall import recall
 from factrank.cli.samples import samples
 from factrank.cli.study import app as study
+from factrank.cli.terminal import complain, say
 from factrank.cli.train import train
 from factrank.cli.verify import verify
 from factrank.errors import FactrankError
@@ -51,7 +52,7 @@ WITHOUT_COMPILERS = ("measure", "samples", "generate", "convert", "--help", "--v
 
 def _print_version(wanted: bool) -> bool:
     if wanted:
-        typer.echo(f"factrank {factrank.__version__}")
+        say(f"factrank {factrank.__version__}")
         raise typer.Exit
     return wanted
 
@@ -82,7 +83,7 @@ def run() -> None:
             require_compilers_fit()
         app()
     except FactrankError as error:
-        typer.echo(f"factrank: {error}", err=True)
+        complain(f"{error}")
         sys.exit(2)
     except MemoryError:
         _say_out_of_memory()
@@ -91,15 +92,13 @@ def run() -> None:
             raise
         _say_out_of_memory()
     except OSError as error:
-        typer.echo(f"factrank: {error.strerror or error}", err=True)
+        complain(f"{error.strerror or error}")
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is still in the buffer has nowhere to go
         sys.exit(2)
 
 
 def _say_out_of_memory() -> NoReturn:
-    typer.echo(
-        "factrank: this needs more memory than there is; try a smaller table or layer, fewer seeds "
-        "or a smaller --batch-size",
-        err=True,
+    complain(
+        "this needs more memory than there is; try a smaller table or layer, fewer seeds or a smaller --batch-size"
     )
     sys.exit(2)

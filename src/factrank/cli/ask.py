@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from factrank.cli.naming import naming
 from factrank.cli.recall import Layer, Tau
+from factrank.cli.terminal import display, say
 
 
 def ask(
@@ -30,6 +30,6 @@ def ask(
     with naming(layer):
         found = answer(load_layer(layer), key, query, tau)
     if json:
-        typer.echo(json_text(found.to_dict()))
+        say(json_text(found.to_dict()))
     else:
-        Console(highlight=False).print(answer_tables(found))
+        display(answer_tables(found))

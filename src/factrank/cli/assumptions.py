@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
-from rich.console import Console
 
+from factrank.cli.terminal import display, progress, say
 from factrank.errors import InputError
 
 
@@ -74,7 +74,7 @@ def assumptions(
     if tolerance is not None and not 0 < tolerance < 1:
         raise InputError(f"--tolerance: expected a number between 0 and 1; got {tolerance}")
     request = Request(source, stage, text, images, ids, tensor, random, context_size, examples, query, with_mean, seed)
-    with Console(stderr=True).status("checking") as status:
+    with progress().status("checking") as status:
         tokens = token_vectors(request)
         status.update(f"checking {len(tokens.queries):,} queries")
         found = check_assumptions(
@@ -86,8 +86,8 @@ def assumptions(
             tolerance=tolerance,
         )
     if json:
-        typer.echo(json_text(plain_assumptions(tokens.title, found)))
+        say(json_text(plain_assumptions(tokens.title, found)))
     else:
-        Console(highlight=False).print(assumptions_table(tokens.title, found))
+        display(assumptions_table(tokens.title, found))
     if found.refuted:
         raise typer.Exit(1)

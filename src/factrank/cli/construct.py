@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from factrank.cli.outputs import require_output
 from factrank.cli.sources import Long, Multi, NoHeader, Source, Wide, load
+from factrank.cli.terminal import complain, display, progress, say
 
 DEFAULT_BUDGET = 5.0
 
@@ -77,7 +77,7 @@ def construct(
     from factrank.report.constructed import constructed_table  # noqa: PLC0415
     from factrank.report.plain import json_text  # noqa: PLC0415
 
-    with Console(stderr=True).status("constructing"):
+    with progress().status("constructing"):
         found = constructed(
             database,
             None if precision is None else precision.value,
@@ -90,12 +90,12 @@ def construct(
         if output is not None and written:
             found.save(output)
     if json:
-        typer.echo(json_text(found.to_dict() | {"layer": str(output) if written else None}))
+        say(json_text(found.to_dict() | {"layer": str(output) if written else None}))
     else:
-        Console(highlight=False).print(constructed_table(source, found))
+        display(constructed_table(source, found))
         if written:
-            typer.echo(f"saved to {output}")
+            say(f"saved to {output}")
     if not found.certified:
         note = "the layer is saved all the same" if written else "no layer is saved; --force would save it"
-        typer.echo(f"factrank: not certified; {note}", err=True)
+        complain(f"not certified; {note}")
         raise typer.Exit(1)

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from factrank.cli.sources import Long, Multi, NoHeader, Source, Wide, load
+from factrank.cli.terminal import say
 from factrank.databases import write
 
 
@@ -25,4 +26,4 @@ def convert(
     """Read a table of facts and write it in another format: CSV, TSV, JSON Lines, N-Triples or Parquet."""
     database = load(source, long=long, wide=wide, no_header=no_header, multi=multi)
     write(database, target, wide=write_wide)
-    typer.echo(f"{database.n_facts:,} facts written to {target}")
+    say(f"{database.n_facts:,} facts written to {target}")

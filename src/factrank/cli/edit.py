@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 
 from factrank.cli.repeated_options import command_with, separate
 from factrank.cli.sources import Long, NoHeader
+from factrank.cli.terminal import display, progress, say
 from factrank.errors import InputError
 
 if TYPE_CHECKING:
@@ -61,14 +61,14 @@ def edit(
     from factrank.report.constructed import edited_table  # noqa: PLC0415
     from factrank.report.plain import json_text  # noqa: PLC0415
 
-    with Console(stderr=True).status("editing"):
+    with progress().status("editing"):
         edited = edit_file(layer, changes, force=force)
     written = edited.certificate.certified or force
     if json:
-        typer.echo(json_text(_plain(layer, edited, written)))
+        say(json_text(_plain(layer, edited, written)))
     else:
-        Console(highlight=False).print(edited_table(str(layer), edited))
-        typer.echo(f"saved to {layer}" if written else f"{layer} stays as it is")
+        display(edited_table(str(layer), edited))
+        say(f"saved to {layer}" if written else f"{layer} stays as it is")
     if not edited.certificate.certified:
         raise typer.Exit(1)
 

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from factrank.cli.terminal import say
 from factrank.databases import KnownRank, write
 from factrank.databases.registry import GENERATORS, call_generator
 from factrank.errors import InputError
@@ -83,7 +84,7 @@ def generate(
     database = made.database if isinstance(made, KnownRank) else made
     write(database, output)
     known = f", of rank exactly {made.rank}: {made.reason}" if isinstance(made, KnownRank) else ""
-    typer.echo(f"{database.n_facts:,} facts written to {output}{known}")
+    say(f"{database.n_facts:,} facts written to {output}{known}")
 
 
 def _default_seed(kind: str) -> dict[str, object]:

@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
+from rich.text import Text
 
 from factrank.cli.sources import Long, Multi, NoHeader, Source, Wide, load
+from factrank.cli.terminal import complain, display, progress, say
+from factrank.databases import Database
 from factrank.report.terminal import measurement_table, skipped_table
 from factrank.report.terms import terms_in_words
 from factrank.tensors import Measurement
@@ -42,33 +44,32 @@ def measure(
     if chart is not None:
         _require_chart(chart)
     database = load(source, long=long, wide=wide, no_header=no_header, multi=multi)
-    progress = Console(stderr=True)
-    with progress.status("measuring") as status:
+    with progress().status("measuring") as status:
         measurement = measure_database(
             database, budget, on_step=lambda method: status.update(f"measuring: {method}"), interruptible=True
         )
     if measurement.interrupted:
-        typer.echo("factrank: interrupted; dearer bounds were not run", err=True)
+        complain("interrupted; dearer bounds were not run")
     if chart is not None:
         _draw(source, measurement, chart)
     if json:
-        typer.echo(json_format.dumps(measurement.to_dict(), indent=2))
+        say(json_format.dumps(measurement.to_dict(), indent=2))
         return
-    console = Console(highlight=False)
-    console.print(measurement_table(source, measurement))
-    witness = measurement.rank.upper.witness
-    if explain and callable(witness):
-        console.print(f"\n[bold]{measurement.rank.upper.value} terms that add up to the table[/bold]")
-        for line in terms_in_words(witness(), database):
-            console.print(f"  {line}", markup=False)
-    if explain and isinstance(witness, IntervalProof):
-        console.print(
-            f"\n[bold]{witness.rank} terms that add up to the table[/bold] exist within {witness.radius:.1e} "
-            "of a numerical solution, by interval Newton"
-        )
+    display(measurement_table(source, measurement))
     if explain:
-        console.print()
-        console.print(skipped_table(measurement))
+        _explain(measurement, database)
+
+
+def _explain(measurement: Measurement, database: Database) -> None:
+    """Print the terms that prove the upper bound, and what was not run."""
+    witness = measurement.rank.upper.witness
+    heading = Text(f"\n{measurement.rank.upper.value} terms that add up to the table", style="bold")
+    if callable(witness):
+        display(heading, *(Text(f"  {line}") for line in terms_in_words(witness(), database)))
+    if isinstance(witness, IntervalProof):
+        newton = f" exist within {witness.radius:.1e} of a numerical solution, by interval Newton"
+        display(heading + Text(newton, style="not bold"))
+    display("", skipped_table(measurement))
 
 
 def _require_chart(path: Path) -> None:

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 
 from factrank.cli.naming import naming
 from factrank.cli.sources import Long, Multi, NoHeader, Source, Wide, load
+from factrank.cli.terminal import display, progress, say
 from factrank.databases import Database
 from factrank.databases.recoding import recode
 from factrank.errors import InputError
@@ -45,20 +45,18 @@ def recall(
 
     saved = load_layer(layer)
     facts = _in_codes_of(saved, load(source, long=long, wide=wide, no_header=no_header, multi=multi), source)
-    with Console(stderr=True).status("recalling"), naming(layer):
+    with progress().status("recalling"), naming(layer):
         diagnosis = diagnose(saved.layer, facts, tau)
         attribution = attribute_facts(saved.layer, facts) if has_parts(saved.layer) else None
     if json:
-        typer.echo(json_text(_plain(layer, saved, facts, diagnosis, attribution)))
+        say(json_text(_plain(layer, saved, facts, diagnosis, attribution)))
         return
-    console = Console(highlight=False)
-    console.print(layer_lines(f"{layer} on {source}", facts, saved.layer.shape, saved.layer.parameters))
+    display(layer_lines(f"{layer} on {source}", facts, saved.layer.shape, saved.layer.parameters))
     shared = _shared(saved, facts)
     if not shared == len(facts) == len(saved.database):
         note = f"trained on {len(saved.database):,} facts, {shared:,} of these {len(facts):,} among them"
-        console.print(note, markup=False)
-    console.print()
-    console.print(recall_tables(diagnosis, attribution))
+        display(note)
+    display("", recall_tables(diagnosis, attribution))
 
 
 def _in_codes_of(saved: SavedLayer, database: Database, source: str) -> Database:

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from factrank.cli.study_words import (
-    console,
     finish_all,
     many,
     say_done,
@@ -26,6 +25,7 @@ from factrank.cli.study_words import (
     say_problems,
     say_tally,
 )
+from factrank.cli.terminal import complain, display, say
 from factrank.errors import InputError
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def list_studies() -> None:
 
     for at, (paper, studies) in enumerate(PAPERS.items()):
         say_heading(f"{paper}: {many(len(studies), 'study')}; factrank study run {paper} runs all", first=at == 0)
-        console().print(catalogue_table({study.name: study for study in studies}))
+        display(catalogue_table({study.name: study for study in studies}))
 
 
 @app.command()
@@ -87,8 +87,8 @@ def show(name: Name = None, python: Python = None) -> None:
     command = _commands(studies, name, python, STORE, "quick")
     for at, study in enumerate(studies):
         if at:
-            console().print()
-        console().print(study_lines(study, f"run it: {command(study)} [--full]"))
+            display()
+        display(study_lines(study, f"run it: {command(study)} [--full]"))
 
 
 @app.command()
@@ -180,18 +180,18 @@ def publish(
     studies = _studies(name, None)
     if check:
         found = differences(folder, studies)
-        typer.echo("\n".join(found) or f"{folder}: no difference from its checksums, its tables and its text")
+        say("\n".join(found) or f"{folder}: no difference from its checksums, its tables and its text")
         raise typer.Exit(1 if found else 0)
     kept = _existing(store)
     tables = kept.tables()
     published = write(Path(name).stem, studies, _size(full), tables, folder)
     say_problems(kept)
     for path in published.strange:
-        typer.echo(f"factrank: {path}: no study of {name} has this file; it is left", err=True)
+        complain(f"{path}: no study of {name} has this file; it is left")
     missing = {study: found.n_missing for study, found in published.results.items() if found.n_missing}
     for study, n_missing in missing.items():
         command = _command(study if len(studies) > 1 else name, None, _size(full), store)
-        typer.echo(f"factrank: {study}: {n_missing:,} trials were not run: {command}", err=True)
+        complain(f"{study}: {n_missing:,} trials were not run: {command}")
     say_tally(folder, [pair for found in published.results.values() for pair in found.judged], len(studies))
     asked = {trial.hash for study in studies for trial in asked_trials(study, _size(full), tables.trials)}
     lost = kept.lost()
@@ -208,7 +208,7 @@ def export(
     kept = _existing(store)
     kept.export(output)
     say_problems(kept)
-    typer.echo(f"{kept.trials().num_rows:,} trials in {output}")
+    say(f"{kept.trials().num_rows:,} trials in {output}")
 
 
 # -------------------------------------------------------------------- what the options mean

@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, get_args
 
 import typer
-from rich.console import Console
 from rich.text import Text
+
+from factrank.cli.terminal import complain, display, say
+from factrank.foreign_text import shown_name
 
 if TYPE_CHECKING:
     from factrank.runs import Size, Study
@@ -43,7 +45,7 @@ def finish_all(
             judged += verdicts
             sound = sound and not failures
     except KeyboardInterrupt:
-        typer.echo("factrank: interrupted; the same command goes on", err=True)
+        complain("interrupted; the same command goes on")
         raise typer.Exit(INTERRUPTED) from None
     say_problems(store)
     if len(studies) > 1:
@@ -62,14 +64,14 @@ def _finish(
     tables = store.tables()
     verdicts = judge(study, size, tables)
     if verdicts:
-        console().print(claims_table(verdicts))
+        display(claims_table(verdicts))
     failures = failures_text(study_table(study, size, tables.trials))
     if failures:
-        typer.echo(f"factrank: {failures}\n--rerun-failed runs them again", err=True)
+        complain(f"{failures}\n--rerun-failed runs them again")
     if command is not None:
         from factrank.report.study_report import write_report  # noqa: PLC0415 - a bare machine has nothing that draws
 
-        typer.echo(f"report: {write_report(study, size, store, command, output)}")
+        say(f"report: {write_report(study, size, store, command, output)}")
     return verdicts, failures
 
 
@@ -83,15 +85,12 @@ def say_plans(
     for at, study in enumerate(studies):
         if len(studies) > 1:
             say_heading(f"{study.name}: {study.title}", first=at == 0)
-        plan = plan_run(study, size, store, rerun_failed=rerun_failed, keep_weights=keep_weights)
-        console().print(dry_run_lines(plan))
+        display(dry_run_lines(plan_run(study, size, store, rerun_failed=rerun_failed, keep_weights=keep_weights)))
 
 
 def say_heading(text: str, *, first: bool) -> None:
     """A line above others, apart from those before it."""
-    from factrank.report.plain import shown_name  # noqa: PLC0415
-
-    console().print(*([] if first else [""]), Text(shown_name(text, None), style="bold"), sep="\n")
+    display(*([] if first else [""]), Text(shown_name(text, None), style="bold"))
 
 
 def say_tally(what: object, judged: Sequence[tuple[Claim, Verdict]], n_studies: int, *, first: bool = True) -> None:
@@ -103,7 +102,7 @@ def say_tally(what: object, judged: Sequence[tuple[Claim, Verdict]], n_studies: 
     n_ours = len(judged) - len(found)
     ours = f"; {many(n_ours, 'question')} of ours beside {'it' if len(found) == 1 else 'them'}" if n_ours else ""
     line = f"{what}: {many(n_studies, 'study')}, {many(len(found), 'claim')}{f': {counts}' if counts else ''}{ours}"
-    typer.echo(line if first else f"\n{line}")
+    say(line if first else f"\n{line}")
 
 
 def many(count: int, thing: str) -> str:
@@ -121,28 +120,23 @@ def say_done(summary: Summary) -> None:
     from factrank.report.study_terminal import duration  # noqa: PLC0415
 
     if summary.n_before == summary.n_trials:
-        typer.echo(f"nothing to run: all {summary.n_trials:,} trials are stored")
+        say(f"nothing to run: all {summary.n_trials:,} trials are stored")
         return
     before = f", {summary.n_before:,} were stored before" if summary.n_before else ""
-    typer.echo(f"{summary.n_ended:,} trials in {duration(summary.seconds)}{before}")
+    say(f"{summary.n_ended:,} trials in {duration(summary.seconds)}{before}")
 
 
 def say_interrupted(summary: Summary, store: Path) -> NoReturn:
     """How many trials are stored after Ctrl-C; ends with the exit code for it."""
     stored = summary.n_trials - summary.n_left
     done = f"interrupted; {stored:,} of {summary.n_trials:,} trials are stored in {store}"
-    typer.echo(f"factrank: {done}; the same command goes on with the others", err=True)
+    complain(f"{done}; the same command goes on with the others")
     raise typer.Exit(INTERRUPTED)
 
 
 def say_problems(store: Store) -> None:
     """Which files in the store are no parts of it, and what is lost."""
     for problem in store.unsound_files():
-        typer.echo(f"factrank: {problem}; it is left out", err=True)
+        complain(f"{problem}; it is left out")
     for loss in store.losses():
-        typer.echo(f"factrank: {loss}", err=True)
-
-
-def console() -> Console:
-    """The terminal, without colours for numbers and without markup in texts."""
-    return Console(highlight=False, markup=False)
+        complain(loss)

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 
 import factrank
 from factrank.cli.outputs import require_output
 from factrank.cli.sources import Long, Multi, NoHeader, Source, Wide, load
+from factrank.cli.terminal import complain, display, say
 from factrank.cli.training_memory import fitting_batches, require_weights_fit
 from factrank.databases import Database
 from factrank.errors import FactrankError
@@ -130,11 +130,11 @@ def _report(source: str, database: Database, results: Sequence[TrialResult], out
     problem = _save(output, best, database) if output is not None and best is not None else None
     saved = output if best is not None and problem is None else None
     if json:
-        typer.echo(json_text(_plain(results, best, database, saved)))
+        say(json_text(_plain(results, best, database, saved)))
     else:
-        Console(highlight=False).print(trained_table(source, database, results, best))
+        display(trained_table(source, database, results, best))
         if saved is not None:
-            typer.echo(f"saved to {saved}")
+            say(f"saved to {saved}")
     if problem is not None:
         raise problem
 
@@ -215,10 +215,10 @@ def _exit(results: Sequence[TrialResult], best: TrialResult | None, checkpoints:
         unended = {result.trial.hash for result in results if result.status == "interrupted"}
         found = checkpoints is not None and any(path.stem in unended for path in checkpoints.glob("*"))  # lanes: none
         again = f"; the same command goes on from the checkpoints in {checkpoints}" if found else ""
-        typer.echo(f"factrank: interrupted; {ended} of {len(results)} seeds had ended{kept}{again}", err=True)
+        complain(f"interrupted; {ended} of {len(results)} seeds had ended{kept}{again}")
         raise typer.Exit(INTERRUPTED)
     if best is None:
-        typer.echo("factrank: every seed diverged; there is no layer to keep. Try a lower --lr", err=True)
+        complain("every seed diverged; there is no layer to keep. Try a lower --lr")
         raise typer.Exit(1)
 
 
@@ -232,5 +232,5 @@ def _stop(given: StopAt | None, database: Database, tau: float) -> StopAt:
         return StopAt.recall_tau if reachable else StopAt.recall
     if given is StopAt.recall_tau and not reachable:
         note = f"a (key, query) has {most} values, which cannot all have probability {tau:g}: no seed will end early"
-        typer.echo(f"factrank: {note}; --stop recall can be reached", err=True)
+        complain(f"{note}; --stop recall can be reached")
     return given

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import typer
-
+from factrank.cli.terminal import complain
 from factrank.databases import Database
 from factrank.machine import memory_room, require_memory
 
@@ -57,9 +56,8 @@ def fitting_batches(trial: Trial, database: Database) -> Training:
         return training
     largest = int(SHARE_OF_BATCH * memory_room()) // (BYTES_OF_STEP * n_values)
     size = 2 ** (max(largest, 1).bit_length() - 1)
-    typer.echo(
-        f"factrank: a step on all {n_facts:,} facts with {n_values:,} values would take {needed / 2**30:,.1f} GiB, "
-        f"so that training is in batches of {size:,} (--batch-size)",
-        err=True,
+    complain(
+        f"a step on all {n_facts:,} facts with {n_values:,} values would take {needed / 2**30:,.1f} GiB, so that "
+        f"training is in batches of {size:,} (--batch-size)"
     )
     return replace(training, batch_size=size)

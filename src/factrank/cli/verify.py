@@ -9,14 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.text import Text
 
 from factrank.cli.naming import naming
 from factrank.cli.sources import Long, Multi, NoHeader, Wide, load
+from factrank.cli.terminal import display, progress, say
 from factrank.databases.agreement import Agreement, agreement_of
 from factrank.databases.recoding import recode
 from factrank.errors import InputError
+from factrank.foreign_text import shown_name
 
 if TYPE_CHECKING:
     from factrank.constructions.certificate import Certificate
@@ -59,16 +61,16 @@ def verify(
         facts = _stored_facts(layer, saved)
     else:
         facts = _in_codes_of(saved, load(source, long=long, wide=wide, no_header=no_header, multi=multi), source)
-    with Console(stderr=True).status("verifying"), naming(layer):
+    with progress().status("verifying"), naming(layer):
         found = certificate_of(saved.layer, facts)
     agreement = agreement_of(saved.database, facts)
     wrong = _against_certificate(saved, found)
     complaints = wrong + _against_facts(saved.database, facts, agreement)
     if json:
-        typer.echo(json_text(_plain(layer, source, saved, found, agreement, wrong, complaints)))
+        say(json_text(_plain(layer, source, saved, found, agreement, wrong, complaints)))
     else:
         title = f"{layer} on {'the facts that it stores' if source is None else source}"
-        Console(highlight=False).print(_report(title, saved, found, agreement, complaints))
+        display(_report(title, saved, found, agreement, complaints))
     if complaints or not found.certified:
         raise typer.Exit(1)
 
@@ -104,8 +106,6 @@ def _against_certificate(saved: SavedLayer, found: Certificate) -> tuple[str, ..
 
 def _against_facts(stored: Database, table: Database, agreement: Agreement) -> tuple[str, ...]:
     """Where the facts in the file contradict the table."""
-    from factrank.report.plain import shown_name  # noqa: PLC0415
-
     n_pairs = len(agreement.contradicted)
     if not n_pairs:
         return ()
@@ -149,7 +149,7 @@ def _plain(
 def _report(
     title: str, saved: SavedLayer, found: Certificate, agreement: Agreement, complaints: tuple[str, ...]
 ) -> RenderableType:
-    from factrank.report.plain import name_text, number, shown_name  # noqa: PLC0415
+    from factrank.report.plain import name_text, number  # noqa: PLC0415
     from factrank.report.tables import plain_table  # noqa: PLC0415
 
     table = plain_table(("", "word"), ("", "number"), ("", "text"))

@@ -9,6 +9,7 @@ import numpy as np
 
 from factrank.databases.database import SHOWN_OFFENDERS, Database, Fact
 from factrank.errors import ConflictError, InputError
+from factrank.foreign_text import shown_name
 
 PlacedFact = tuple[int, Fact]
 """A fact with its 1-based line or row."""
@@ -35,7 +36,7 @@ def require_functional(
         return database.require_functional(source)
     except ConflictError as error:
         found = sorted(_found(set(_offending_facts(database)), placed()))
-        lines = [f"  {place} {number}: ({', '.join(fact)})" for number, fact in found]
+        lines = [f"  {place} {number}: ({', '.join(map(shown_name, fact))})" for number, fact in found]
         offenders, _, advice = str(error).rpartition("\n")
         raise ConflictError("\n".join([offenders, "They stand in", *lines, advice])) from None
 

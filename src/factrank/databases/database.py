@@ -22,6 +22,7 @@ from scipy.special import gammaln
 from factrank.databases.cells import spell
 from factrank.databases.vocabulary import Vocabulary
 from factrank.errors import ConflictError, InputError
+from factrank.foreign_text import quoted, shown_name
 
 Column = Literal["key", "query", "value"]
 COLUMNS: tuple[Column, ...] = get_args(Column)
@@ -77,11 +78,11 @@ class Database:
         rows: list[int] = []
         for row, fact in enumerate(facts, start=1):
             if not isinstance(fact, tuple | list) or len(fact) != 3:
-                raise InputError(f"fact {row}: expected (key, query, value), got {fact!r}")
+                raise InputError(f"fact {row}: expected (key, query, value), got {quoted(fact)}")
             for column, code, cell in zip(COLUMNS, codes, fact, strict=True):
                 name = spell(cell)
                 if name is None:
-                    raise InputError(f"fact {row}: the {column} is empty in {fact!r}")
+                    raise InputError(f"fact {row}: the {column} is empty in {quoted(fact)}")
                 rows.append(code.setdefault(name, len(code)))
         triples = np.array(rows, dtype=np.int32).reshape(-1, 3)
         keys, queries, values = (Vocabulary(code) for code in codes)
@@ -96,8 +97,8 @@ class Database:
         sizes = np.diff(np.append(starts, len(self)))
         offenders = []
         for start, size in zip(starts[sizes > 1][:SHOWN_OFFENDERS], sizes[sizes > 1], strict=False):
-            key, query, _ = self._named(self.triples[start])
-            values = [self.values[int(v)] for v in self.triples[start : start + min(size, 4), 2]]
+            key, query, _ = map(shown_name, self._named(self.triples[start]))
+            values = [shown_name(self.values[int(v)]) for v in self.triples[start : start + min(size, 4), 2]]
             offenders.append(f"({key}, {query}): {', '.join(values)}{', ...' if size > 4 else ''}")
         n_offenders = int((sizes > 1).sum())
         more = n_offenders - len(offenders)
@@ -333,7 +334,7 @@ class Database:
         kind = ("functional" if self.functional else "multi-valued") + (", full" if self.full else "")
         sizes = f"{self.n_keys} keys x {self.n_queries} queries -> {self.n_values} values"
         lines = [f"Database({self.n_facts} facts: {sizes}, {kind})"]
-        lines += [f"  ({', '.join(self._named(triple))})" for triple in self.triples[:SHOWN_FACTS]]
+        lines += [f"  ({', '.join(map(shown_name, self._named(triple)))})" for triple in self.triples[:SHOWN_FACTS]]
         return "\n".join(lines + (["  ..."] if len(self) > SHOWN_FACTS else []))
 
 

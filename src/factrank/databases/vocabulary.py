@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from jaxtyping import Int
 
 from factrank.errors import InputError
+from factrank.foreign_text import quoted, shown_name
 
 NAME_TYPE = pa.large_string()
 
@@ -70,7 +71,7 @@ class Vocabulary(Sequence[str]):
         """The code of a name; an `InputError` when the vocabulary does not have it."""
         code = self._codes.get(name)
         if code is None or code < start or (stop is not None and code >= stop):
-            raise InputError(f"{name!r} is not in the vocabulary of {len(self)} names ({self._few()})")
+            raise InputError(f"{quoted(name)} is not in the vocabulary of {len(self)} names ({self._few()})")
         return code
 
     def codes(self, names: Iterable[str]) -> Int[np.ndarray, " names"]:
@@ -88,7 +89,7 @@ class Vocabulary(Sequence[str]):
         return hash((len(self), self[0] if len(self) else None, self[-1] if len(self) else None))
 
     def _few(self) -> str:
-        shown = ", ".join(self[:3])
+        shown = ", ".join(map(shown_name, self[:3]))
         return shown + (", ..." if len(self) > 3 else "")
 
     def __repr__(self) -> str:
@@ -99,4 +100,4 @@ def _text_array(names: list[str]) -> pa.Array:
     try:
         return pa.array(names, NAME_TYPE)
     except UnicodeEncodeError as error:
-        raise InputError(f"the name {error.object!r} holds half of a surrogate pair, which is not text") from None
+        raise InputError(f"the name {quoted(error.object)} holds half of a surrogate pair, which is not text") from None

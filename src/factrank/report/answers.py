@@ -7,8 +7,9 @@ from math import isfinite
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from factrank.foreign_text import shown_name
 from factrank.readouts import Answer
-from factrank.report.plain import contribution, name_text, number, probability, shown_name
+from factrank.report.plain import contribution, name_text, number, probability
 from factrank.report.tables import PlainTable, plain_table
 
 MOST_PATHS = 20

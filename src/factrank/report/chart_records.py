@@ -14,8 +14,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from factrank.foreign_text import shown_name
 from factrank.report.labels import label
-from factrank.report.plain import shown_name
 from factrank.runs.expressions import Value, ended_soundly, missing_columns, selected, values
 from factrank.runs.result_tables import ROW_NAMES, Tables, many_rows
 from factrank.runs.study import Chart

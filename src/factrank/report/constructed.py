@@ -8,8 +8,9 @@ from rich.text import Text
 from factrank.constructions import Candidate, Certificate, Constructed, Edited
 from factrank.constructions.constructed import BITS_OF_LANGUAGE_MODELS, width_in_bits
 from factrank.databases import Database
+from factrank.foreign_text import shown_name
 from factrank.report.layers import MOST_ROWS, layer_lines
-from factrank.report.plain import name_text, number, shown_name
+from factrank.report.plain import name_text, number
 from factrank.report.tables import PlainTable, plain_table
 
 MOST_RUNNERS_UP = 6

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from factrank.report.plain import shown_name
+from factrank.foreign_text import shown_name
 from factrank.runs.expressions import columns_in
 
 LABELS = {

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from factrank.report.plain import shown_name
+from factrank.foreign_text import shown_name
 
 DIGITS = 10
 NOTHING = 1e-12

@@ -1,25 +1,15 @@
-"""Plain output: JSON of any numbers, and names that are safe to show.
-
-Names come from users' files. In a terminal control characters could move the cursor or recolour the screen, and marks
-of writing direction could turn a line around; here they are shown as escapes.
-"""
+"""Plain output: JSON of any numbers, names that are safe to show, and numbers with few digits."""
 
 from __future__ import annotations
 
 import json
-import unicodedata
 from math import isnan
 from typing import Any
 
 from rich.text import Text
 
+from factrank.foreign_text import LONGEST_NAME, shown_name
 from factrank.readouts.plain import finite_data
-
-LONGEST_NAME = 40
-HIDDEN_CATEGORIES = {"Cc", "Cs", "Zl", "Zp"}
-"""Control characters, halves of surrogate pairs, and separators of lines and paragraphs."""
-
-DIRECTION_MARKS = set("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 
 def json_text(data: Any) -> str:
@@ -33,19 +23,8 @@ def json_text(data: Any) -> str:
     return json.dumps(finite_data(data), indent=2, allow_nan=False)
 
 
-def shown_name(name: str, longest: int | None = LONGEST_NAME) -> str:
-    r"""A name as it may be shown: control characters as escapes, and cut to the longest length, if there is one.
-
-    >>> print(shown_name("Oslo\x1b[31m"), shown_name("a" * 50, longest=9))
-    Oslo\x1b[31m aaaaaa...
-    """
-    if longest is not None and len(name) > longest:
-        name = name[: longest - 3] + "..."
-    return "".join(_escaped(letter) if _is_hidden(letter) else letter for letter in name)
-
-
 def name_text(name: str, longest: int | None = LONGEST_NAME, style: str = "") -> Text:
-    """The same as a text that rich takes as it is, without looking for markup."""
+    """A name as it may be shown, as a text that rich takes as it is, without looking for markup."""
     return Text(shown_name(name, longest), style=style)
 
 
@@ -82,11 +61,3 @@ def contribution(value: float) -> str:
     """
     text = f"{value:+.2f}"
     return "0" if text in ("+0.00", "-0.00") else text
-
-
-def _is_hidden(letter: str) -> bool:
-    return unicodedata.category(letter) in HIDDEN_CATEGORIES or letter in DIRECTION_MARKS
-
-
-def _escaped(letter: str) -> str:
-    return letter.encode("unicode_escape").decode("ascii")

@@ -13,9 +13,9 @@ from typing import Any
 import altair as alt
 
 from factrank.errors import InputError
+from factrank.foreign_text import shown_name
 from factrank.report.chart_records import Record, Records
 from factrank.report.labels import label
-from factrank.report.plain import shown_name
 from factrank.runs.result_tables import many_rows
 from factrank.runs.study import Chart
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from factrank.foreign_text import shown_name
 from factrank.report.chart_records import Records
 from factrank.report.labels import label
-from factrank.report.plain import shown_name
 from factrank.report.study_charts import MOST_BANDS, draw
 from factrank.report.summary_charts import draw_summary, summary_records
 from factrank.runs.result_tables import many_rows

@@ -17,8 +17,8 @@ from importlib.resources import files
 
 import vl_convert
 
+from factrank.foreign_text import shown_name
 from factrank.report.chart_records import chart_records
-from factrank.report.plain import shown_name
 from factrank.report.study_charts import theme
 from factrank.report.study_figures import Figure, chart_figure, figure_html, summary_figure
 from factrank.report.study_sections import (

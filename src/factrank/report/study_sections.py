@@ -8,8 +8,8 @@ from html import escape
 
 import pyarrow as pa
 
+from factrank.foreign_text import shown_name
 from factrank.report.labels import label
-from factrank.report.plain import shown_name
 from factrank.runs.claims import Claim, Verdict
 from factrank.runs.columns import TRIAL_GROUPS
 from factrank.runs.expressions import SOUND, Value

@@ -8,7 +8,7 @@ import pyarrow as pa
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from factrank.report.plain import shown_name
+from factrank.foreign_text import shown_name
 from factrank.report.tables import plain_table
 from factrank.runs.claims import Claim, Verdict
 from factrank.runs.columns import trial_columns

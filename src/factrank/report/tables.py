@@ -15,7 +15,7 @@ from rich.console import Console, ConsoleOptions
 from rich.table import Table
 from rich.text import Text
 
-from factrank.report.plain import shown_name
+from factrank.foreign_text import shown_name
 
 Kind = Literal["number", "word", "name", "text"]
 """Numbers (to the right) and words are shown whole; of names and texts a table has one column, which gives way."""

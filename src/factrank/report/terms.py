@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 
 from factrank.databases import Database, Vocabulary
+from factrank.foreign_text import shown_name
 from factrank.tensors import Decomposition
 
 SHOWN_NAMES = 6
@@ -40,7 +41,7 @@ def _vectors(terms: Decomposition, axis: int, vocabulary: Vocabulary) -> dict[in
         zip(factor.index.tolist(), factor.term.tolist(), factor.weight.tolist(), strict=True)
     ):
         if weight:
-            vectors[term].append((weight, vocabulary[index]))
+            vectors[term].append((weight, shown_name(vocabulary[index])))
     return vectors
 
 
