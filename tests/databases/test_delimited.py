@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import itertools
+import warnings
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,9 @@ from hypothesis import strategies as st
 from factrank.databases import Database, read
 from factrank.databases.columns import Form
 from factrank.databases.delimited import Delimited
-from factrank.errors import ConflictError, InputError
+from factrank.databases.records import Dialect
+from factrank.databases.source_files import SourceFile
+from factrank.errors import ConflictError, InputError, InputWarning
 
 thorough = settings(deadline=None, max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
@@ -64,15 +67,15 @@ def outcome(facts: object) -> object:
 @thorough
 def test_fast_and_slow_agree(tmp_path: Path, form: Form, text: str) -> None:
     path = saved(tmp_path, text)
-    csv_format = Delimited(",")
+    csv_format, source = Delimited(Dialect(",")), SourceFile(path, str(path))
 
     def slowly() -> Database:
-        database = Database.from_facts((fact for _, fact in csv_format.placed(path, form)), multi=True)
+        database = Database.from_facts((fact for _, fact in csv_format.placed(source, form)), multi=True)
         if not len(database):
             raise InputError(f"{path}: no facts")
         return database
 
-    assert outcome(lambda: csv_format.read(path, form)) == outcome(slowly)
+    assert outcome(lambda: csv_format.read(source, form)) == outcome(slowly)
 
 
 @pytest.mark.parametrize("quoted", [False, True])
@@ -145,13 +148,13 @@ def test_recognised_headers_in_any_order(tmp_path: Path, header: str) -> None:
 
 @pytest.mark.parametrize("long", [("c", "a", "d"), (3, 1, 4), ("3", "1", "4"), ("c", 1, "4")])
 def test_columns_by_name_and_position(tmp_path: Path, long: tuple[str | int, ...]) -> None:
-    assert set(read(saved(tmp_path, "a,b,c,d\nq,,k,v\n"), long=long)) == {("k", "q", "v")}
+    assert set(read(saved(tmp_path, "a,b,c,d\nq,,k,v\n"), long=long, header=True)) == {("k", "q", "v")}
 
 
 def test_a_name_goes_before_a_position(tmp_path: Path) -> None:
     path = saved(tmp_path, "3,2,1\nv,q,k\n")
     assert set(read(path, long=("1", "2", "3"))) == {("k", "q", "v")}
-    assert set(read(path, long=(1, 2, 3))) == {("v", "q", "k")}
+    assert set(read(path, long=(1, 2, 3), header=True)) == {("v", "q", "k")}
 
 
 def test_without_a_header(tmp_path: Path) -> None:
@@ -160,15 +163,56 @@ def test_without_a_header(tmp_path: Path) -> None:
     assert set(read(path, header=False, long=(3, 2, 1))) == {("b", "q", "a"), ("d", "q", "c")}
 
 
-def test_a_header_does_not_swallow_a_fact(tmp_path: Path) -> None:
-    path = saved(tmp_path, "a,q,b\nc,r,d\n\ne,q,f\n")
+@pytest.mark.filterwarnings("ignore::factrank.errors.InputWarning")
+@pytest.mark.parametrize(
+    ("text", "seen"),
+    [
+        ("a,q,b\nc,r,d\n\ne,q,f\n", "its query 'q' occurs again in line 4."),
+        ("a,q,b\nc,r,d\n\na,s,f\n", "its key 'a' occurs again in line 4."),
+        ("a,q,b\nc,r,b\n\ne,s,f\n", "its value 'b' occurs again in line 2."),
+    ],
+)
+def test_a_header_does_not_swallow_a_fact(tmp_path: Path, text: str, seen: str) -> None:
+    path = saved(tmp_path, text)
     message = complaint(path)
-    assert message.startswith(": the first line looks like a fact: its query 'q' occurs again in line 4.")
+    assert message.startswith(": the first line looks like a fact: " + seen)
     assert "header=False (--no-header)" in message
-    assert "--long KEY QUERY VALUE" in message
-    assert "occurs again in line 4" in complaint(path, long=(1, 2, 3))
-    assert set(read(path, long=("a", "q", "b"))) == {("c", "r", "d"), ("e", "q", "f")}
-    assert len(read(path, header=False)) == 3
+    assert "header=True (--header)" in message
+    assert seen in complaint(path, long=(1, 2, 3))
+    below = {tuple(line.split(",")) for line in text.split()[1:]}
+    assert set(read(path, long=("a", "q", "b"))) == below
+    assert set(read(path, long=(1, 2, 3), header=True)) == below
+    assert set(read(path, header=False)) == below | {("a", "q", "b")}
+
+
+def warned(path: Path, **options: object) -> list[str]:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        read(path, **options)  # type: ignore[arg-type]
+    assert all(warning.category is InputWarning for warning in caught)
+    return [str(warning.message).removeprefix(f"{path}: ") for warning in caught]
+
+
+def test_a_guess_is_reported_until_it_is_none(tmp_path: Path) -> None:
+    """Neither the first fact of a file without a header nor a wide table of three columns is lost unnoticed."""
+    path = saved(tmp_path, "Oslo,capital_of,Norway\nLima,seat_of,Peru\n")
+    line, form = warned(path)
+    assert line.startswith(
+        "line 1 is taken as the names of the columns ('Oslo', 'capital_of', 'Norway'), not as a fact"
+    )
+    assert "--no-header" in line
+    assert form.startswith("read as long, one fact per row, with the key in 'Oslo', the query in 'capital_of'")
+    assert "--wide" in form
+    assert warned(path, header=True) == [form]
+    assert warned(path, long=(1, 2, 3)) == [line]
+    for options in (
+        {"header": False},
+        {"wide": True},
+        {"long": (1, 2, 3), "header": True},
+        {"long": ("Oslo", "capital_of", "Norway")},
+    ):
+        assert warned(path, **options) == []
+    assert warned(saved(tmp_path, "head,relation,tail\na,b,c\n")) == []
 
 
 def test_columns_that_cannot_be_told(tmp_path: Path) -> None:
@@ -191,6 +235,11 @@ def test_columns_that_cannot_be_told(tmp_path: Path) -> None:
 
 # ---------------------------------------------------------------- what is wrong, and where
 
+UNCLOSED = (
+    "a quote is opened in this record and never closed; if quotes are ordinary letters in this file, pass "
+    "quotes=False (--no-quotes)"
+)
+
 
 @pytest.mark.parametrize(
     ("text", "message"),
@@ -199,9 +248,9 @@ def test_columns_that_cannot_be_told(tmp_path: Path) -> None:
         ('key,query,value\n"x\ny",b,c\n"",b,c\n', ", line 4: empty cell in column 'key'"),
         ("key,query,value\na,b,c\na,b\n", ", line 3: expected 3 fields, found 2"),
         ("key,query,value\na,b,c\na,b,c,d\n", ", line 3: expected 3 fields, found 4"),
-        ('key,query,value\na,b,c\nd,e,"f\ng,h,i\n', ", line 3: a quote is opened in this record and never closed"),
-        ('key,query,value\na,b,c\nd,e,"', ", line 3: a quote is opened in this record and never closed"),
-        ('"key,query,value\na,b,c\n', ", line 1: a quote is opened in this record and never closed"),
+        ('key,query,value\na,b,c\nd,e,"f\ng,h,i\n', ", line 3: " + UNCLOSED),
+        ('key,query,value\na,b,c\nd,e,"', ", line 3: " + UNCLOSED),
+        ('"key,query,value\na,b,c\n', ", line 1: " + UNCLOSED),
         ("key,query,value\n", ": no facts"),
         ("key,query,value", ": no facts"),
         ("\n\n", ": the file is empty"),

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from factrank.databases import Database, read, write
-from factrank.errors import InputError
+from factrank.errors import InputError, InputWarning
 
 
 def saved(folder: Path, *lines: str) -> Path:
@@ -32,7 +32,8 @@ def test_a_number_and_its_text_are_one_value(tmp_path: Path) -> None:
 
 def test_columns_by_position_are_those_of_the_first_object(tmp_path: Path) -> None:
     path = saved(tmp_path, '{"a": "k", "b": "q", "c": "v"}', '{"c": "w", "b": "q", "a": "l"}')
-    assert set(read(path)) == {("k", "q", "v"), ("l", "q", "w")}
+    with pytest.warns(InputWarning, match="read as long, one fact per row, with the key in 'a'"):
+        assert set(read(path)) == {("k", "q", "v"), ("l", "q", "w")}
     assert set(read(path, long=("c", "b", "a"))) == {("v", "q", "k"), ("w", "q", "l")}
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Num
 
 from factrank.audit.token_vectors import read_ids, read_images, read_vectors
-from factrank.databases.streams import reading
+from factrank.databases.source_files import reading, source_file
 from factrank.databases.token_sources import digits, passage, windows
 from factrank.errors import InputError
 from factrank.models.token_families.checkpoint import (
@@ -148,7 +148,7 @@ def _text(name: str) -> str:
         if name != f"{SAMPLE_PREFIX}passage":
             raise InputError(f"{name}: the bundled text is {SAMPLE_PREFIX}passage")
         return passage()
-    with reading(Path(name)) as stream:
+    with source_file(name) as source, reading(source) as stream:
         content = stream.read(MOST_TEXT + 1)
     if len(content) > MOST_TEXT:
         raise InputError(f"{name}: more than {MOST_TEXT >> 20} MiB of text")

@@ -10,9 +10,11 @@ import io
 import os
 import signal
 import sys
-from typing import Annotated, NoReturn
+import warnings
+from typing import Annotated, Any, NoReturn
 
 import typer
+from typer.core import TyperGroup
 
 import factrank
 from factrank.cli.ask import ask
@@ -20,6 +22,7 @@ from factrank.cli.assumptions import assumptions
 from factrank.cli.construct import construct
 from factrank.cli.convert import convert
 from factrank.cli.edit import EditCommand, edit
+from factrank.cli.environment import fault_of_environment
 from factrank.cli.generate import generate
 from factrank.cli.measure import measure
 from factrank.cli.recall import recall
@@ -28,14 +31,30 @@ from factrank.cli.study import app as study
 from factrank.cli.terminal import complain, say
 from factrank.cli.train import train
 from factrank.cli.verify import verify
-from factrank.errors import FactrankError
+from factrank.errors import FactrankError, InputWarning
 from factrank.machine import require_compilers_fit
 
 OUT_OF_MEMORY = "RESOURCE_EXHAUSTED"
 """How the errors of JAX begin when a device has no memory left."""
 
+INTERRUPTED = 130
+
+
+class Commands(TyperGroup):
+    """The commands; one that is interrupted says so, unless it has something better to say."""
+
+    def invoke(self, context: Any) -> Any:
+        """Run a command."""
+        try:
+            return super().invoke(context)
+        except KeyboardInterrupt:
+            complain("interrupted")
+            raise typer.Exit(INTERRUPTED) from None
+
+
 app = typer.Typer(
     name="factrank",
+    cls=Commands,
     help="Measure how many facts an attention layer can hold, write or train them into layers, and ask them.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -78,6 +97,13 @@ def run() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # names that the terminal cannot show
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", InputWarning)
+        warnings.showwarning = lambda message, *_: complain(f"{message}")
+        _run_app()
+
+
+def _run_app() -> None:
     try:
         if len(sys.argv) > 1 and sys.argv[1] not in WITHOUT_COMPILERS:
             require_compilers_fit()
@@ -87,13 +113,17 @@ def run() -> None:
         sys.exit(2)
     except MemoryError:
         _say_out_of_memory()
-    except RuntimeError as error:
-        if not str(error).startswith(OUT_OF_MEMORY):
-            raise
-        _say_out_of_memory()
     except OSError as error:
         complain(f"{error.strerror or error}")
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is still in the buffer has nowhere to go
+        sys.exit(2)
+    except Exception as error:
+        if isinstance(error, RuntimeError) and str(error).startswith(OUT_OF_MEMORY):
+            _say_out_of_memory()
+        fault = fault_of_environment(error)
+        if fault is None:
+            raise
+        complain(fault)
         sys.exit(2)
 
 

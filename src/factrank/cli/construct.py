@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from factrank.cli.outputs import require_output
-from factrank.cli.sources import Long, Multi, NoHeader, Source, Wide, load
+from factrank.cli.sources import Sources, Table, reads_table, title
 from factrank.cli.terminal import complain, display, progress, say
 
 DEFAULT_BUDGET = 5.0
@@ -33,8 +33,10 @@ class Aim(Enum):
     bits = "bits"
 
 
+@reads_table
 def construct(
-    source: Source,
+    source: Sources,
+    table: Table,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="Save the layer here, as .safetensors.", metavar="LAYER")
     ] = None,
@@ -60,10 +62,6 @@ def construct(
     ] = False,
     force: Annotated[bool, typer.Option("--force", help="Save the layer even if it is not certified.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
-    long: Long = None,
-    wide: Wide = False,
-    no_header: NoHeader = False,
-    multi: Multi = False,
 ) -> None:
     """Write a table of facts into the smallest attention layer that holds it, and prove that it recalls every fact.
 
@@ -72,7 +70,7 @@ def construct(
     """
     if output is not None:
         require_output(output)
-    database = load(source, long=long, wide=wide, no_header=no_header, multi=multi)
+    database = table.load(source)
     from factrank.constructions import construct as constructed  # noqa: PLC0415 - JAX takes a second to load
     from factrank.report.constructed import constructed_table  # noqa: PLC0415
     from factrank.report.plain import json_text  # noqa: PLC0415
@@ -92,7 +90,7 @@ def construct(
     if json:
         say(json_text(found.to_dict() | {"layer": str(output) if written else None}))
     else:
-        display(constructed_table(source, found))
+        display(constructed_table(title(source), found))
         if written:
             say(f"saved to {output}")
     if not found.certified:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from factrank.cli.repeated_options import command_with, separate
-from factrank.cli.sources import Long, NoHeader
+from factrank.cli.sources import Table, reads_table
 from factrank.cli.terminal import display, progress, say
+from factrank.databases.files import Layout
 from factrank.errors import InputError
 
 if TYPE_CHECKING:
@@ -21,8 +23,10 @@ EditCommand = command_with({"--set": 3, "--delete": 2})
 Layer = Annotated[Path, typer.Argument(metavar="LAYER", help="A layer file, as `factrank construct -o` writes it.")]
 
 
+@partial(reads_table, without=("wide", "multi"))
 def edit(
     layer: Layer,
+    table: Table,
     setting: Annotated[
         list[str] | None,
         typer.Option(
@@ -34,17 +38,16 @@ def edit(
         typer.Option("--delete", help="The fact that goes; may be given many times.", metavar="KEY QUERY"),
     ] = None,
     source: Annotated[
-        list[Path] | None,
+        list[str] | None,
         typer.Option(
             "--from",
-            help="Many changes at once: a table with a key, a query and a value per row; an empty value deletes.",
+            help="Many changes at once: a table with a key, a query and a value per row; an empty value "
+            "deletes. - is standard input.",
             metavar="FILE",
         ),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Save the layer even if it is not certified.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
-    long: Long = None,
-    no_header: NoHeader = False,
 ) -> None:
     """Set and delete facts of a constructed layer; all other facts keep their answers.
 
@@ -56,7 +59,7 @@ def edit(
     certificate; where the layer would not be certified it stays as it is, and the exit code is 1. Edits of one file by
     several processes wait for each other.
     """
-    changes = _changes(setting, delete, source or (), long, header=not no_header)
+    changes = _changes(setting, delete, source or (), table.layout)
     from factrank.constructions import edit_file  # noqa: PLC0415 - JAX takes a second to load
     from factrank.report.constructed import edited_table  # noqa: PLC0415
     from factrank.report.plain import json_text  # noqa: PLC0415
@@ -74,21 +77,16 @@ def edit(
 
 
 def _changes(
-    setting: Sequence[str] | None,
-    delete: Sequence[str] | None,
-    sources: Sequence[Path],
-    long: Sequence[str] | None,
-    *,
-    header: bool,
+    setting: Sequence[str] | None, delete: Sequence[str] | None, sources: Sequence[str], layout: Layout
 ) -> list[Change]:
     from factrank.constructions import Change  # noqa: PLC0415
     from factrank.databases import read_changes  # noqa: PLC0415
 
-    if not sources and (long is not None or not header):
-        raise InputError("--long and --no-header describe the table of --from FILE")
+    if not sources and layout != Layout():
+        raise InputError("--long, --header and the like describe the table of --from FILE")
     changes = [Change(*words) for words in (*separate(setting), *separate(delete))]
     for source in sources:
-        rows = read_changes(source, long=long, header=header)
+        rows = read_changes(source, layout)
         changes += [Change(key, query, value, where) for where, key, query, value in rows]
     if not changes:
         raise InputError("say what to change: --set KEY QUERY VALUE, --delete KEY QUERY or --from FILE")

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from factrank.cli.sources import Long, Multi, NoHeader, Source, Wide, load
+from factrank.cli.sources import Sources, Table, reads_table, title
 from factrank.cli.terminal import complain, display, progress, say
 from factrank.databases import Database
 from factrank.report.terminal import measurement_table, skipped_table
@@ -20,12 +20,10 @@ from factrank.tensors.interval_proof import IntervalProof
 from factrank.tensors.measure import DEFAULT_BUDGET
 
 
+@reads_table
 def measure(
-    source: Source,
-    long: Long = None,
-    wide: Wide = False,
-    no_header: NoHeader = False,
-    multi: Multi = False,
+    source: Sources,
+    table: Table,
     budget: Annotated[
         float, typer.Option(help="Seconds for the bounds, without reading the file; 0: only what counting shows.")
     ] = DEFAULT_BUDGET,
@@ -43,7 +41,7 @@ def measure(
     """Say how big a table of facts really is: certified bounds on its rank, completion rank and effective rank."""
     if chart is not None:
         _require_chart(chart)
-    database = load(source, long=long, wide=wide, no_header=no_header, multi=multi)
+    database = table.load(source)
     with progress().status("measuring") as status:
         measurement = measure_database(
             database, budget, on_step=lambda method: status.update(f"measuring: {method}"), interruptible=True
@@ -51,11 +49,11 @@ def measure(
     if measurement.interrupted:
         complain("interrupted; dearer bounds were not run")
     if chart is not None:
-        _draw(source, measurement, chart)
+        _draw(title(source), measurement, chart)
     if json:
         say(json_format.dumps(measurement.to_dict(), indent=2))
         return
-    display(measurement_table(source, measurement))
+    display(measurement_table(title(source), measurement))
     if explain:
         _explain(measurement, database)
 

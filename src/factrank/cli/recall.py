@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from factrank.cli.naming import naming
-from factrank.cli.sources import Long, Multi, NoHeader, Source, Wide, load
+from factrank.cli.sources import Sources, Table, reads_table, title
 from factrank.cli.terminal import display, progress, say
 from factrank.databases import Database
 from factrank.databases.recoding import recode
@@ -23,15 +23,13 @@ Layer = Annotated[Path, typer.Argument(metavar="LAYER", help="A layer file, as `
 Tau = Annotated[float, typer.Option(help="The probability from which an answer is confident.")]
 
 
+@reads_table
 def recall(
     layer: Layer,
-    source: Source,
+    source: Sources,
+    table: Table,
     tau: Tau = 0.95,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
-    long: Long = None,
-    wide: Wide = False,
-    no_header: NoHeader = False,
-    multi: Multi = False,
 ) -> None:
     """Report what a layer recalls of a table of facts: recall, margins, artifacts, attention, and a diagnosis.
 
@@ -44,14 +42,14 @@ def recall(
     from factrank.report.plain import json_text  # noqa: PLC0415
 
     saved = load_layer(layer)
-    facts = _in_codes_of(saved, load(source, long=long, wide=wide, no_header=no_header, multi=multi), source)
+    facts = _in_codes_of(saved, table.load(source), title(source))
     with progress().status("recalling"), naming(layer):
         diagnosis = diagnose(saved.layer, facts, tau)
         attribution = attribute_facts(saved.layer, facts) if has_parts(saved.layer) else None
     if json:
         say(json_text(_plain(layer, saved, facts, diagnosis, attribution)))
         return
-    display(layer_lines(f"{layer} on {source}", facts, saved.layer.shape, saved.layer.parameters))
+    display(layer_lines(f"{layer} on {title(source)}", facts, saved.layer.shape, saved.layer.parameters))
     shared = _shared(saved, facts)
     if not shared == len(facts) == len(saved.database):
         note = f"trained on {len(saved.database):,} facts, {shared:,} of these {len(facts):,} among them"

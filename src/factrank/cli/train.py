@@ -17,7 +17,7 @@ import typer
 
 import factrank
 from factrank.cli.outputs import require_output
-from factrank.cli.sources import Long, Multi, NoHeader, Source, Wide, load
+from factrank.cli.sources import Sources, Table, reads_table, title
 from factrank.cli.terminal import complain, display, say
 from factrank.cli.training_memory import fitting_batches, require_weights_fit
 from factrank.databases import Database
@@ -46,8 +46,10 @@ class EngineWanted(Enum):
     lanes = "lanes"
 
 
+@reads_table
 def train(
-    source: Source,
+    source: Sources,
+    table: Table,
     d_model: Annotated[int, typer.Option("--d-model", min=1, help="Width of the embeddings.")] = DEFAULT_D_MODEL,
     heads: Annotated[int, typer.Option("--heads", min=1, help="Number of heads.")] = DEFAULT_HEADS,
     d_qk: Annotated[
@@ -87,10 +89,6 @@ def train(
         ),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
-    long: Long = None,
-    wide: Wide = False,
-    no_header: NoHeader = False,
-    multi: Multi = False,
 ) -> None:
     """Train attention layers on a table of facts, several seeds at once, and keep the best.
 
@@ -107,7 +105,7 @@ def train(
     measures = Measures(taus=(tau,), artifacts=True)
     width = max(1, d_model // heads)
     shape = LayerShape(d_model, heads, d_qk or width, d_vo or width)
-    database = load(source, long=long, wide=wide, no_header=no_header, multi=multi)
+    database = table.load(source)
     require_weights_fit(shape.parameters(*database.shape), seeds)
     aim = _stop(stop, database, tau)
     training = Training(learning_rate=lr, weight_decay=weight_decay, epochs=epochs, stop=aim.value, engine=engine.value)
@@ -132,7 +130,7 @@ def _report(source: str, database: Database, results: Sequence[TrialResult], out
     if json:
         say(json_text(_plain(results, best, database, saved)))
     else:
-        display(trained_table(source, database, results, best))
+        display(trained_table(title(source), database, results, best))
         if saved is not None:
             say(f"saved to {saved}")
     if problem is not None:

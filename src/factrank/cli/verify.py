@@ -13,7 +13,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from factrank.cli.naming import naming
-from factrank.cli.sources import Long, Multi, NoHeader, Wide, load
+from factrank.cli.sources import Table, reads_table, title
 from factrank.cli.terminal import display, progress, say
 from factrank.databases.agreement import Agreement, agreement_of
 from factrank.databases.recoding import recode
@@ -26,22 +26,21 @@ if TYPE_CHECKING:
     from factrank.models import SavedLayer
 
 Layer = Annotated[Path, typer.Argument(metavar="LAYER", help="A layer file, constructed or trained.")]
-Table = Annotated[
-    str | None,
+SourcesIfAny = Annotated[
+    list[str] | None,
     typer.Argument(
-        metavar="FILE|sample:NAME", help="A table of facts, or a bundled sample; the facts in the file if not given."
+        metavar="FILE...|sample:NAME",
+        help="A table of facts, or several; a bundled sample; the facts in the layer file if not given.",
     ),
 ]
 
 
+@reads_table
 def verify(
     layer: Layer,
-    source: Table = None,
+    table: Table,
+    source: SourcesIfAny = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
-    long: Long = None,
-    wide: Wide = False,
-    no_header: NoHeader = False,
-    multi: Multi = False,
 ) -> None:
     """Certify that a layer recalls every fact of a table: each is checked, and every order of evaluation is proved.
 
@@ -54,23 +53,21 @@ def verify(
     from factrank.models import load_layer  # noqa: PLC0415
     from factrank.report.plain import json_text  # noqa: PLC0415
 
-    if source is None and (long is not None or wide or no_header or multi):
-        raise InputError("--long, --wide, --no-header and --multi describe a table: give its file after the layer")
+    if not source and table != Table():
+        raise InputError("--long, --wide, --multi and the like describe a table: give its file after the layer")
     saved = load_layer(layer)
-    if source is None:
-        facts = _stored_facts(layer, saved)
-    else:
-        facts = _in_codes_of(saved, load(source, long=long, wide=wide, no_header=no_header, multi=multi), source)
+    facts = _in_codes_of(saved, table.load(source), title(source)) if source else _stored_facts(layer, saved)
     with progress().status("verifying"), naming(layer):
         found = certificate_of(saved.layer, facts)
     agreement = agreement_of(saved.database, facts)
     wrong = _against_certificate(saved, found)
     complaints = wrong + _against_facts(saved.database, facts, agreement)
+    name = title(source) if source else None
     if json:
-        say(json_text(_plain(layer, source, saved, found, agreement, wrong, complaints)))
+        say(json_text(_plain(layer, name, saved, found, agreement, wrong, complaints)))
     else:
-        title = f"{layer} on {'the facts that it stores' if source is None else source}"
-        display(_report(title, saved, found, agreement, complaints))
+        heading = f"{layer} on {name or 'the facts that it stores'}"
+        display(_report(heading, saved, found, agreement, complaints))
     if complaints or not found.certified:
         raise typer.Exit(1)
 

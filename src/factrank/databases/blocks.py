@@ -6,73 +6,131 @@ closed) is found on the way; where in the file it stands is for `records` to say
 
 from __future__ import annotations
 
+import time
+import weakref
 from collections.abc import Sequence
 from io import BufferedIOBase, RawIOBase
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.csv
 
 from factrank.databases.cells import CODED_TEXT
-from factrank.databases.streams import reading
+from factrank.databases.records import Dialect
+from factrank.databases.source_files import LONGEST_LINE, SourceFile, reading
 from factrank.errors import InputError
 
-BLOCK_BYTES = 16 << 20
+BLOCK_BYTES = LONGEST_LINE
+LONGEST_WAIT = 10.0
+"""Seconds in which Arrow's threads let go of what they read; it takes milliseconds."""
 
 
-def read_blocks(path: Path, delimiter: str, width: int, wanted: Sequence[int]) -> pa.Table:
+def read_blocks(source: SourceFile, dialect: Dialect, width: int, wanted: Sequence[int]) -> pa.Table:
     """The wanted ones of `width` columns, from the first record on, header or not."""
+    if not dialect.quotes:
+        return _parsed(source, dialect, width, wanted, quoted=None)
     try:
-        table = _parsed(path, delimiter, width, wanted, quotes=False)
+        return _parsed(source, dialect, width, wanted, quoted=False)
     except _QuoteFoundError:
-        table = _parsed(path, delimiter, width, wanted, quotes=True)
-    last = table.num_rows - 1
-    if any(cell.as_py() for column in table.slice(last).columns for cell in column):
-        raise InputError(f"{path}: a quote is never closed")
-    return table.slice(0, last)
+        return _parsed(source, dialect, width, wanted, quoted=True)
 
 
-def _parsed(path: Path, delimiter: str, width: int, wanted: Sequence[int], *, quotes: bool) -> pa.Table:
-    """The columns with a closing record of empty fields, which a quote that is never closed would swallow.
+def _parsed(
+    source: SourceFile, dialect: Dialect, width: int, wanted: Sequence[int], *, quoted: bool | None
+) -> pa.Table:
+    """The columns of text with quoted fields, of text without, or (None) of text in which a quote is a letter.
 
-    Only text with `quotes` can have line ends inside its fields, and reading it takes more than twice as long.
+    The text is closed by a record of empty fields, which a quote that is never closed would swallow. Only quoted fields
+    can have line ends inside, and reading such text takes more than twice as long.
     """
     columns = [str(index) for index in range(width)]
-    closing = f"\n{delimiter * (width - 1)}\n".encode()
-    with reading(path) as stream:
-        return pyarrow.csv.read_csv(
-            _Blocks(stream, closing, quotes=quotes),
+    closing = f"\n{dialect.delimiter * (width - 1)}\n".encode()
+    with reading(source) as stream, _Loan(stream, closing, refuse_quotes=quoted is False) as loan:
+        table = pyarrow.csv.read_csv(
+            loan.blocks(),
             pyarrow.csv.ReadOptions(block_size=BLOCK_BYTES, column_names=columns),
-            pyarrow.csv.ParseOptions(delimiter=delimiter, newlines_in_values=quotes),
+            pyarrow.csv.ParseOptions(
+                delimiter=dialect.delimiter,
+                quote_char='"' if dialect.quotes else False,
+                newlines_in_values=bool(quoted),
+            ),
             pyarrow.csv.ConvertOptions(
                 column_types=dict.fromkeys(columns, CODED_TEXT),
                 strings_can_be_null=False,
                 include_columns=[columns[index] for index in wanted],
             ),
         )
+    last = table.num_rows - 1
+    if any(cell.as_py() for column in table.slice(last).columns for cell in column):
+        raise InputError(f"{source}: a quote is never closed")
+    return table.slice(0, last)
 
 
 class _QuoteFoundError(Exception):
     """The text has quotes although it was read as text without."""
 
 
-class _Blocks(RawIOBase):
-    """The bytes of a stream, then those of the closing record; a NUL or an unexpected quote is an error."""
+class _Loan:
+    """The bytes of a stream and of the closing record, lent to Arrow; a NUL or a refused quote is an error.
 
-    def __init__(self, stream: BufferedIOBase, closing: bytes, *, quotes: bool) -> None:
+    Arrow reads ahead in threads of its own, which may go on after it has reported an error. A thread that still held a
+    Python object when the interpreter ends would abort the process, so leaving this context waits for the last one.
+    """
+
+    def __init__(self, stream: BufferedIOBase, closing: bytes, *, refuse_quotes: bool) -> None:
         self._stream = stream
         self._closing = closing
-        self._quotes = quotes
+        self._refuse_quotes = refuse_quotes
+        self._failure: Exception | None = None
+        self._lent: list[weakref.ref[object]] = []
+        self._ended = False
 
-    def readable(self) -> bool:
-        return True
+    def blocks(self) -> _Blocks:
+        """A file for Arrow. An error in it ends the text, and comes to light when the context is left."""
+        blocks = _Blocks(self)
+        self._lent.append(weakref.ref(blocks))
+        return blocks
 
-    def read(self, size: int = -1) -> bytes:
+    def read(self, size: int) -> memoryview:
+        """The next bytes; called by Arrow's threads."""
+        try:
+            block = memoryview(b"" if self._ended or self._failure else self._next(size))
+        except Exception as error:
+            error.__context__ = error.__cause__ = None  # its frames would hold what is lent
+            self._failure = error.with_traceback(None)
+            block = memoryview(b"")
+        self._lent.append(weakref.ref(block))
+        return block
+
+    def _next(self, size: int) -> bytes:
         block = self._stream.read(size)
         if b"\0" in block:
             raise InputError("a NUL byte; this is a binary file, not text")
-        if not self._quotes and b'"' in block:
+        if self._refuse_quotes and b'"' in block:
             raise _QuoteFoundError
         if not block:
             block, self._closing = self._closing, b""
         return block
+
+    def __enter__(self) -> _Loan:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended = True
+        end = time.monotonic() + LONGEST_WAIT
+        while any(lent() is not None for lent in self._lent) and time.monotonic() < end:
+            time.sleep(0.001)
+        if self._failure is not None:
+            raise self._failure from None
+
+
+class _Blocks(RawIOBase):
+    """What Arrow takes for a file."""
+
+    def __init__(self, loan: _Loan) -> None:
+        self._loan = loan
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> memoryview:  # type: ignore[override]
+        return self._loan.read(size)

@@ -8,6 +8,7 @@ dates and times are ISO 8601, without trailing zeros. A null, a NaN and the empt
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from uuid import UUID
@@ -18,6 +19,7 @@ import pyarrow.compute as pc
 from jaxtyping import Int, Int32
 
 from factrank.errors import InputError
+from factrank.foreign_text import quoted
 
 TEXT = pa.large_string()
 CODED_TEXT = pa.dictionary(pa.int32(), TEXT)
@@ -37,13 +39,19 @@ class CodedColumn:
     names: pa.Array
 
 
-def code_column(column: pa.ChunkedArray) -> CodedColumn:
-    """Code a column of any type that can be read as text; an `InputError` for the others."""
+def code_column(column: pa.ChunkedArray, missing: Sequence[str] = ()) -> CodedColumn:
+    """Code a column of any type that can be read as text; an `InputError` for the others.
+
+    A cell with one of the `missing` texts is empty.
+    """
     encoded = _dictionary_encoded(column)
     indices = [chunk.indices.cast(pa.int32()).fill_null(EMPTY).to_numpy() for chunk in encoded.chunks]
     dictionary = encoded.chunk(0).dictionary if indices else pa.array([], TEXT)
     codes = np.concatenate(indices) if indices else np.empty(0, dtype=np.int32)
-    return in_order_of_appearance(codes, as_text(dictionary))
+    names = as_text(dictionary)
+    if missing:
+        names = pc.if_else(pc.is_in(names, value_set=pa.array(missing, TEXT)), pa.scalar(None, TEXT), names)
+    return in_order_of_appearance(codes, names)
 
 
 def in_order_of_appearance(codes: Int32[np.ndarray, " rows"], names: pa.Array) -> CodedColumn:
@@ -102,7 +110,7 @@ def spell(cell: object) -> str | None:
         return None if np.isnan(number) else str(int(number)) if integral else pa.scalar(number).cast(TEXT).as_py()
     if isinstance(cell, dt.date | dt.time | Decimal | UUID):
         return cell.isoformat() if isinstance(cell, dt.date | dt.time) else str(cell)
-    raise InputError(f"{cell!r} of type {type(cell).__name__} cannot be read as text")
+    raise InputError(f"{quoted(cell)} of type {type(cell).__name__} cannot be read as text")
 
 
 def _dictionary_encoded(column: pa.ChunkedArray) -> pa.ChunkedArray:

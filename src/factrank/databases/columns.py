@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from factrank.databases.database import COLUMNS
 from factrank.errors import InputError
+from factrank.foreign_text import quoted
 
 RECOGNISED: tuple[tuple[str, str, str], ...] = (
     ("key", "query", "value"),
@@ -23,6 +24,8 @@ RECOGNISED: tuple[tuple[str, str, str], ...] = (
 """Header names that say which column is which, whatever their case and order."""
 
 SHOWN_COLUMNS = 12
+OTHER_DELIMITERS = {"\t": "tab", ";": ";", "|": "|", ",": ","}
+"""What may separate columns, and how it is passed."""
 
 
 @dataclass(frozen=True)
@@ -31,16 +34,23 @@ class Form:
 
     long: Sequence[str | int] | None = None
     wide: bool = False
-    header: bool = True
-    """The first line of a delimited file names the columns."""
+    header: bool | None = None
+    """Whether the first line of a delimited file names the columns; None: it does, unless it looks like a fact."""
+    missing: tuple[str, ...] = ()
+    """Texts that stand for an empty cell; if there are any, a long row with an empty value holds no fact."""
 
     def __post_init__(self) -> None:
         if self.long is not None and self.wide:
             raise InputError("a table is read as long or as wide (--long, --wide), not as both")
         if self.long is not None and (not isinstance(self.long, list | tuple) or len(self.long) != 3):
-            raise InputError(f"long (--long) needs three columns, KEY QUERY VALUE; got {self.long!r}")
-        if self.wide and not self.header:
+            raise InputError(f"long (--long) needs three columns, KEY QUERY VALUE; got {quoted(self.long)}")
+        if self.wide and self.header is False:
             raise InputError("the wide form needs a header: its names are the queries")
+
+    @property
+    def headed(self) -> bool:
+        """The first line of a delimited file is not a fact."""
+        return self.header is not False
 
 
 @dataclass(frozen=True)
@@ -67,10 +77,9 @@ def long_columns(names: Sequence[str], form: Form, source: str) -> LongColumns:
         return LongColumns((key, query, value), named=True)
     if len(names) == 3:
         return LongColumns((0, 1, 2), named=False)
-    if len(names) == 1 and any(mark in names[0] for mark in "\t;|"):
-        raise InputError(f"{source}: one column only, {names[0]!r}; tab-separated text has the suffix .tsv")
+    _require_delimited(names, source)
     raise InputError(
-        f"{source}: cannot tell which of the columns {_listed(names)} hold key, query and value. Name the three with "
+        f"{source}: cannot tell which of the columns {listed(names)} hold key, query and value. Name the three with "
         'long=("KEY", "QUERY", "VALUE") (--long KEY QUERY VALUE), or pass wide=True (--wide) when the first column '
         "holds the keys and each other column is a query"
     )
@@ -79,17 +88,51 @@ def long_columns(names: Sequence[str], form: Form, source: str) -> LongColumns:
 def require_wide(names: Sequence[str], source: str) -> None:
     """Check that the columns can be read as wide: a key column and distinct, named queries."""
     if len(names) < 2:
-        raise InputError(f"{source}: the wide form needs a key column and at least one query; found {_listed(names)}")
+        _require_delimited(names, source)
+        raise InputError(f"{source}: the wide form needs a key column and at least one query; found {listed(names)}")
     require_distinct(names, source)
     if "" in names[1:]:
         raise InputError(f"{source}: column {names.index('', 1) + 1} has no name; in the wide form it names a query")
+
+
+def guesses(names: Sequence[str], form: Form, source: str, *, delimited: bool) -> list[str]:
+    """What is taken for granted about a table because neither its header nor the user says it, and how to say it."""
+    if form.wide or not form.headed:
+        return []
+    chosen = long_columns(names, form, source)
+    if chosen.named:
+        return []
+    key, query, value = (quoted(names[index]) for index in chosen.indices)
+    found = []
+    if delimited and form.header is None:
+        found.append(
+            f"{source}: line 1 is taken as the names of the columns ({key}, {query}, {value}), not as a fact. If it is "
+            "a fact, pass header=False (--no-header); if not, header=True (--header)"
+        )
+    if form.long is None:
+        found.append(
+            f"{source}: read as long, one fact per row, with the key in {key}, the query in {query} and the value in "
+            f'{value}. Say so with long=("KEY", "QUERY", "VALUE") (--long KEY QUERY VALUE), or pass wide=True (--wide) '
+            "if the first column holds the keys and each other column is a query"
+        )
+    return found
 
 
 def require_distinct(names: Sequence[str], source: str) -> None:
     """Check that no two columns share a name."""
     if len(set(names)) < len(names):
         twice = next(name for place, name in enumerate(names) if name in names[:place])
-        raise InputError(f"{source}: two columns are named {twice!r}")
+        raise InputError(f"{source}: two columns are named {quoted(twice)}")
+
+
+def _require_delimited(names: Sequence[str], source: str) -> None:
+    """Check that a single column does not look like several with another delimiter."""
+    for mark, spelled in OTHER_DELIMITERS.items():
+        if len(names) == 1 and mark in names[0]:
+            raise InputError(
+                f"{source}: one column only, {quoted(names[0])}; if {spelled!r} separates the columns, pass "
+                f'delimiter="{spelled}" (--delimiter "{spelled}")'
+            )
 
 
 def key_column_name(queries: Sequence[str]) -> str:
@@ -108,7 +151,7 @@ def key_column_name(queries: Sequence[str]) -> str:
 def _columns_asked_for(names: Sequence[str], asked: Sequence[str | int], source: str) -> LongColumns:
     key, query, value = (_index(names, column, source) for column in asked)
     if len({key, query, value}) < 3:
-        raise InputError(f"{source}: key, query and value need three different columns; got {_listed(asked)}")
+        raise InputError(f"{source}: key, query and value need three different columns; got {listed(asked)}")
     return LongColumns((key, query, value), named=all(column in names for column in asked))
 
 
@@ -119,9 +162,10 @@ def _index(names: Sequence[str], column: str | int, source: str) -> int:
     position = str(column)
     if position.isascii() and position.isdigit() and 1 <= int(position) <= len(names):
         return int(position) - 1
-    raise InputError(f"{source}: no column {column!r}; the columns are {_listed(names)}")
+    raise InputError(f"{source}: no column {quoted(column)}; the columns are {listed(names)}")
 
 
-def _listed(names: Sequence[str | int]) -> str:
-    shown = ", ".join(repr(name) for name in names[:SHOWN_COLUMNS])
+def listed(names: Sequence[str | int]) -> str:
+    """The first names, and how many there are."""
+    shown = ", ".join(quoted(name) for name in names[:SHOWN_COLUMNS])
     return shown + (f", ... ({len(names)} in all)" if len(names) > SHOWN_COLUMNS else "")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
 
 import numpy as np
 
 from factrank.databases.database import SHOWN_OFFENDERS, Database, Fact
+from factrank.databases.source_files import SourceFile
 from factrank.errors import ConflictError, InputError
 from factrank.foreign_text import shown_name
 
@@ -17,26 +17,25 @@ PlacedFact = tuple[int, Fact]
 SHOWN_VALUES = 4
 
 
-def collect(path: Path, placed: Iterable[PlacedFact]) -> Database:
+def collect(source: SourceFile, placed: Iterable[PlacedFact]) -> Database:
     """The facts of a file that is read line by line, multi-valued where they are."""
     database = Database.from_facts((fact for _, fact in placed), multi=True)
     if not len(database):
-        raise InputError(f"{path}: no facts")
+        raise InputError(f"{source}: no facts")
     return database
 
 
-def require_functional(
-    database: Database, source: str, place: str, placed: Callable[[], Iterable[PlacedFact]]
-) -> Database:
+def require_functional(database: Database, source: str, named: Callable[[], Iterable[tuple[str, Fact]]]) -> Database:
     """This database, or a `ConflictError` that names the lines or rows of the first offenders.
 
-    `placed` goes through the source once more, and only when there is an offender.
+    `named` goes through the source once more, and only when there is an offender; it gives each fact after the name of
+    its place, such as "line 3".
     """
     try:
         return database.require_functional(source)
     except ConflictError as error:
-        found = sorted(_found(set(_offending_facts(database)), placed()))
-        lines = [f"  {place} {number}: ({', '.join(map(shown_name, fact))})" for number, fact in found]
+        found = _found(set(_offending_facts(database)), named())
+        lines = [f"  {place}: ({', '.join(map(shown_name, fact))})" for place, fact in found]
         offenders, _, advice = str(error).rpartition("\n")
         raise ConflictError("\n".join([offenders, "They stand in", *lines, advice])) from None
 
@@ -55,10 +54,10 @@ def _offending_facts(database: Database) -> Iterator[Fact]:
         yield from ((*names, value) for value in database.fiber(*names)[:SHOWN_VALUES])
 
 
-def _found(wanted: set[Fact], placed: Iterable[PlacedFact]) -> Iterator[PlacedFact]:
-    for number, fact in placed:
+def _found(wanted: set[Fact], named: Iterable[tuple[str, Fact]]) -> Iterator[tuple[str, Fact]]:
+    for place, fact in named:
         if fact in wanted:
             wanted.remove(fact)
-            yield number, fact
+            yield place, fact
         if not wanted:
             return

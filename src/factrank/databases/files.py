@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from io import BufferedIOBase
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from factrank.databases.columns import Form
+from factrank.databases.columns import Form, guesses
 from factrank.databases.conflicts import PlacedFact, require_functional
-from factrank.databases.database import Database
+from factrank.databases.database import Database, Fact
 from factrank.databases.delimited import Delimited
 from factrank.databases.jsonlines import JsonLines
 from factrank.databases.ntriples import NTriples
 from factrank.databases.parquet import Parquet
-from factrank.databases.records import placed_facts
-from factrank.databases.streams import reading, replacing, require_file
-from factrank.errors import InputError
+from factrank.databases.records import Dialect
+from factrank.databases.source_files import STANDARD_INPUT, SourceFile, reading, source_file
+from factrank.databases.streams import replacing
+from factrank.errors import InputError, InputWarning
+
+AnyPath = str | os.PathLike[str]
+SPELLED_DELIMITERS = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "space": " "}
 
 
 @runtime_checkable
@@ -28,10 +35,13 @@ class Format(Protocol):
     def place(self) -> str:
         """What its errors count: "line" or "row"."""
 
-    def read(self, path: Path, form: Form) -> Database:
+    def column_names(self, source: SourceFile, form: Form) -> list[str]:
+        """The names of the columns."""
+
+    def read(self, source: SourceFile, form: Form) -> Database:
         """The facts of a file, multi-valued where they are."""
 
-    def placed(self, path: Path, form: Form) -> Iterator[PlacedFact]:
+    def placed(self, source: SourceFile, form: Form) -> Iterator[PlacedFact]:
         """Each fact with its line or row, in the order of the file."""
 
     def write(self, database: Database, stream: BufferedIOBase, *, wide: bool) -> None:
@@ -39,10 +49,10 @@ class Format(Protocol):
 
 
 TEXT_FORMATS: dict[str, Format] = {
-    ".csv": Delimited(","),
-    ".tsv": Delimited("\t"),
-    ".tab": Delimited("\t"),
-    ".txt": Delimited("\t"),
+    ".csv": Delimited(Dialect(",")),
+    ".tsv": Delimited(Dialect("\t")),
+    ".tab": Delimited(Dialect("\t")),
+    ".txt": Delimited(Dialect("\t")),
     ".jsonl": JsonLines(),
     ".ndjson": JsonLines(),
     ".nt": NTriples(),
@@ -56,24 +66,57 @@ FORMATS: dict[str, Format] = {
 """The format of each suffix. A new format is one entry."""
 
 
-def read(
-    path: str | os.PathLike[str],
+@dataclass(frozen=True)
+class Layout:
+    """What a file does not say about itself: how its bytes become text, its text cells, and its cells facts."""
+
+    long: Sequence[str | int] | None = None
+    wide: bool = False
+    header: bool | None = None
+    missing: Sequence[str] = ()
+    delimiter: str | None = None
+    quotes: bool = True
+    encoding: str | None = None
+    suffix: str | None = None
+
+
+def read(  # noqa: PLR0913 - one argument for each thing that a file may leave open
+    path: AnyPath | Sequence[AnyPath],
     *,
     long: Sequence[str | int] | None = None,
     wide: bool = False,
     multi: bool = False,
-    header: bool = True,
+    header: bool | None = None,
+    missing: Sequence[str] = (),
+    delimiter: str | None = None,
+    quotes: bool = True,
+    encoding: str | None = None,
+    suffix: str | None = None,
 ) -> Database:
     r"""Read the facts of a CSV, TSV, JSON Lines, N-Triples or Parquet file; text files also gzipped.
 
     In the long form each row is a fact. Its three columns are those of `long` (names or 1-based positions), else
     columns named (key, query, value), (subject, predicate, object), (head, relation, tail) and the like, else the only
     three. In the `wide` form the first column holds the keys, every other column is a query, and an empty cell says
-    nothing. With `header=False` the first line of a CSV or TSV file is already a fact.
+    nothing. If neither the header nor an argument says how to read the table, an `InputWarning` reports the choice.
 
     Every cell is text, just as it is written: `01`, `NA` and ` x` stay so. Repeated facts are dropped and counted; two
     values for one (key, query) raise a `ConflictError` unless `multi`. Whatever is wrong with the file raises an
     `InputError` that names it, the line and the reason.
+
+    Arguments:
+        path: A file, "-" for standard input, or several files whose facts are taken together.
+        long: The columns of key, query and value, by name or by position from 1.
+        wide: One key per row, one query per column.
+        multi: Allow several values for one (key, query).
+        header: Whether the first line of a CSV or TSV file names the columns; if not given, it does unless it looks
+            like a fact, which is an error.
+        missing: Texts that stand for an empty cell, such as "NA". If there are any, a long row with an empty value
+            holds no fact; otherwise it is an error.
+        delimiter: What separates the fields of delimited text; by the suffix if not given.
+        quotes: Whether a quote at the start of a field encloses it; if not, it is a letter like any other.
+        encoding: Of text files, by its name in Python; UTF-8 if not given, or UTF-16 or UTF-32 by the byte order mark.
+        suffix: Read the file as if its name ended so; standard input is ".csv" if not given.
 
     >>> import pathlib, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -84,22 +127,22 @@ def read(
       (Astrid, born_in, Singapore)
       (Colin, born_in, Malaysia)
     """
-    path = Path(path)
-    require_file(path)
-    file_format = _format_of(path)
-    if not (header or isinstance(file_format, Delimited)):
-        raise InputError(f"{path}: only CSV and TSV files have a header to do without (header=False, --no-header)")
-    form = Form(long, wide, header)
-    _require_some_bytes(path)
-    database = file_format.read(path, form)
-    if multi:
-        return database
-    return require_functional(database, str(path), file_format.place, lambda: file_format.placed(path, form))
+    layout = Layout(long, wide, header, missing, delimiter, quotes, encoding, suffix)
+    paths = [path] if isinstance(path, str | os.PathLike) else list(path)
+    if not paths:
+        raise InputError("there is no file to read")
+    with ExitStack() as files:
+        tables = [files.enter_context(_opened(one, layout)) for one in paths]
+        for table in tables:
+            table.warn_of_guesses()
+        database = _united([table.file_format.read(table.source, table.form) for table in tables])
+        if multi:
+            return database
+        title = ", ".join(str(table.source) for table in tables)
+        return require_functional(database, title, lambda: _named_facts(tables))
 
 
-def read_changes(
-    path: str | os.PathLike[str], *, long: Sequence[str | int] | None = None, header: bool = True
-) -> Iterator[tuple[str, str, str, str | None]]:
+def read_changes(path: AnyPath, layout: Layout | None = None) -> Iterator[tuple[str, str, str, str | None]]:
     r"""The rows of a long table as changes: where it stands, key, query, and the value or, where it is empty, None.
 
     Only CSV and TSV files may have empty values; the other formats have none to delete with.
@@ -111,18 +154,13 @@ def read_changes(
     ...     [(where.rpartition(", ")[2], value) for where, _, _, value in read_changes(path)]
     [('line 2', 'Oslo'), ('line 3', None)]
     """
-    path = Path(path)
-    require_file(path)
-    file_format, form = _format_of(path), Form(long, False, header)
-    _require_some_bytes(path)
-    if isinstance(file_format, Delimited):
-        placed = placed_facts(path, file_format.delimiter, form, open_values=True)
-    elif header:
-        placed = file_format.placed(path, form)
-    else:
-        raise InputError(f"{path}: only CSV and TSV files have a header to do without (--no-header)")
-    for place, (key, query, value) in placed:
-        yield f"{path}, {file_format.place} {place}", key, query, value or None
+    with _opened(path, layout or Layout()) as table:
+        table.warn_of_guesses()
+        file_format, source, form = table.file_format, table.source, table.form
+        delimited = isinstance(file_format, Delimited)
+        placed = file_format.placed(source, form, open_values=True) if delimited else file_format.placed(source, form)
+        for place, (key, query, value) in placed:
+            yield f"{source}, {file_format.place} {place}", key, query, value or None
 
 
 def write(database: Database, path: str | os.PathLike[str], *, wide: bool = False) -> None:
@@ -142,20 +180,77 @@ def write(database: Database, path: str | os.PathLike[str], *, wide: bool = Fals
     Colin,,Lima
     """
     path = Path(path)
-    file_format = _format_of(path)
+    file_format = _format_of(path.name, str(path), Layout())
     with replacing(path) as stream:
         file_format.write(database, stream, wide=wide)
 
 
-def _format_of(path: Path) -> Format:
-    name = path.name.lower()
-    for suffix, file_format in FORMATS.items():
-        if name.endswith(suffix):
-            return file_format
-    raise InputError(f"{path}: unknown kind of file; the known suffixes are {' '.join(FORMATS)}")
+@dataclass(frozen=True)
+class _Table:
+    """A file, its format, and how facts lie in it."""
+
+    source: SourceFile
+    file_format: Format
+    form: Form
+
+    def warn_of_guesses(self) -> None:
+        """Report what was chosen because neither the file nor the user says it."""
+        names = self.file_format.column_names(self.source, self.form)
+        delimited = isinstance(self.file_format, Delimited)
+        for guess in guesses(names, self.form, str(self.source), delimited=delimited):
+            warnings.warn(InputWarning(guess), stacklevel=3)
 
 
-def _require_some_bytes(path: Path) -> None:
-    with reading(path) as stream:
-        if not stream.read(1):
-            raise InputError(f"{path}: the file is empty")
+@contextmanager
+def _opened(path: AnyPath, layout: Layout) -> Iterator[_Table]:
+    """A file with some bytes in it, after the arguments are checked."""
+    form = Form(layout.long, layout.wide, layout.header, tuple(layout.missing))
+    with source_file(path, layout.encoding) as source:
+        name = layout.suffix or (".csv" if path == STANDARD_INPUT else source.path.name)
+        file_format = _format_of(name, str(source), layout)
+        if _is_empty(source, file_format):
+            raise InputError(f"{source}: the file is empty")
+        yield _Table(source, file_format, form)
+
+
+def _is_empty(source: SourceFile, file_format: Format) -> bool:
+    if isinstance(file_format, Parquet):
+        return source.path.stat().st_size == 0
+    with reading(source) as stream:
+        return not stream.read(1)
+
+
+def _format_of(name: str, source: str, layout: Layout) -> Format:
+    """The format for a file name, with what is said about text and about delimited text."""
+    known = (kind for suffix, kind in FORMATS.items() if name.lower().endswith(suffix))
+    found = next(known, None if layout.delimiter is None else Delimited(Dialect(",")))
+    if found is None:
+        raise InputError(f"{source}: unknown kind of file; the known suffixes are {' '.join(FORMATS)}")
+    if isinstance(found, Delimited):
+        delimiter = layout.delimiter or found.dialect.delimiter
+        return Delimited(Dialect(SPELLED_DELIMITERS.get(delimiter, delimiter), layout.quotes))
+    if layout.header is not None:
+        raise InputError(f"{source}: only CSV and TSV files have a header (header=, --header, --no-header)")
+    if layout.delimiter is not None or not layout.quotes:
+        raise InputError(f"{source}: only CSV and TSV files have a delimiter and quotes (--delimiter, --no-quotes)")
+    if layout.encoding is not None and isinstance(found, Parquet):
+        raise InputError(f"{source}: only text files have an encoding (--encoding)")
+    return found
+
+
+def _united(databases: Sequence[Database]) -> Database:
+    """The facts of all, with the repetitions within and between them counted."""
+    united = databases[0]
+    for database in databases[1:]:
+        n_facts = sum(len(each) + each.duplicates for each in (united, database))
+        joined = united.union(database, multi=True)
+        united = Database(joined.triples, *joined.vocabularies, duplicates=n_facts - len(joined))
+    return united
+
+
+def _named_facts(tables: Sequence[_Table]) -> Iterator[tuple[str, Fact]]:
+    """Each fact after its place, which names the file if there are several."""
+    for table in tables:
+        file = f"{table.source}, " if len(tables) > 1 else ""
+        for place, fact in table.file_format.placed(table.source, table.form):
+            yield f"{file}{table.file_format.place} {place}", fact

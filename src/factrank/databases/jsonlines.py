@@ -10,17 +10,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from io import BufferedIOBase
 from itertools import chain
-from pathlib import Path
 from typing import Any, ClassVar, Never
 
 import pyarrow as pa
 
-from factrank.databases.columns import Form, long_columns, require_wide
+from factrank.databases.columns import Form, listed, long_columns, require_wide
 from factrank.databases.conflicts import PlacedFact, collect
 from factrank.databases.database import Database
 from factrank.databases.rows import Piece, prefixed, require_no_name, spelled_table, write_rows
-from factrank.databases.streams import numbered_lines
+from factrank.databases.source_files import SourceFile, numbered_lines
 from factrank.errors import InputError
+from factrank.foreign_text import quoted
 
 Object = dict[str, Any]
 NumberedObjects = Iterator[tuple[int, Object]]
@@ -36,18 +36,18 @@ class JsonLines:
 
     place: ClassVar[str] = "line"
 
-    def read(self, path: Path, form: Form) -> Database:
-        """The facts of a file; errors name its lines."""
-        return collect(path, self.placed(path, form))
+    def column_names(self, source: SourceFile, _form: Form) -> list[str]:
+        """The fields of the first object."""
+        return _opened(source)[0]
 
-    def placed(self, path: Path, form: Form) -> Iterator[PlacedFact]:
+    def read(self, source: SourceFile, form: Form) -> Database:
+        """The facts of a file; errors name its lines."""
+        return collect(source, self.placed(source, form))
+
+    def placed(self, source: SourceFile, form: Form) -> Iterator[PlacedFact]:
         """Each fact with its line."""
-        objects = _objects(path)
-        first = next(objects, None)
-        if first is None:
-            raise InputError(f"{path}: the file is empty")
-        names, objects = list(first[1]), chain([first], objects)
-        return _wide_facts(path, names, objects) if form.wide else _long_facts(path, names, objects, form)
+        names, objects = _opened(source)
+        return _wide_facts(source, names, objects, form) if form.wide else _long_facts(source, names, objects, form)
 
     def write(self, database: Database, stream: BufferedIOBase, *, wide: bool) -> None:
         """Write one object per fact (long) or per key (wide)."""
@@ -62,28 +62,40 @@ class JsonLines:
         write_rows(stream, table, line)
 
 
-def _long_facts(path: Path, names: list[str], objects: NumberedObjects, form: Form) -> Iterator[PlacedFact]:
-    key, query, value = (names[index] for index in long_columns(names, form, str(path)).indices)
-    for line, cells in objects:
-        where = f"{path}, line {line}"
-        yield line, (_filled(cells, key, where), _filled(cells, query, where), _filled(cells, value, where))
+def _opened(source: SourceFile) -> tuple[list[str], NumberedObjects]:
+    """The fields of the first object, and all objects."""
+    objects = _objects(source)
+    first = next(objects, None)
+    if first is None:
+        raise InputError(f"{source}: the file is empty")
+    return list(first[1]), chain([first], objects)
 
 
-def _wide_facts(path: Path, names: list[str], objects: NumberedObjects) -> Iterator[PlacedFact]:
-    require_wide(names, str(path))
+def _long_facts(source: SourceFile, names: list[str], objects: NumberedObjects, form: Form) -> Iterator[PlacedFact]:
+    key, query, value = (names[index] for index in long_columns(names, form, str(source)).indices)
     for line, cells in objects:
-        where = f"{path}, line {line}"
-        key = _filled(cells, names[0], where)
+        where = f"{source}, line {line}"
+        pair = _filled(cells, key, where, form), _filled(cells, query, where, form)
+        if form.missing and not _text(cells, value, where, form):
+            continue
+        yield line, (*pair, _filled(cells, value, where, form))
+
+
+def _wide_facts(source: SourceFile, names: list[str], objects: NumberedObjects, form: Form) -> Iterator[PlacedFact]:
+    require_wide(names, str(source))
+    for line, cells in objects:
+        where = f"{source}, line {line}"
+        key = _filled(cells, names[0], where, form)
         for query in cells:
-            if query != names[0] and (value := _text(cells, query, where)):
+            if query != names[0] and (value := _text(cells, query, where, form)):
                 yield line, (key, query, value)
 
 
-def _objects(path: Path) -> NumberedObjects:
+def _objects(source: SourceFile) -> NumberedObjects:
     """The objects of a file with their lines; blank lines are left out."""
-    for number, line in numbered_lines(path):
+    for number, line in numbered_lines(source):
         if line.strip():
-            yield number, _parsed(line, f"{path}, line {number}")
+            yield number, _parsed(line, f"{source}, line {number}")
 
 
 def _parsed(line: str, where: str) -> Object:
@@ -123,25 +135,26 @@ def _is_unicode(parsed: Object) -> bool:
     return True
 
 
-def _filled(cells: Object, field: str, where: str) -> str:
-    if field not in cells:
-        raise InputError(f"{where}: no field {field!r}; the fields are {', '.join(map(repr, cells))}")
-    text = _text(cells, field, where)
+def _filled(cells: Object, field: str, where: str, form: Form) -> str:
+    text = _text(cells, field, where, form)
     if not text:
-        raise InputError(f"{where}: empty cell in column {field!r}")
+        raise InputError(f"{where}: empty cell in column {quoted(field)}")
     return text
 
 
-def _text(cells: Object, field: str, where: str) -> str:
-    """The text of a cell, empty for null."""
+def _text(cells: Object, field: str, where: str, form: Form) -> str:
+    """The text of a cell, empty for null and for what stands for it."""
+    if field not in cells:
+        raise InputError(f"{where}: no field {quoted(field)}; the fields are {listed(list(cells))}")
     cell = cells[field]
     if isinstance(cell, str):
-        return cell
+        return "" if cell in form.missing else cell
     if isinstance(cell, bool):
         return "true" if cell else "false"
     if cell is None:
         return ""
-    raise InputError(f"{where}: the cell in column {field!r} is nested: expected text, a number, true, false or null")
+    expected = "expected text, a number, true, false or null"
+    raise InputError(f"{where}: the cell in column {quoted(field)} is nested: {expected}")
 
 
 def _json_text(name: str) -> str:

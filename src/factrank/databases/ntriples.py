@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from io import BufferedIOBase
-from pathlib import Path
 from typing import ClassVar, get_args
 
 import pyarrow as pa
@@ -16,7 +15,7 @@ from factrank.databases.columns import Form, long_columns
 from factrank.databases.conflicts import PlacedFact, collect
 from factrank.databases.database import Database
 from factrank.databases.rows import Piece, spelled_table, write_rows
-from factrank.databases.streams import numbered_lines
+from factrank.databases.source_files import SourceFile, numbered_lines
 from factrank.databases.terms import BLANK_NODE, IRI, LITERAL, Position, spell_term, term_text
 from factrank.errors import InputError
 
@@ -39,21 +38,26 @@ class NTriples:
 
     place: ClassVar[str] = "line"
 
-    def read(self, path: Path, form: Form) -> Database:
-        """The facts of a file; errors name its lines."""
-        return collect(path, self.placed(path, form))
+    def column_names(self, _source: SourceFile, _form: Form) -> list[str]:
+        """Subject, predicate and object."""
+        return list(POSITIONS)
 
-    def placed(self, path: Path, form: Form) -> Iterator[PlacedFact]:
+    def read(self, source: SourceFile, form: Form) -> Database:
+        """The facts of a file; errors name its lines."""
+        return collect(source, self.placed(source, form))
+
+    def placed(self, source: SourceFile, form: Form) -> Iterator[PlacedFact]:
         """Each fact with its line."""
         _require_long(form.wide)
-        key, query, value = long_columns(POSITIONS, form, str(path)).indices
-        for number, line in numbered_lines(path):
+        key, query, value = long_columns(POSITIONS, form, str(source)).indices
+        for number, line in numbered_lines(source):
             statement = _STATEMENT.match(line)
             if statement:
-                terms = _texts(statement, f"{path}, line {number}")
-                yield number, (terms[key], terms[query], terms[value])
+                terms = _texts(statement, f"{source}, line {number}")
+                if terms[value] not in form.missing:
+                    yield number, (terms[key], terms[query], terms[value])
             elif not _NO_STATEMENT.match(line):
-                raise InputError(f"{path}, line {number}: not an N-Triples statement: {_complaint(line)}")
+                raise InputError(f"{source}, line {number}: not an N-Triples statement: {_complaint(line)}")
 
     def write(self, database: Database, stream: BufferedIOBase, *, wide: bool) -> None:
         """Write one statement per fact."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BufferedIOBase
-from pathlib import Path
 from typing import ClassVar
 
 import pyarrow as pa
@@ -15,7 +15,7 @@ from factrank.databases.columns import Form, long_columns
 from factrank.databases.conflicts import PlacedFact
 from factrank.databases.database import Database
 from factrank.databases.rows import require_no_name
-from factrank.databases.streams import reading
+from factrank.databases.source_files import SourceFile
 from factrank.databases.tables import CodedFacts, coded_facts, coded_table
 from factrank.errors import InputError
 
@@ -26,13 +26,18 @@ class Parquet:
 
     place: ClassVar[str] = "row"
 
-    def read(self, path: Path, form: Form) -> Database:
-        """The facts of a file; errors name its rows and columns."""
-        return _facts(path, form).database()
+    def column_names(self, source: SourceFile, _form: Form) -> list[str]:
+        """The names in the schema."""
+        with _opened(source) as file:
+            return _column_names(file)
 
-    def placed(self, path: Path, form: Form) -> Iterator[PlacedFact]:
+    def read(self, source: SourceFile, form: Form) -> Database:
+        """The facts of a file; errors name its rows and columns."""
+        return _facts(source, form).database()
+
+    def placed(self, source: SourceFile, form: Form) -> Iterator[PlacedFact]:
         """Each fact with its row."""
-        return _facts(path, form).placed()
+        return _facts(source, form).placed()
 
     def write(self, database: Database, stream: BufferedIOBase, *, wide: bool) -> None:
         """Write columns of strings, with checksums."""
@@ -41,14 +46,26 @@ class Parquet:
         pq.write_table(table, stream, compression="zstd", store_schema=False, write_page_checksum=True)
 
 
-def _facts(path: Path, form: Form) -> CodedFacts:
-    with reading(path) as stream:
-        try:
-            names = pq.read_schema(stream).names
-            wanted = names if form.wide else [names[i] for i in long_columns(names, form, str(path)).indices]
-            table = pq.read_table(
-                stream, columns=wanted, read_dictionary=wanted, page_checksum_verification=True, partitioning=None
-            )
-        except (pa.ArrowException, OSError, ValueError, MemoryError, OverflowError) as error:
-            raise InputError(f"{path}: not a readable Parquet file: {error}") from None
-    return coded_facts(table, form if form.wide else Form(long=(1, 2, 3)), str(path))
+def _facts(source: SourceFile, form: Form) -> CodedFacts:
+    with _opened(source) as file:
+        names = _column_names(file)
+        wanted = names if form.wide else [names[i] for i in long_columns(names, form, str(source)).indices]
+        table = pq.read_table(
+            file, columns=wanted, read_dictionary=wanted, page_checksum_verification=True, partitioning=None
+        )
+    return coded_facts(table, form if form.wide else Form(long=(1, 2, 3), missing=form.missing), str(source))
+
+
+def _column_names(file: pa.NativeFile) -> list[str]:
+    names: list[str] = pq.read_schema(file).names
+    return names
+
+
+@contextmanager
+def _opened(source: SourceFile) -> Iterator[pa.NativeFile]:
+    """A file of Arrow's own: its threads read ahead, and must not need Python when the interpreter ends."""
+    try:
+        with pa.OSFile(str(source.path)) as file:
+            yield file
+    except (pa.ArrowException, OSError, ValueError, MemoryError, OverflowError) as error:
+        raise InputError(f"{source}: not a readable Parquet file: {error}") from None

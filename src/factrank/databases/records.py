@@ -7,79 +7,110 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import chain
-from pathlib import Path
 
 from factrank.databases.columns import Form, LongColumns, long_columns, require_wide
 from factrank.databases.conflicts import PlacedFact
-from factrank.databases.streams import numbered_lines
+from factrank.databases.database import COLUMNS, Fact
+from factrank.databases.source_files import LONGEST_LINE, SourceFile, numbered_lines
 from factrank.errors import InputError
+from factrank.foreign_text import quoted
 
 LONGEST_FIELD = 2**31 - 1
+PLAIN_QUOTES = "if quotes are ordinary letters in this file, pass quotes=False (--no-quotes)"
 
 Record = tuple[int, list[str]]
 """The fields of a record, with the line on which it begins."""
 
 
-def column_names(path: Path, delimiter: str, form: Form) -> list[str]:
+@dataclass(frozen=True)
+class Dialect:
+    """What separates fields, and whether quotes around a field belong to the format or to the text."""
+
+    delimiter: str
+    quotes: bool = True
+
+    def __post_init__(self) -> None:
+        fits = len(self.delimiter) == 1 and self.delimiter.isascii() and self.delimiter not in '"\r\n\0'
+        if not fits:
+            raise InputError(
+                f"delimiter (--delimiter): expected one ASCII character, such as ; or tab, and no quote or line end; "
+                f"got {quoted(self.delimiter)}"
+            )
+
+
+def column_names(source: SourceFile, dialect: Dialect, form: Form) -> list[str]:
     """The names of the columns: the header's, or else their 1-based positions."""
-    return _opened(path, delimiter, form)[0]
+    return _opened(source, dialect, form)[0]
 
 
-def placed_facts(path: Path, delimiter: str, form: Form, *, open_values: bool = False) -> Iterator[PlacedFact]:
+def placed_facts(
+    source: SourceFile, dialect: Dialect, form: Form, *, open_values: bool = False
+) -> Iterator[PlacedFact]:
     """Each fact with its line; an `InputError` names the first line that is wrong.
 
     With `open_values` the value of a fact in the long form may be empty.
     """
-    names, records = _opened(path, delimiter, form)
-    chosen = None if form.wide else long_columns(names, form, str(path))
-    for line, fields in records:
-        where = f"{path}, line {line}"
-        if len(fields) != len(names):
-            raise InputError(f"{where}: expected {len(names)} fields, found {len(fields)}")
+    names, records = _opened(source, dialect, form)
+    chosen = None if form.wide else long_columns(names, form, str(source))
+    for line, written in records:
+        where = f"{source}, line {line}"
+        if len(written) != len(names):
+            raise InputError(f"{where}: expected {len(names)} fields, found {len(written)}")
+        fields = ["" if field in form.missing else field for field in written] if form.missing else written
         if chosen is None:
             yield from ((line, fact) for fact in _wide_facts(names, fields, where))
-        else:
-            if form.header and not chosen.named:
-                _require_header(names, fields, chosen, path, line)
-            yield line, _long_fact(names, fields, chosen, where, open_values)
+            continue
+        fact = _long_fact(names, fields, chosen, where, open_values or bool(form.missing))
+        if not (fact[2] or open_values):
+            continue
+        if form.header is None and not chosen.named:
+            _require_header([names[index] for index in chosen.indices], fact, source, line)
+        yield line, fact
 
 
-def _opened(path: Path, delimiter: str, form: Form) -> tuple[list[str], Iterator[Record]]:
+def _opened(source: SourceFile, dialect: Dialect, form: Form) -> tuple[list[str], Iterator[Record]]:
     """The names of the columns, and the records of facts."""
-    records = _records(path, delimiter)
+    records = _records(source, dialect)
     first = next(records, None)
     if first is None:
-        raise InputError(f"{path}: the file is empty")
+        raise InputError(f"{source}: the file is empty")
     _, fields = first
-    if not form.header:
+    if not form.headed:
         return [str(place) for place in range(1, len(fields) + 1)], chain([first], records)
     if form.wide:
-        require_wide(fields, str(path))
+        require_wide(fields, str(source))
     return fields, records
 
 
-def _records(path: Path, delimiter: str) -> Iterator[Record]:
+def _records(source: SourceFile, dialect: Dialect) -> Iterator[Record]:
     """The records as Arrow splits them: without blank lines, quotes honoured at the start of a field only."""
-    ended = False
+    ended, letters, line = False, 0, 1
 
     def lines() -> Iterator[str]:
-        nonlocal ended
-        yield from (line for _, line in numbered_lines(path))
+        nonlocal ended, letters
+        for _, text in numbered_lines(source):
+            letters += len(text)
+            if letters > LONGEST_LINE + len(text):
+                limit = f"{LONGEST_LINE >> 20} MiB"
+                raise InputError(f"{source}, line {line}: a quote is open for more than {limit}; {PLAIN_QUOTES}")
+            yield text
         ended = True
 
     usual_limit = csv.field_size_limit(LONGEST_FIELD)
-    reader = csv.reader(lines(), delimiter=delimiter)
-    line = 1
+    quoting = csv.QUOTE_MINIMAL if dialect.quotes else csv.QUOTE_NONE
+    reader = csv.reader(lines(), delimiter=dialect.delimiter, quoting=quoting)
     try:
         for fields in reader:
             if ended:
-                raise InputError(f"{path}, line {line}: a quote is opened in this record and never closed")
+                complaint = "a quote is opened in this record and never closed"
+                raise InputError(f"{source}, line {line}: {complaint}; {PLAIN_QUOTES}")
             if fields:
                 yield line, fields
-            line = reader.line_num + 1
+            line, letters = reader.line_num + 1, 0
     except csv.Error as error:
-        raise InputError(f"{path}, line {line}: {error}") from None
+        raise InputError(f"{source}, line {line}: {error}") from None
     finally:
         csv.field_size_limit(usual_limit)
 
@@ -89,23 +120,23 @@ def _long_fact(
 ) -> tuple[str, str, str]:
     for index in sorted(chosen.indices):
         if not (fields[index] or (open_value and index == chosen.indices[2])):
-            raise InputError(f"{where}: empty cell in column {names[index]!r}")
+            raise InputError(f"{where}: empty cell in column {quoted(names[index])}")
     key, query, value = (fields[index] for index in chosen.indices)
     return key, query, value
 
 
 def _wide_facts(names: list[str], fields: list[str], where: str) -> Iterator[tuple[str, str, str]]:
     if not fields[0]:
-        raise InputError(f"{where}: empty cell in the key column {names[0]!r}")
+        raise InputError(f"{where}: empty cell in the key column {quoted(names[0])}")
     return ((fields[0], query, value) for query, value in zip(names[1:], fields[1:], strict=True) if value)
 
 
-def _require_header(names: list[str], fields: list[str], chosen: LongColumns, path: Path, line: int) -> None:
-    """Check that the header does not hold a query of the facts: then it would be a fact, and be lost."""
-    query = names[chosen.indices[1]]
-    if fields[chosen.indices[1]] == query:
-        raise InputError(
-            f"{path}: the first line looks like a fact: its query {query!r} occurs again in line {line}. If it is one, "
-            "pass header=False (--no-header); if it is a header, name its columns with "
-            'long=("KEY", "QUERY", "VALUE") (--long KEY QUERY VALUE)'
-        )
+def _require_header(names: list[str], fact: Fact, source: SourceFile, line: int) -> None:
+    """Check that no name in the header occurs below it: then it would be a fact, and be lost."""
+    for column, name, text in zip(COLUMNS, names, fact, strict=True):
+        if name == text:
+            raise InputError(
+                f"{source}: the first line looks like a fact: its {column} {quoted(name)} occurs again in line "
+                f"{line}. If it is one, pass header=False (--no-header); if it names the columns, pass header=True "
+                "(--header)"
+            )

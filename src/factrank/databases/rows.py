@@ -18,6 +18,7 @@ from factrank.databases.database import COLUMNS, Database
 from factrank.databases.tables import coded_table
 from factrank.databases.vocabulary import Vocabulary
 from factrank.errors import InputError
+from factrank.foreign_text import quoted
 
 CELLS_AT_ONCE = 1 << 20
 
@@ -43,7 +44,7 @@ def require_no_name(database: Database, name: str, reason: str) -> None:
         found = pc.match_substring(vocabulary.names, name) if name else pc.equal(vocabulary.names, pa.scalar("", TEXT))
         place = pc.index(found, pa.scalar(True)).as_py()
         if place >= 0:
-            raise InputError(f"the {column} {vocabulary[place]!r} cannot be written: {reason}")
+            raise InputError(f"the {column} {quoted(vocabulary[place])} cannot be written: {reason}")
 
 
 def write_rows(stream: BufferedIOBase, table: pa.Table, pieces: Callable[[list[pa.Array]], Sequence[Piece]]) -> None:

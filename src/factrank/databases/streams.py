@@ -1,4 +1,4 @@
-"""Streams: the bytes and lines of a file, unzipped where its name ends in .gz, and files replaced in one step."""
+"""Streams: files that are there, and files replaced in one step, zipped where their names end in .gz."""
 
 from __future__ import annotations
 
@@ -6,30 +6,12 @@ import gzip
 import os
 import secrets
 import stat
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from io import BufferedIOBase
 from pathlib import Path
 
 from factrank.errors import InputError
-
-BYTE_ORDER_MARK = "\ufeff"
-
-
-@contextmanager
-def reading(path: Path) -> Iterator[BufferedIOBase]:
-    """The bytes of a file; whatever goes wrong with them becomes an `InputError` that names it."""
-    try:
-        require_file(path)
-        with gzip.open(path) if _is_gzip(path) else path.open("rb") as stream:
-            yield stream
-    except EOFError:
-        raise InputError(f"{path}: the gzip file is truncated") from None
-    except (gzip.BadGzipFile, zlib.error) as error:
-        raise InputError(f"{path}: not a gzip file, or a damaged one ({error})") from None
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from None
 
 
 def require_file(path: Path) -> None:
@@ -44,20 +26,6 @@ def require_file(path: Path) -> None:
         raise InputError(f"{path}: is a directory, not a file")
     if not stat.S_ISREG(kind):
         raise InputError(f"{path}: is not a regular file")
-
-
-def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """The lines of a UTF-8 file with their numbers and line ends, without a byte order mark."""
-    with reading(path) as stream:
-        pieces = (line for piece in stream for line in piece.splitlines(keepends=True))
-        for number, piece in enumerate(pieces, start=1):
-            if b"\0" in piece:
-                raise InputError(f"{path}, line {number}: a NUL byte; this is a binary file, not text")
-            try:
-                line = piece.decode()
-            except UnicodeDecodeError as error:
-                raise InputError(f"{path}, line {number}: not UTF-8 text ({error})") from None
-            yield number, line.removeprefix(BYTE_ORDER_MARK) if number == 1 else line
 
 
 @contextmanager
@@ -78,7 +46,7 @@ def replacing(path: Path) -> Iterator[BufferedIOBase]:
             with draft.open("xb") as file:
                 if mode is not None:
                     os.fchmod(file.fileno(), mode)
-                if _is_gzip(path):
+                if is_gzip(path):
                     with gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0) as zipped:
                         yield zipped
                 else:
@@ -103,5 +71,6 @@ def _keep_names(folder: Path) -> None:
             os.close(opened)
 
 
-def _is_gzip(path: Path) -> bool:
+def is_gzip(path: Path) -> bool:
+    """Whether a file is gzipped, by its name."""
     return path.suffix.lower() == ".gz"

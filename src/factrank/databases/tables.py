@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,11 +12,12 @@ import pyarrow as pa
 from jaxtyping import Int, Int32
 
 from factrank.databases.cells import EMPTY, TEXT, CodedColumn, code_column, in_order_of_appearance, spell
-from factrank.databases.columns import Form, key_column_name, long_columns, require_wide
+from factrank.databases.columns import Form, guesses, key_column_name, long_columns, require_wide
 from factrank.databases.conflicts import PlacedFact, require_functional
 from factrank.databases.database import COLUMNS, Database
 from factrank.databases.vocabulary import Vocabulary
-from factrank.errors import InputError
+from factrank.errors import InputError, InputWarning
+from factrank.foreign_text import quoted
 
 
 def from_table(
@@ -24,13 +26,15 @@ def from_table(
     long: Sequence[str | int] | None = None,
     wide: bool = False,
     multi: bool = False,
+    missing: Sequence[str] = (),
 ) -> Database:
     """The facts of a table in memory: Arrow, polars, pandas, or anything that exports an Arrow stream.
 
     In the long form the three columns are those of `long` (names or 1-based positions), else columns named (key,
     query, value), (subject, predicate, object), (head, relation, tail) and the like, else the only three. In the wide
     form the first column holds the keys, every other column is a query, and an empty cell (null, NaN, "") says nothing.
-    Cells become text: 2, 2.0 and "2" are one value. A pandas frame's index must not hold names (`reset_index`).
+    A cell with one of the `missing` texts is empty too, and if there are any, a long row with an empty value holds no
+    fact. Cells become text: 2, 2.0 and "2" are one value. A pandas frame's index must not hold names (`reset_index`).
 
     >>> import pyarrow as pa
     >>> people = pa.table({"name": ["Astrid", "Colin"], "born": [1990, None], "city": ["Oslo", "Lima"]})
@@ -40,9 +44,14 @@ def from_table(
       (Astrid, city, Oslo)
       (Colin, city, Lima)
     """
-    facts = coded_facts(_arrow_table(table), Form(long, wide), "table")
+    arrow, form = _arrow_table(table), Form(long, wide, missing=tuple(missing))
+    for guess in guesses(arrow.column_names, form, "table", delimited=False):
+        warnings.warn(InputWarning(guess), stacklevel=2)
+    facts = coded_facts(arrow, form, "table")
     database = facts.database()
-    return database if multi else require_functional(database, "table", "row", facts.placed)
+    if multi:
+        return database
+    return require_functional(database, "table", lambda: ((f"row {row}", fact) for row, fact in facts.placed()))
 
 
 def to_table(database: Database, *, wide: bool = False) -> pa.Table:
@@ -81,7 +90,7 @@ class CodedFacts:
 
 def coded_facts(table: pa.Table, form: Form, source: str) -> CodedFacts:
     """Read the columns of a table, whatever their types, as facts."""
-    facts = _wide_facts(table, source) if form.wide else _long_facts(table, form, source)
+    facts = _wide_facts(table, form, source) if form.wide else _long_facts(table, form, source)
     if not len(facts.rows):
         raise InputError(f"{source}: no facts")
     return facts
@@ -107,19 +116,29 @@ def coded_table(database: Database, *, wide: bool) -> pa.Table:
 
 def _long_facts(table: pa.Table, form: Form, source: str) -> CodedFacts:
     indices = long_columns(table.column_names, form, source).indices
-    facts = _gathered(range(1, len(table) + 1), (_named_column(table, index, source) for index in indices))
-    if len(table) and facts.triples.min() == EMPTY:
-        row, axis = divmod(int((facts.triples == EMPTY).argmax()), 3)
-        raise InputError(f"{source}, row {row + 1}: empty cell in column {table.column_names[indices[axis]]!r}")
-    return facts
+    columns = (_named_column(table, index, form, source) for index in indices)
+    facts = _gathered(range(1, len(table) + 1), columns)
+    filled = facts.triples[:, :2] if form.missing else facts.triples
+    if len(table) and filled.min() == EMPTY:
+        row, axis = divmod(int((filled == EMPTY).argmax()), filled.shape[1])
+        column = quoted(table.column_names[indices[axis]])
+        raise InputError(f"{source}, row {row + 1}: empty cell in column {column}")
+    return _with_values(facts) if form.missing else facts
 
 
-def _wide_facts(table: pa.Table, source: str) -> CodedFacts:
+def _with_values(facts: CodedFacts) -> CodedFacts:
+    """The facts without those whose value is empty, and without the names that only these have."""
+    kept = np.flatnonzero(facts.triples[:, 2] != EMPTY)
+    columns = (in_order_of_appearance(facts.triples[kept, axis], names) for axis, names in enumerate(facts.names))
+    return _gathered(kept + 1, columns)
+
+
+def _wide_facts(table: pa.Table, form: Form, source: str) -> CodedFacts:
     require_wide(table.column_names, source)
-    keys, *cells = (_named_column(table, index, source) for index in range(table.num_columns))
+    keys, *cells = (_named_column(table, index, form, source) for index in range(table.num_columns))
     if len(table) and keys.codes.min() == EMPTY:
         row = int((keys.codes == EMPTY).argmax())
-        raise InputError(f"{source}, row {row + 1}: empty cell in the key column {table.column_names[0]!r}")
+        raise InputError(f"{source}, row {row + 1}: empty cell in the key column {quoted(table.column_names[0])}")
     starts = np.cumsum([0] + [len(column.names) for column in cells], dtype=np.int32)
     codes = np.full((len(table), len(cells)), EMPTY, dtype=np.int32)
     for query, column in enumerate(cells):
@@ -143,11 +162,11 @@ def _gathered(rows: Sequence[int] | Int[np.ndarray, " facts"], columns: Iterable
     return CodedFacts(rows, triples, tuple(names))
 
 
-def _named_column(table: pa.Table, index: int, source: str) -> CodedColumn:
+def _named_column(table: pa.Table, index: int, form: Form, source: str) -> CodedColumn:
     try:
-        return code_column(table.column(index))
+        return code_column(table.column(index), form.missing)
     except InputError as error:
-        raise InputError(f"{source}: column {table.column_names[index]!r}: {error}") from None
+        raise InputError(f"{source}: column {quoted(table.column_names[index])}: {error}") from None
 
 
 def _dictionary(codes: Int[np.ndarray, " rows"], vocabulary: Vocabulary) -> pa.Array:

@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from factrank.databases import COLUMNS, SAMPLES
-from factrank.report.plain import name_text
+from factrank.foreign_text import shown_name
 from factrank.tensors import Measurement, RankBounds
 
 
@@ -22,7 +22,7 @@ def measurement_table(name: str, measurement: Measurement) -> RenderableType:
     for rank, bounds in measurement.brackets.items():
         ends = f"{bounds.lower.value:,}", f"{bounds.upper.value:,}"
         table.add_row(rank.replace("_", " "), *ends, _why(bounds), style="green" if bounds.exact else "")
-    return Group(name_text(name, longest=None, style="bold"), _sizes(measurement), Text(), table)
+    return Group(Text(shown_name(name, longest=None), style="bold"), _sizes(measurement), Text(), table)
 
 
 def _sizes(measurement: Measurement) -> Text:

@@ -19,6 +19,7 @@ from copy import deepcopy
 from itertools import product
 from math import prod
 from pathlib import Path
+from types import UnionType
 from typing import Any, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, ValidationError, field_validator
@@ -39,7 +40,13 @@ SECTIONS = ("database", "model", "training", "measures")
 SEED = "$seed"
 UNKNOWN_KEY = ("extra_forbidden", "unexpected_keyword_argument")
 TYPE_NAMES = ("int", "float", "str", "bool", "Quantity", "Source", "none")
-FILE_OPTIONS = ("wide", "long", "multi", "header")
+FILE_OPTIONS = {
+    "long": ("a list of three columns", lambda given: _is_list(given, str | int)),
+    "missing": ("a list of texts", lambda given: _is_list(given, str)),
+    **dict.fromkeys(("delimiter", "encoding", "suffix"), ("text", lambda given: isinstance(given, str))),
+    **dict.fromkeys(("wide", "multi", "header", "quotes"), ("true or false", lambda given: isinstance(given, bool))),
+}
+"""What may be said about a file of facts: what it is called in messages, and the test for it."""
 
 Plain = dict[str, Any]
 Text = TypeVar("Text", bound="BaseModel")
@@ -254,15 +261,17 @@ class _Facts:
             problem = f"unknown {unknown[0]!r}" if unknown else f"{kind} must be text, got {name!r}"
             raise InputError(f"database: {problem}; it takes {takes}")
         for option, value in options.items():
-            if option == "long" and isinstance(value, list) and all(isinstance(one, str | int) for one in value):
-                continue
-            if option == "long" or not isinstance(value, bool):
-                expected = "a list of three columns" if option == "long" else "true or false"
+            expected, accepts = FILE_OPTIONS[option]
+            if not accepts(value):
                 raise InputError(f"database.{option}: expected {expected}; got {value!r}")
         try:
             return read(self._folder / name, **options) if kind == "file" else sample(name)
         except (FactrankError, ValueError) as error:
             raise InputError(f"database.{kind}: {error}") from None
+
+
+def _is_list(given: object, kind: type | UnionType) -> bool:
+    return isinstance(given, list) and all(isinstance(one, kind) for one in given)
 
 
 def _random_examples(name: object, arguments: Plain) -> Plain:

@@ -35,6 +35,7 @@ KERNEL = "factrank.training.fused_cpu"
 SOURCES = (KERNEL, "factrank.training.vectors")
 """The modules whose text decides what is computed, to the last bit."""
 
+NO_COMPILER = "NUMBA_DISABLE_JIT"
 VARIABLE = "FACTRANK_THREADS"
 """Environment variable: fewer threads than there are processors."""
 
@@ -110,8 +111,9 @@ class Threads:
 
     @staticmethod
     def missing() -> str | None:
-        """There is always a CPU."""
-        return None
+        """There is always a CPU, but its compiler may be switched off."""
+        switched_off = os.environ.get(NO_COMPILER, "").strip() not in ("", "0")
+        return f"its compiler is switched off by {NO_COMPILER} in the environment" if switched_off else None
 
     @staticmethod
     def marks() -> dict[str, str]:

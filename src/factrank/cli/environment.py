@@ -1,0 +1,20 @@
+"""Environment variables with which JAX does not start: whose fault an error is, and what to do."""
+
+from __future__ import annotations
+
+import os
+from traceback import walk_tb
+
+PREFIX = "JAX_"
+STARTING = ("jax/_src/config.py", "jax/_src/xla_bridge.py")
+"""The modules of JAX that read its variables and start its platforms."""
+
+
+def fault_of_environment(error: Exception) -> str | None:
+    """What is wrong with the variables of JAX if it stopped while it started; None for any other error."""
+    settings = [f"{name}={value}" for name, value in sorted(os.environ.items()) if name.startswith(PREFIX)]
+    files = [frame.f_code.co_filename.replace(os.sep, "/") for frame, _ in walk_tb(error.__traceback__)]
+    if not settings or not files or not files[-1].endswith(STARTING):
+        return None
+    reason = str(error) or type(error).__name__
+    return f"JAX does not start with {', '.join(settings)} in the environment; unset or correct it. JAX says: {reason}"

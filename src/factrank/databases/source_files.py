@@ -1,0 +1,175 @@
+"""Source files: what is to be read, under the name that errors give it, as bytes of UTF-8.
+
+A file may be gzipped, in another encoding, or standard input, which is copied to a temporary file first: a table is
+read more than once. UTF-16 and UTF-32 are recognised by their byte order mark.
+"""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import io
+import os
+import shutil
+import sys
+import tempfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from factrank.databases.streams import is_gzip, require_file
+from factrank.errors import InputError
+from factrank.foreign_text import quoted, shown_name
+
+STANDARD_INPUT = "-"
+LONGEST_LINE = 16 << 20
+"""Bytes of a line, and of a record of several lines: more is no table, and would have to be held at once."""
+
+PIECE_BYTES = 1 << 20
+BYTE_ORDER_MARK = "\ufeff"
+MARKS = {
+    codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
+"""The encoding that each byte order mark stands for; that of UTF-32 begins with that of UTF-16."""
+
+OTHER_ENCODING = 'name its encoding with encoding="..." (--encoding), such as latin-1 or utf-16'
+
+
+@dataclass(frozen=True)
+class SourceFile:
+    """A file to read, what errors call it, and the encoding of its text; None for UTF-8 or what its mark says."""
+
+    path: Path
+    name: str
+    zipped: bool = False
+    encoding: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.encoding is not None:
+            _require_encoding(self.encoding)
+
+    def __str__(self) -> str:
+        return shown_name(self.name, longest=None)
+
+
+@contextmanager
+def source_file(path: str | os.PathLike[str], encoding: str | None = None) -> Iterator[SourceFile]:
+    """The file of a path, or standard input for the text "-"."""
+    if path != STANDARD_INPUT:
+        place = Path(path)
+        require_file(place)
+        yield SourceFile(place, str(place), is_gzip(place), encoding)
+        return
+    with tempfile.NamedTemporaryFile(prefix="factrank-") as copy:
+        try:
+            shutil.copyfileobj(sys.stdin.buffer, copy)
+            copy.flush()
+        except (AttributeError, OSError, ValueError) as error:
+            raise InputError(f"standard input: cannot be read: {error}") from None
+        copy.seek(0)
+        zipped = copy.read(2) == b"\x1f\x8b"
+        yield SourceFile(Path(copy.name), "standard input", zipped, encoding)
+
+
+@contextmanager
+def reading(source: SourceFile) -> Iterator[io.BufferedIOBase]:
+    """The text of a file as bytes of UTF-8; whatever goes wrong with it becomes an `InputError` that names it."""
+    try:
+        with gzip.open(source.path) if source.zipped else source.path.open("rb") as stream:
+            yield _as_utf8(stream, source)
+    except EOFError:
+        raise InputError(f"{source}: the gzip file is truncated") from None
+    except (gzip.BadGzipFile, zlib.error) as error:
+        raise InputError(f"{source}: not a gzip file, or a damaged one ({error})") from None
+    except OSError as error:
+        raise InputError(f"{source}: cannot be read: {error.strerror or error}") from None
+
+
+def numbered_lines(source: SourceFile) -> Iterator[tuple[int, str]]:
+    """The lines of a file with their numbers and line ends, without a byte order mark."""
+    with reading(source) as stream:
+        for number, piece in enumerate(_lines(stream), start=1):
+            if len(piece) > LONGEST_LINE:
+                raise InputError(f"{source}, line {number}: longer than {LONGEST_LINE >> 20} MiB; this is no table")
+            if b"\0" in piece:
+                raise InputError(
+                    f"{source}, line {number}: a NUL byte; this is a binary file, not text. If it is text in another "
+                    f"encoding, {OTHER_ENCODING}"
+                )
+            try:
+                line = piece.decode()
+            except UnicodeDecodeError as error:
+                raise InputError(f"{source}, line {number}: not UTF-8 text ({error}); {OTHER_ENCODING}") from None
+            yield number, line.removeprefix(BYTE_ORDER_MARK) if number == 1 else line
+
+
+def _lines(stream: io.BufferedIOBase) -> Iterator[bytes]:
+    r"""The lines, ended by \n, \r or \r\n; the last one may be the beginning of a line that is too long."""
+    begun = b""
+    while (piece := stream.readline(PIECE_BYTES)) and len(begun) <= LONGEST_LINE:
+        lines = (begun + piece).splitlines(keepends=True)
+        begun = b"" if piece.endswith(b"\n") else lines.pop()  # after a \r at its end there may come a \n
+        yield from lines
+    yield from [begun] if len(begun) > LONGEST_LINE else begun.splitlines(keepends=True)
+
+
+def _as_utf8(stream: io.BufferedReader | gzip.GzipFile, source: SourceFile) -> io.BufferedIOBase:
+    beginning = stream.peek(4)[:4]
+    marked = next((encoding for mark, encoding in MARKS.items() if beginning.startswith(mark)), "utf-8")
+    encoding = source.encoding or marked
+    if codecs.lookup(encoding).name in ("utf-8", "utf-8-sig"):
+        return stream
+    return io.BufferedReader(_Transcoded(stream, encoding, source))
+
+
+class _Transcoded(io.RawIOBase):
+    """The text of a stream in another encoding, as bytes of UTF-8."""
+
+    def __init__(self, stream: io.BufferedIOBase, encoding: str, source: SourceFile) -> None:
+        self._stream, self._encoding, self._source = stream, encoding, source
+        self._decoder = codecs.getincrementaldecoder(encoding)()
+        self._ready = memoryview(b"")
+        self._lines = 1
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        ended = False
+        while not (self._ready or ended):
+            piece = self._stream.read(PIECE_BYTES)
+            ended = not piece
+            text = self._decoded(piece)
+            self._lines += text.count("\n")
+            self._ready = memoryview(text.encode())
+        n_bytes = min(len(buffer), len(self._ready))
+        buffer[:n_bytes] = self._ready[:n_bytes]
+        self._ready = self._ready[n_bytes:]
+        return n_bytes
+
+    def _decoded(self, piece: bytes) -> str:
+        try:
+            text = self._decoder.decode(piece, final=not piece)
+            text.encode()
+        except UnicodeError as error:
+            raise InputError(
+                f"{self._source}, from line {self._lines} on: not {shown_name(self._encoding)} text ({error})"
+            ) from None
+        return text
+
+
+def _require_encoding(name: str) -> None:
+    """Check that an encoding is one of text: Python also calls compression and ciphers codecs."""
+    try:
+        "".encode(name)
+        codecs.getincrementaldecoder(name)
+    except (LookupError, ValueError, TypeError):
+        raise InputError(
+            f"encoding (--encoding): {quoted(name)} is not known; there are utf-8, utf-16, latin-1, cp1252, shift_jis "
+            "and the others of Python"
+        ) from None
