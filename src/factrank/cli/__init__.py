@@ -22,7 +22,7 @@ from factrank.cli.assumptions import assumptions
 from factrank.cli.construct import construct
 from factrank.cli.convert import convert
 from factrank.cli.edit import EditCommand, edit
-from factrank.cli.environment import fault_of_environment
+from factrank.cli.environment import fault_of_environment, show_frames_of_jax
 from factrank.cli.generate import generate
 from factrank.cli.measure import measure
 from factrank.cli.recall import recall
@@ -89,6 +89,7 @@ def main() -> None:
     """The program `factrank`: like other Unix programs it ends quietly when its reader does (`| head`)."""
     if hasattr(signal, "SIGPIPE"):
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    show_frames_of_jax()
     run()
 
 

@@ -6,13 +6,20 @@ import os
 from traceback import walk_tb
 
 PREFIX = "JAX_"
+FRAMES = "JAX_TRACEBACK_FILTERING"
 STARTING = ("jax/_src/config.py", "jax/_src/xla_bridge.py")
 """The modules of JAX that read its variables and start its platforms."""
 
 
+def show_frames_of_jax() -> None:
+    """Let errors of JAX keep the frames that `fault_of_environment` looks for; JAX reads this when it is imported."""
+    os.environ.setdefault(FRAMES, "off")
+
+
 def fault_of_environment(error: Exception) -> str | None:
     """What is wrong with the variables of JAX if it stopped while it started; None for any other error."""
-    settings = [f"{name}={value}" for name, value in sorted(os.environ.items()) if name.startswith(PREFIX)]
+    names = [name for name in sorted(os.environ) if name.startswith(PREFIX) and name != FRAMES]
+    settings = [f"{name}={os.environ[name]}" for name in names]
     files = [frame.f_code.co_filename.replace(os.sep, "/") for frame, _ in walk_tb(error.__traceback__)]
     if not settings or not files or not files[-1].endswith(STARTING):
         return None

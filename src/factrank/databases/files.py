@@ -227,7 +227,7 @@ def _format_of(name: str, source: str, layout: Layout) -> Format:
     if found is None:
         raise InputError(f"{source}: unknown kind of file; the known suffixes are {' '.join(FORMATS)}")
     if isinstance(found, Delimited):
-        delimiter = layout.delimiter or found.dialect.delimiter
+        delimiter = found.dialect.delimiter if layout.delimiter is None else layout.delimiter
         return Delimited(Dialect(SPELLED_DELIMITERS.get(delimiter, delimiter), layout.quotes))
     if layout.header is not None:
         raise InputError(f"{source}: only CSV and TSV files have a header (header=, --header, --no-header)")
