@@ -232,6 +232,11 @@ def test_endless_quoted_fields_are_not_held(tmp_path: Path, monkeypatch: pytest.
         tracemalloc.stop()
 
 
+def test_columns_without_number_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"facts.csv: 40,001 columns; a table has at most 32,768"):
+        read(saved(tmp_path, "key," + ",".join(map(str, range(40_000))) + "\na,b\n"), wide=True)
+
+
 @pytest.mark.parametrize("end", ["\n", "\r", "\r\n"])
 def test_lines_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str) -> None:
     """Files with any line ends are cut into the same lines, wherever a piece ends."""

@@ -342,7 +342,7 @@ def test_mistakes_are_named(loaded, tmp_path, line):
         ("{file: nowhere.csv}", "nowhere.csv: no such file"),
         ("{file: nowhere.csv, header: 3}", "expected true or false"),
         ("{file: nowhere.csv, long: 3}", "expected a list of three columns"),
-        ("{file: nowhere.csv, colour: 3}", "unknown 'colour'; it takes file, wide"),
+        ("{file: nowhere.csv, colour: 3}", "unknown 'colour'; it takes file, long"),
         ("{file: 3}", "file must be text"),
         ("{sample: nobody}", "nobody"),
         ("{examples: real}", "database.examples: expected random; got 'real'"),

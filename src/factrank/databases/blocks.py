@@ -132,5 +132,5 @@ class _Blocks(RawIOBase):
     def readable(self) -> bool:
         return True
 
-    def read(self, size: int = -1) -> memoryview:  # type: ignore[override]
+    def read(self, size: int = -1) -> memoryview:
         return self._loan.read(size)

@@ -157,8 +157,10 @@ def read_changes(path: AnyPath, layout: Layout | None = None) -> Iterator[tuple[
     with _opened(path, layout or Layout()) as table:
         table.warn_of_guesses()
         file_format, source, form = table.file_format, table.source, table.form
-        delimited = isinstance(file_format, Delimited)
-        placed = file_format.placed(source, form, open_values=True) if delimited else file_format.placed(source, form)
+        if isinstance(file_format, Delimited):
+            placed = file_format.placed(source, form, open_values=True)
+        else:
+            placed = file_format.placed(source, form)
         for place, (key, query, value) in placed:
             yield f"{source}, {file_format.place} {place}", key, query, value or None
 

@@ -9,6 +9,7 @@ import csv
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
+from typing import Any
 
 from factrank.databases.columns import Form, LongColumns, long_columns, require_wide
 from factrank.databases.conflicts import PlacedFact
@@ -18,6 +19,9 @@ from factrank.errors import InputError
 from factrank.foreign_text import quoted
 
 LONGEST_FIELD = 2**31 - 1
+MOST_COLUMNS = 1 << 15
+"""Arrow takes some 16 KiB for each, however few rows there are."""
+
 PLAIN_QUOTES = "if quotes are ordinary letters in this file, pass quotes=False (--no-quotes)"
 
 Record = tuple[int, list[str]]
@@ -77,6 +81,8 @@ def _opened(source: SourceFile, dialect: Dialect, form: Form) -> tuple[list[str]
     if first is None:
         raise InputError(f"{source}: the file is empty")
     _, fields = first
+    if len(fields) > MOST_COLUMNS:
+        raise InputError(f"{source}: {len(fields):,} columns; a table has at most {MOST_COLUMNS:,}. Write it long")
     if not form.headed:
         return [str(place) for place in range(1, len(fields) + 1)], chain([first], records)
     if form.wide:
@@ -99,8 +105,8 @@ def _records(source: SourceFile, dialect: Dialect) -> Iterator[Record]:
         ended = True
 
     usual_limit = csv.field_size_limit(LONGEST_FIELD)
-    quoting = csv.QUOTE_MINIMAL if dialect.quotes else csv.QUOTE_NONE
-    reader = csv.reader(lines(), delimiter=dialect.delimiter, quoting=quoting)
+    plain: dict[str, Any] = {} if dialect.quotes else {"quoting": csv.QUOTE_NONE}
+    reader = csv.reader(lines(), delimiter=dialect.delimiter, **plain)
     try:
         for fields in reader:
             if ended:

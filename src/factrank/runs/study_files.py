@@ -14,7 +14,7 @@ from __future__ import annotations
 import inspect
 import runpy
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
 from itertools import product
 from math import prod
@@ -40,7 +40,7 @@ SECTIONS = ("database", "model", "training", "measures")
 SEED = "$seed"
 UNKNOWN_KEY = ("extra_forbidden", "unexpected_keyword_argument")
 TYPE_NAMES = ("int", "float", "str", "bool", "Quantity", "Source", "none")
-FILE_OPTIONS = {
+FILE_OPTIONS: Mapping[str, tuple[str, Callable[[object], bool]]] = {
     "long": ("a list of three columns", lambda given: _is_list(given, str | int)),
     "missing": ("a list of texts", lambda given: _is_list(given, str)),
     **dict.fromkeys(("delimiter", "encoding", "suffix"), ("text", lambda given: isinstance(given, str))),
