@@ -13,13 +13,19 @@ comma := ,
 WANTED := dev$(if $(EXTRAS),$(comma)$(EXTRAS))
 TEST_STAMP := .venv/installed-$(subst $(comma),-,$(WANTED))
 
-.PHONY: demo test lint types imports format lock lowest benchmark clean
+.PHONY: demo test fuzz lint types imports format lock lowest benchmark clean
 
 demo: .venv/installed
 	@$(BIN)/python examples/demo.py demo
 
 test: lint types imports
 	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+# Hostile inputs by the thousand: make fuzz SEED=7 COUNT=2000
+SEED ?= 0
+COUNT ?= 11000
+fuzz: $(TEST_STAMP)
+	$(BIN)/python tests/fuzz/long_form.py --seed $(SEED) --count $(COUNT)
 
 lint: $(TEST_STAMP)
 	$(BIN)/ruff check

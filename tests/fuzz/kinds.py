@@ -1,0 +1,26 @@
+"""The kinds of input, with how many of each the quick and the long form try."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from fuzz import checkpoints, layers, studies, tables, vectors
+from fuzz.runner import Maker
+
+
+class Kind(NamedTuple):
+    """How inputs of a kind are made, and how many."""
+
+    make: Maker
+    quick: int
+    share: float
+    """Of the inputs of the long form."""
+
+
+KINDS = {
+    "tables": Kind(tables.make, 160, 0.5),
+    "layers": Kind(layers.make, 50, 0.15),
+    "studies": Kind(studies.make, 60, 0.15),
+    "vectors": Kind(vectors.make, 60, 0.1),
+    "checkpoints": Kind(checkpoints.make, 40, 0.1),
+}

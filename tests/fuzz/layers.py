@@ -1,0 +1,98 @@
+"""Hostile layer files: weights, facts, names and notes changed, and sealed again with a valid checksum."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+
+import numpy as np
+
+from factrank.constructions import construct
+from factrank.databases import sample
+from factrank.models.layer_files import FORMAT, VERSION
+from factrank.models.sealed_file import Sealed, read_sealed, write_sealed
+from fuzz.hostile import NUMBERS, changed_bytes, changed_plain, some_text, written
+
+TYPES = ["float32", "float64", "int32", "int64", "uint8"]
+COMMANDS = [
+    ["ask", "LAYER", "Astrid", "born_in"],
+    ["ask", "LAYER", "Astrid", "born_in", "--json"],
+    ["verify", "LAYER", "sample:astrid"],
+    ["recall", "LAYER", "sample:astrid"],
+    ["edit", "LAYER", "--set", "Astrid", "born_in", "Malaysia"],
+    ["edit", "LAYER", "--delete", "Astrid", "born_in"],
+]
+
+
+def make(random: Random, folder: Path) -> list[str]:
+    """A layer file with a few changes, and a command that opens it."""
+    path = folder / "layer.safetensors"
+    content = _original()
+    tensors, metadata = dict(content.tensors), dict(content.metadata)
+    for _ in range(random.choice([1, 1, 2, 4])):
+        _change(random, tensors, metadata)
+    try:
+        write_sealed(path, Sealed(tensors, metadata), FORMAT, VERSION)
+    except Exception:
+        write_sealed(path, content, FORMAT, VERSION)
+    if random.random() < 0.05:
+        path.write_bytes(changed_bytes(random, path.read_bytes()))
+    command = random.choice(COMMANDS)
+    return [str(path) if word == "LAYER" else word for word in command]
+
+
+@cache
+def _original() -> Sealed:
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "layer.safetensors"
+        construct(sample("astrid"), only=["parabola"]).save(path)
+        return read_sealed(path, FORMAT, VERSION)
+
+
+def _change(random: Random, tensors: dict[str, np.ndarray], metadata: dict[str, str]) -> None:
+    if random.random() < 0.3:
+        name = random.choice([*sorted(metadata), *["notes"] * 4])
+        metadata[name] = _changed_note(random, metadata[name])
+        return
+    name = random.choice(sorted(tensors))
+    tensor, draw = tensors[name], random.random()
+    if draw < 0.02:
+        del tensors[name]
+    elif draw < 0.04:
+        tensors[some_text(random).replace("\ud800", "") or "x"] = tensor
+    elif draw < 0.1:
+        tensors[name] = tensor.astype(random.choice(TYPES))
+    elif draw < 0.15:
+        tensors[name] = tensor.reshape(random.choice([(-1,), (1, *tensor.shape), (*tensor.shape, 1)]))
+    elif draw < 0.2:
+        tensors[name] = tensor[: random.randrange(len(tensor) + 1)] if tensor.ndim else tensor
+    elif name.endswith(".text"):
+        texts = written(some_text(random).replace("\ud800", "")) or b"a"
+        tensors[name] = np.resize(np.frombuffer(texts, np.uint8), tensor.shape)
+    else:
+        tensors[name] = _with_odd_numbers(random, tensor)
+
+
+def _with_odd_numbers(random: Random, tensor: np.ndarray) -> np.ndarray:
+    changed = tensor.copy()
+    with np.errstate(all="ignore"):
+        for _ in range(random.choice([1, 3, 50])):
+            if changed.size:
+                number = random.choice([n for n in NUMBERS if changed.dtype.kind == "f" or abs(n) < 2**31])
+                changed.flat[random.randrange(changed.size)] = np.array(number, "f8").astype(changed.dtype)
+    return changed
+
+
+def _changed_note(random: Random, note: str) -> str:
+    try:
+        plain = json.loads(note)
+    except ValueError:
+        return some_text(random).replace("\ud800", "")
+    if isinstance(plain, dict) and plain and random.random() < 0.5:
+        name = random.choice(sorted(plain))
+        if isinstance(plain[name], str):
+            return json.dumps({**plain, name: _changed_note(random, plain[name])})
+    return json.dumps(changed_plain(random, plain))

@@ -1,0 +1,113 @@
+"""Hostile tables: delimited text, JSON Lines, N-Triples and Parquet, zipped and not, with any options."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+from pathlib import Path
+from random import Random
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from fuzz.hostile import NAMES, changed_bytes, some_plain, some_text, written
+
+SUFFIXES = [".csv", ".tsv", ".txt", ".jsonl", ".nt", ".parquet", ".csv.gz", ".jsonl.gz", ".nt.gz", ".dat"]
+HEADERS = [["key", "query", "value"], ["head", "relation", "tail"], ["name", "born", "city"], ["a", "b", "c", "d"]]
+CELL_TYPES = [
+    pa.string(),
+    pa.large_binary(),
+    pa.float64(),
+    pa.int64(),
+    pa.bool_(),
+    pa.list_(pa.string()),
+    pa.timestamp("ns"),
+    pa.decimal128(20, 2),
+    pa.dictionary(pa.int8(), pa.string()),
+]
+FOR_ALL = [
+    ["--wide"],
+    ["--long", "1", "2", "3"],
+    ["--long", "value", "query", "key"],
+    ["--missing", "NA"],
+    ["--missing", ""],
+]
+FOR_TEXT = [["--encoding", "latin-1"], ["--encoding", "utf-16"], ["--suffix", ".jsonl"], ["--suffix", ".csv"]]
+FOR_DELIMITED = [["--header"], ["--no-header"], ["--no-quotes"], ["--delimiter", ";"], ["--delimiter", "tab"]]
+
+
+def make(random: Random, folder: Path) -> list[str]:
+    """A table, valid or broken, and a command that reads it."""
+    suffix = random.choice(SUFFIXES)
+    content = _content(random, suffix.removesuffix(".gz"))
+    if random.random() < 0.4:
+        content = changed_bytes(random, content)
+    if suffix.endswith(".gz"):
+        content = gzip.compress(content, 1) if random.random() < 0.9 else content
+        content = changed_bytes(random, content) if random.random() < 0.2 else content
+    path = folder / f"facts{random.choice(['', '', chr(27) + '[31m'])}{suffix}"
+    path.write_bytes(content)
+    options = [word for _ in range(random.choice([0, 0, 1, 1, 2])) for word in random.choice(_options(random, suffix))]
+    options += ["--multi"] if random.random() < 0.7 else []
+    if random.random() < 0.2:
+        return ["measure", str(path), "--budget", "0", "--explain", *options]
+    return ["convert", str(path), str(folder / random.choice(["out.jsonl", "out.nt", "out.csv"])), *options]
+
+
+def _options(random: Random, suffix: str) -> list[list[str]]:
+    """Options that go with a format, and now and then those of another."""
+    if random.random() < 0.1 or suffix[:4] in (".csv", ".tsv", ".txt", ".dat"):
+        return FOR_ALL + FOR_DELIMITED + FOR_DELIMITED + FOR_TEXT
+    return FOR_ALL if suffix == ".parquet" else FOR_ALL + FOR_TEXT
+
+
+def _content(random: Random, suffix: str) -> bytes:
+    n_rows = random.choice([0, 1, 2, 2, 8, 8, 60])
+    header = random.choice(HEADERS)
+    if suffix == ".parquet":
+        return _parquet(random, header, n_rows)
+    if suffix == ".nt":
+        return written("".join(_statement(random) for _ in range(n_rows)))
+    if suffix == ".jsonl":
+        return written("".join(json.dumps(_object(random, header), ensure_ascii=False) + "\n" for _ in range(n_rows)))
+    mark = random.choice([*"," * 6, "\t", ";", "|"]) if suffix in (".csv", ".dat") else "\t"
+    lines = [header, *([_field(random) for _ in header] for _ in range(n_rows))]
+    text = random.choice(["\n", "\r\n", "\r"]).join(mark.join(line) for line in lines)
+    return text.encode(random.choice(["utf-8"] * 8 + ["utf-16", "utf-32", "latin-1"]), "ignore")
+
+
+def _field(random: Random) -> str:
+    text = random.choice("abcdefgh") if random.random() < 0.8 else some_text(random)
+    return '"' + text.replace('"', '""') + '"' if random.random() < 0.2 else text
+
+
+def _object(random: Random, header: list[str]) -> dict[str, object]:
+    return {name: random.choice("abcd") if random.random() < 0.8 else some_plain(random, 1) for name in header}
+
+
+def _statement(random: Random) -> str:
+    nodes = ["<urn:a>", "<urn:b>", "_:c", "<urn:\\u0041>", "<urn:\x1b>", "<urn:factrank:%1B>"]
+    terms = [*nodes, '"d"', '"e"@en', '"1"^^<urn:int>', r'"\u001b\n"', f'"{some_text(random)}"']
+    end = "." if random.random() < 0.99 else ""
+    predicate = random.choice(nodes[:2] if random.random() < 0.98 else terms)
+    return f"{random.choice(nodes)} {predicate} {random.choice(terms[:-1] * 5 + terms)} {end}\n"
+
+
+def _parquet(random: Random, header: list[str], n_rows: int) -> bytes:
+    names = [name if random.random() < 0.9 else some_text(random).replace("\ud800", "") for name in header]
+    arrays = []
+    for _ in names:
+        kind = random.choice(CELL_TYPES) if random.random() < 0.3 else pa.string()
+        texts = [
+            random.choice([*"abcd", None, *(name for name in NAMES if "\ud800" not in name)]) for _ in range(n_rows)
+        ]
+        try:
+            arrays.append(pa.array(texts, pa.string()).cast(kind))
+        except (pa.ArrowException, ValueError):
+            arrays.append(pa.nulls(n_rows, pa.string()))
+    stream = io.BytesIO()
+    pq.write_table(
+        pa.Table.from_arrays(arrays, names=names), stream, compression=random.choice(["none", "zstd", "snappy"])
+    )
+    return stream.getvalue()
