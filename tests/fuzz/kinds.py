@@ -18,9 +18,9 @@ class Kind(NamedTuple):
 
 
 KINDS = {
-    "tables": Kind(tables.make, 160, 0.5),
-    "layers": Kind(layers.make, 50, 0.15),
-    "studies": Kind(studies.make, 60, 0.15),
-    "vectors": Kind(vectors.make, 60, 0.1),
+    "tables": Kind(tables.make, 200, 0.5),
+    "layers": Kind(layers.make, 20, 0.15),
+    "studies": Kind(studies.make, 30, 0.15),
+    "vectors": Kind(vectors.make, 40, 0.1),
     "checkpoints": Kind(checkpoints.make, 40, 0.1),
 }

@@ -14,7 +14,7 @@ from factrank.constructions import construct
 from factrank.databases import sample
 from factrank.models.layer_files import FORMAT, VERSION
 from factrank.models.sealed_file import Sealed, read_sealed, write_sealed
-from fuzz.hostile import NUMBERS, changed_bytes, changed_plain, some_text, written
+from fuzz.hostile import NUMBERS, changed_bytes, changed_plain, encodable_text, written
 
 TYPES = ["float32", "float64", "int32", "int64", "uint8"]
 COMMANDS = [
@@ -57,20 +57,21 @@ def _change(random: Random, tensors: dict[str, np.ndarray], metadata: dict[str, 
         name = random.choice([*sorted(metadata), *["notes"] * 4])
         metadata[name] = _changed_note(random, metadata[name])
         return
-    name = random.choice(sorted(tensors))
+    name = random.choice([*sorted(tensors), *["support"] * (3 if "support" in tensors else 0)])
     tensor, draw = tensors[name], random.random()
     if draw < 0.02:
         del tensors[name]
     elif draw < 0.04:
-        tensors[some_text(random).replace("\ud800", "") or "x"] = tensor
+        tensors[encodable_text(random) or "x"] = tensor
     elif draw < 0.1:
-        tensors[name] = tensor.astype(random.choice(TYPES))
+        with np.errstate(all="ignore"):
+            tensors[name] = tensor.astype(random.choice(TYPES))
     elif draw < 0.15:
         tensors[name] = tensor.reshape(random.choice([(-1,), (1, *tensor.shape), (*tensor.shape, 1)]))
-    elif draw < 0.2:
-        tensors[name] = tensor[: random.randrange(len(tensor) + 1)] if tensor.ndim else tensor
+    elif draw < 0.3:
+        tensors[name] = tensor[: random.choice([0, 0, 1, 3])] if tensor.ndim else tensor
     elif name.endswith(".text"):
-        texts = written(some_text(random).replace("\ud800", "")) or b"a"
+        texts = written(encodable_text(random)) or b"a"
         tensors[name] = np.resize(np.frombuffer(texts, np.uint8), tensor.shape)
     else:
         tensors[name] = _with_odd_numbers(random, tensor)
@@ -90,8 +91,8 @@ def _changed_note(random: Random, note: str) -> str:
     try:
         plain = json.loads(note)
     except ValueError:
-        return some_text(random).replace("\ud800", "")
-    if isinstance(plain, dict) and plain and random.random() < 0.5:
+        return encodable_text(random)
+    if isinstance(plain, dict) and plain and random.random() < 0.9:
         name = random.choice(sorted(plain))
         if isinstance(plain[name], str):
             return json.dumps({**plain, name: _changed_note(random, plain[name])})

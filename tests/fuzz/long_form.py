@@ -2,7 +2,7 @@
 
     python tests/fuzz/long_form.py [--seed N] [--count N] [--only KIND] [--keep FOLDER]
 
-Inputs are tried in processes of their own, a few dozen in each, so that a crash is a failure like any other. An input
+Inputs are tried in processes of their own, a few hundred in each, so that a crash is a failure like any other. An input
 that fails stays in the folder, and its path, its command and the complaint are printed; the exit code is then 1.
 """
 
@@ -23,7 +23,7 @@ sys.path.insert(0, str(HERE.parents[1]))
 from fuzz.kinds import KINDS  # noqa: E402 - the folder of tests has to be known first
 from fuzz.runner import try_input  # noqa: E402
 
-AT_ONCE = 50
+AT_ONCE = 200
 LONGEST_INPUT = 120
 """Seconds for one input."""
 

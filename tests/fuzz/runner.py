@@ -27,8 +27,8 @@ from factrank.foreign_text import visible
 Maker = Callable[[Random, Path], list[str]]
 """Writes an input into an empty folder and gives the arguments of the command that takes it."""
 
-MOST_GROWTH = 3 << 19
-"""KiB by which the memory of the process may grow over one input (1.5 GiB)."""
+MOST_GROWTH = 600 << 10
+"""KiB by which the memory of the process may grow over one input, the libraries that it loads included."""
 
 LONGEST_OUTPUT = 200_000
 

@@ -11,10 +11,12 @@ from random import Random
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from fuzz.hostile import NAMES, changed_bytes, some_plain, some_text, written
+from fuzz.hostile import NAMES, changed_bytes, encodable_text, some_plain, some_text, written
 
 SUFFIXES = [".csv", ".tsv", ".txt", ".jsonl", ".nt", ".parquet", ".csv.gz", ".jsonl.gz", ".nt.gz", ".dat"]
-HEADERS = [["key", "query", "value"], ["head", "relation", "tail"], ["name", "born", "city"], ["a", "b", "c", "d"]]
+BOMB_BLOCK = 16 << 20
+KNOWN = ["key", "query", "value"]
+HEADERS = [KNOWN, KNOWN, KNOWN, ["head", "relation", "tail"], ["name", "born", "city"], ["a", "b", "c", "d"]]
 CELL_TYPES = [
     pa.string(),
     pa.large_binary(),
@@ -39,20 +41,31 @@ FOR_DELIMITED = [["--header"], ["--no-header"], ["--no-quotes"], ["--delimiter",
 
 def make(random: Random, folder: Path) -> list[str]:
     """A table, valid or broken, and a command that reads it."""
+    if random.random() < 0.01:
+        return _bomb(random, folder)
     suffix = random.choice(SUFFIXES)
     content = _content(random, suffix.removesuffix(".gz"))
     if random.random() < 0.4:
         content = changed_bytes(random, content)
     if suffix.endswith(".gz"):
-        content = gzip.compress(content, 1) if random.random() < 0.9 else content
+        content = gzip.compress(content, 1) if random.random() < 0.95 else content
         content = changed_bytes(random, content) if random.random() < 0.2 else content
     path = folder / f"facts{random.choice(['', '', chr(27) + '[31m'])}{suffix}"
     path.write_bytes(content)
     options = [word for _ in range(random.choice([0, 0, 1, 1, 2])) for word in random.choice(_options(random, suffix))]
     options += ["--multi"] if random.random() < 0.7 else []
+    options += ["--delimiter", ","] if suffix == ".dat" and random.random() < 0.9 else []
     if random.random() < 0.2:
         return ["measure", str(path), "--budget", "0", "--explain", *options]
     return ["convert", str(path), str(folder / random.choice(["out.jsonl", "out.nt", "out.csv"])), *options]
+
+
+def _bomb(random: Random, folder: Path) -> list[str]:
+    """A small file that unzips to 1.5 GiB: one endless line, a quote that is never closed, or names without number."""
+    path = folder / f"facts{random.choice(['.csv', '.tsv', '.jsonl', '.nt'])}.gz"
+    start, block = random.choice([(b"", b"x"), (b'key,query,value\na,b,"', b"line\n"), (b"a", b",")])
+    path.write_bytes(gzip.compress(start) + gzip.compress(block * (BOMB_BLOCK // len(block)), 1) * 96)
+    return ["convert", str(path), str(folder / "out.jsonl"), *random.choice([[], ["--wide"], ["--no-header"]])]
 
 
 def _options(random: Random, suffix: str) -> list[list[str]]:
@@ -63,45 +76,48 @@ def _options(random: Random, suffix: str) -> list[list[str]]:
 
 
 def _content(random: Random, suffix: str) -> bytes:
-    n_rows = random.choice([0, 1, 2, 2, 8, 8, 60])
+    n_rows, odd = random.choice([0, *[1, 2, 8, 60] * 3]), random.choice([0.0, 0.02, 0.2])
     header = random.choice(HEADERS)
     if suffix == ".parquet":
-        return _parquet(random, header, n_rows)
+        return _parquet(random, header, n_rows, odd)
     if suffix == ".nt":
-        return written("".join(_statement(random) for _ in range(n_rows)))
+        return written("".join(_statement(random, odd) for _ in range(n_rows)))
     if suffix == ".jsonl":
-        return written("".join(json.dumps(_object(random, header), ensure_ascii=False) + "\n" for _ in range(n_rows)))
+        return written(
+            "".join(json.dumps(_object(random, header, odd), ensure_ascii=False) + "\n" for _ in range(n_rows))
+        )
     mark = random.choice([*"," * 6, "\t", ";", "|"]) if suffix in (".csv", ".dat") else "\t"
-    lines = [header, *([_field(random) for _ in header] for _ in range(n_rows))]
+    lines = [header, *([_field(random, odd) for _ in header] for _ in range(n_rows))]
     text = random.choice(["\n", "\r\n", "\r"]).join(mark.join(line) for line in lines)
     return text.encode(random.choice(["utf-8"] * 8 + ["utf-16", "utf-32", "latin-1"]), "ignore")
 
 
-def _field(random: Random) -> str:
-    text = random.choice("abcdefgh") if random.random() < 0.8 else some_text(random)
+def _field(random: Random, odd: float) -> str:
+    text = some_text(random) if random.random() < odd else random.choice([*"abcdefgh", "\x1b[31m", "\u202e[red]"])
     return '"' + text.replace('"', '""') + '"' if random.random() < 0.2 else text
 
 
-def _object(random: Random, header: list[str]) -> dict[str, object]:
-    return {name: random.choice("abcd") if random.random() < 0.8 else some_plain(random, 1) for name in header}
+def _object(random: Random, header: list[str], odd: float) -> dict[str, object]:
+    usual = [*"abcd", "\x1b[31m", "\u202e[red]", 3, 0.5, True]
+    return {name: some_plain(random, 1) if random.random() < odd else random.choice(usual) for name in header}
 
 
-def _statement(random: Random) -> str:
-    nodes = ["<urn:a>", "<urn:b>", "_:c", "<urn:\\u0041>", "<urn:\x1b>", "<urn:factrank:%1B>"]
+def _statement(random: Random, odd: float) -> str:
+    nodes = ["<urn:a>", "<urn:b>", "_:c", "<urn:\\u0041>", "<urn:factrank:%1B>"]
     terms = [*nodes, '"d"', '"e"@en', '"1"^^<urn:int>', r'"\u001b\n"', f'"{some_text(random)}"']
-    end = "." if random.random() < 0.99 else ""
-    predicate = random.choice(nodes[:2] if random.random() < 0.98 else terms)
-    return f"{random.choice(nodes)} {predicate} {random.choice(terms[:-1] * 5 + terms)} {end}\n"
+    end = "" if random.random() < odd / 4 else "."
+    predicate = random.choice(terms if random.random() < odd / 4 else nodes[:2])
+    object_ = terms[-1] if random.random() < odd else random.choice(terms[:-1])
+    return f"{random.choice(nodes)} {predicate} {object_} {end}\n"
 
 
-def _parquet(random: Random, header: list[str], n_rows: int) -> bytes:
-    names = [name if random.random() < 0.9 else some_text(random).replace("\ud800", "") for name in header]
+def _parquet(random: Random, header: list[str], n_rows: int, odd: float) -> bytes:
+    names = [encodable_text(random) if random.random() < odd else name for name in header]
     arrays = []
     for _ in names:
-        kind = random.choice(CELL_TYPES) if random.random() < 0.3 else pa.string()
-        texts = [
-            random.choice([*"abcd", None, *(name for name in NAMES if "\ud800" not in name)]) for _ in range(n_rows)
-        ]
+        kind = random.choice(CELL_TYPES) if random.random() < odd else pa.string()
+        some = [*"abcd", "\x1b[31m"] + [name for name in [None, *NAMES] if odd and "\ud800" not in (name or "")]
+        texts = [random.choice(some) for _ in range(n_rows)]
         try:
             arrays.append(pa.array(texts, pa.string()).cast(kind))
         except (pa.ArrowException, ValueError):
