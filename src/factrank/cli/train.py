@@ -114,7 +114,7 @@ def train(
     trials = [Trial(Given(database.fingerprint), shape, training, seed, measures) for seed in range(seeds)]
     with TerminalMeter() as meter:
         results = train_many(trials, databases=[database], meter=meter, interruptible=True, checkpoints=checkpoints)
-    _report(source, database, results, output, json)
+    _report(title(source), database, results, output, json)
     _exit(results, best_of(results), checkpoints)
 
 
@@ -130,7 +130,7 @@ def _report(source: str, database: Database, results: Sequence[TrialResult], out
     if json:
         say(json_text(_plain(results, best, database, saved)))
     else:
-        display(trained_table(title(source), database, results, best))
+        display(trained_table(source, database, results, best))
         if saved is not None:
             say(f"saved to {saved}")
     if problem is not None:
