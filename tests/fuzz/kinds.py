@@ -19,8 +19,8 @@ class Kind(NamedTuple):
 
 KINDS = {
     "tables": Kind(tables.make, 200, 0.5),
-    "layers": Kind(layers.make, 20, 0.15),
-    "studies": Kind(studies.make, 30, 0.15),
-    "vectors": Kind(vectors.make, 40, 0.1),
+    "layers": Kind(layers.make, 12, 0.15),
+    "studies": Kind(studies.make, 16, 0.15),
+    "vectors": Kind(vectors.make, 20, 0.1),
     "checkpoints": Kind(checkpoints.make, 40, 0.1),
 }

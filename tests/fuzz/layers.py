@@ -21,6 +21,7 @@ COMMANDS = [
     ["ask", "LAYER", "Astrid", "born_in"],
     ["ask", "LAYER", "Astrid", "born_in", "--json"],
     ["verify", "LAYER", "sample:astrid"],
+    ["verify", "LAYER"],
     ["recall", "LAYER", "sample:astrid"],
     ["edit", "LAYER", "--set", "Astrid", "born_in", "Malaysia"],
     ["edit", "LAYER", "--delete", "Astrid", "born_in"],
