@@ -86,6 +86,8 @@ def test_a_row_holds_the_whole_result():
         "measures.parts": False,
         "measures.hallucination": False,
         "measures.frequency_groups": 0,
+        "measures.test_sequences": 0,
+        "measures.best": False,
         "measures.saturation": None,
         "measures.tolerance": 0.01,
         "measures.assumptions": 0,

@@ -23,7 +23,7 @@ MODELS = {
 }
 FACTS = {"batch_size", "frozen", "score_scale", "artifacts", "ranks", "additive", "readings", "planted_cp"}
 SEQUENCES = {"batch_size", "frozen", "score_scale", "key_exponent", "query_exponent", "contexts"}
-SEQUENCES |= {"hallucination", "frequency_groups"}
+SEQUENCES |= {"hallucination", "frequency_groups", "test_sequences", "best"}
 KNOWN = {
     "layer": FACTS,
     "transformer": FACTS,
@@ -48,6 +48,8 @@ SET = {
     "parts": True,
     "hallucination": True,
     "frequency_groups": 2,
+    "test_sequences": 10,
+    "best": True,
     "saturation": 0.9,
     "tolerance": 0.1,
     "assumptions": 10,

@@ -12,12 +12,13 @@ from factrank.errors import InputError
 from factrank.models.sequence_shape import OneHotShape, SequenceShape
 from factrank.models.sequence_transformer import OneHotTransformer, narrowed
 from factrank.training import Given, Measures, Optimiser, Training, Trial, generated, train_many
+from factrank.training.sequence_batches import sample_facts
 from factrank.training.sequence_task import SequenceTask
 
 FACTS = generated("answer-sets", n_keys=5, n_queries=3, answers_per_query=4, seed=1)
 SHAPE = SequenceShape(8, 2, 3, 4, mlp_width=6, length=10, copy_groups=2, copy_size=3)
 ONE_HOT = OneHotShape(length=10, start_scale=0.5)
-EVERYTHING = Measures(taus=(0.5,), contexts=3, parts=True, hallucination=True, frequency_groups=2)
+EVERYTHING = Measures(taus=(0.5,), contexts=3, parts=True, hallucination=True, frequency_groups=2, test_sequences=40)
 
 
 def task_of(model=SHAPE, training=None, measures=EVERYTHING, database=None, seed=3):
@@ -205,12 +206,14 @@ def test_a_lane_is_a_plain_loop():
 def test_a_transformer_learns_facts_and_copying():
     shape = replace(SHAPE, d_model=16, n_heads=4, mlp_width=32, d_qk=4)
     training = Training(learning_rate=0.02, epochs=400, batch_size=128, copy_share=0.5)
-    measures = Measures(parts=True, frequency_groups=3)
+    measures = Measures(parts=True, frequency_groups=3, test_sequences=50, best=True)
     ended = train_many([Trial(FACTS, shape, training, seed, measures, (0, 300)) for seed in range(2)])
     for result in ended:
         assert (result.recall, result.metrics["recall_group_3"]) == (1, 1)
         assert result.metrics["copying"] > 0.9
         assert result.curves["recall"][0] < 0.5
+        for name in ("recall", "recall_sequences", "test_recall"):  # the end is not among the recorded epochs
+            assert result.metrics[f"best_{name}"] == max(result.curves[name])
         assert result.weights.layout == SequenceTask(result.trial, FACTS.build()).layout
         assert result.metrics["parameters"] == shape.counted_parameters
         bits = FACTS.build().bits_by_query
@@ -218,6 +221,25 @@ def test_a_transformer_learns_facts_and_copying():
     # What was frozen is what was drawn.
     first = SequenceTask(ended[0].trial, FACTS.build()).init(np.random.default_rng(0))
     np.testing.assert_array_equal(ended[0].weights.embedding, narrowed(first, ended[0].weights.layout).embedding)
+
+
+def test_the_test_set_is_a_fixed_sample_of_sequences():
+    """Its recall is that of the model on sequences that are drawn once, by the frequencies of training."""
+    for training in (Training(batch_size=64), Training(batch_size=64, key_exponent=1.0)):
+        task = unfilled(task_of(training=training, measures=Measures(test_sequences=120)))
+        data, model = data_of(task), task.init(np.random.default_rng(4))
+        key = jax.random.fold_in(jax.random.key(task.trial.seed), np.uint32(2**32 - 1))
+        tokens, answers = sample_facts(
+            task.rungs,
+            data,
+            jax.random.fold_in(key, np.uint32(2**32 - 2)),
+            (120, 10),
+            uniform=not training.key_exponent,
+        )
+        ended = np.roll(np.asarray(tokens), -3, axis=1)  # the end token, from which the answer is read, comes last
+        given = [int(model(sentence).argmax()) for sentence in ended]
+        found = task.exact({name: float(value) for name, value in jax.jit(task.check)(model, data).items()})
+        assert found["test_recall"] == np.mean(given == np.asarray(answers)) > 0
 
 
 def test_databases_of_one_rung_share_a_signature():

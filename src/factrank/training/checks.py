@@ -90,6 +90,7 @@ class Record:
     diverged: bool = False
     curves: dict[str, list[float | int]] = field(default_factory=dict)
     epochs_to: dict[str, int | None] = field(default_factory=dict)
+    best: dict[str, float] = field(default_factory=dict)
 
     def note(self, epoch: int, numbers: Mapping[str, float]) -> None:
         """Note curves and first full recalls; a run that may stop is done with enough recall or without a finite loss.
@@ -99,6 +100,9 @@ class Record:
         if epoch in self.checks.at:
             for name, number in {"epoch": epoch, **self.task.exact(dict(numbers))}.items():
                 self.curves.setdefault(name, []).append(number)
+        if self.trial.measures.best:
+            for name in filter(_is_recall, numbers):  # a number that is NaN is never greater
+                self.best[name] = max(self.best.get(name, 0.0), numbers[name])
         if not self.checks.regularly(epoch):
             return
         for name, number in numbers.items():
@@ -128,9 +132,13 @@ class Record:
             status=status,
             epochs=epoch if self.end is None else self.end,
             model=finished,
-            metrics=exact | more,
+            metrics=exact | more | {f"best_{name}": value for name, value in self.task.exact(self.best).items()},
             curves=self.curves,
             epochs_to={name: self.epochs_to.get(name) for name in wanted},
             width=width,
             readings=readings,
         )
+
+
+def _is_recall(name: str) -> bool:
+    return name.startswith(("recall", "test_recall"))

@@ -11,7 +11,7 @@ from factrank.training.trial import Measures, Training, Trial
 OPTIONAL: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("training", ("batch_size", "frozen", "score_scale", "key_exponent", "query_exponent", "copy_share")),
     ("measures", ("artifacts", "ranks", "additive", "readings", "planted_cp")),
-    ("measures", ("contexts", "parts", "hallucination", "frequency_groups")),
+    ("measures", ("contexts", "parts", "hallucination", "frequency_groups", "test_sequences", "best")),
     ("measures", ("saturation", "tolerance", "assumptions")),
 )
 """The fields that do not mean something for every model."""

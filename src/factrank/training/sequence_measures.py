@@ -13,8 +13,9 @@ gone through in blocks, so that no more sequences are in memory than in a step o
                     explains it
 
 `parts`: recall_attention_alone without what the MLP adds, recall_mlp_alone with nothing else. `frequency_groups`:
-recall_group_1, ... in groups of facts of equal size by falling frequency. An answer is the output of the largest logit;
-right is what is strictly above all others.
+recall_group_1, ... in groups of facts of equal size by falling frequency. `test_sequences`: test_recall, the fraction
+of right answers on a fixed random sample of sequences, drawn like those of training. An answer is the output of the
+largest logit; right is what is strictly above all others.
 """
 
 from __future__ import annotations
@@ -30,12 +31,14 @@ from factrank.databases import Database
 from factrank.models.sequence_layout import SequenceLayout, count_tokens
 from factrank.models.sequence_transformer import Reader, SequenceReader, SequenceTransformer
 from factrank.readouts.margins import margins, probabilities
-from factrank.training.sequence_batches import SequenceData, ask, copy_sequences, noise_tokens
+from factrank.training.sequence_batches import SequenceData, ask, copy_sequences, noise_tokens, sample_facts
 from factrank.training.task import tau_recall
 from factrank.training.trial import Measures
 
 EVALUATION = np.uint32(2**32 - 1)
 """What is folded into a trial's key for its contexts; its epochs are smaller numbers."""
+TEST = np.uint32(2**32 - 2)
+"""What is folded in after that for the test set; the numbers of facts are smaller."""
 
 Numbers = dict[str, Float[Array, ""]]
 PerFact = dict[str, Float[Array, " facts"]]
@@ -74,10 +77,11 @@ class Examination:
     measures: Measures
     length: int
     rows: int
+    uniform: bool = True
 
     def check(self, model: SequenceReader, data: SequenceData) -> Numbers:
         """The numbers of curves and of stopping."""
-        return self._over_facts(model, data, whole=False)[1] | self._copying(model, data)
+        return self._over_facts(model, data, whole=False)[1] | self._test(model, data) | self._copying(model, data)
 
     def measure(self, model: SequenceReader, data: SequenceData) -> Numbers:
         """The numbers at the end."""
@@ -85,7 +89,8 @@ class Examination:
         real = data["weights"] > 0
         margin = jnp.where(real, found["margin"], jnp.nan)
         least = jnp.min(found["margin"], where=real, initial=jnp.inf)
-        return numbers | {"margin": least, "median_margin": jnp.nanmedian(margin)} | self._copying(model, data)
+        margins_found = {"margin": least, "median_margin": jnp.nanmedian(margin)}
+        return numbers | margins_found | self._test(model, data) | self._copying(model, data)
 
     # ---------------------------------------------------------------- facts
 
@@ -142,6 +147,18 @@ class Examination:
             more = _hallucination(data, repeated, logits.astype(wide), margin > 0, answer_without)
             found |= {name: over_contexts(numbers).mean(axis=1) for name, numbers in more.items()}
         return found
+
+    # ---------------------------------------------------------------- a sample of sequences
+
+    def _test(self, model: SequenceReader, data: SequenceData) -> Numbers:
+        """Recall on the test set, which depends on the seed of the trial alone."""
+        n_sequences = self.measures.test_sequences
+        if not n_sequences:
+            return {}
+        key = jax.random.fold_in(_key(data), TEST)
+        sequences = sample_facts(model.layout, data, key, (n_sequences, self.length), uniform=self.uniform)
+        logits = outputs_of(model, data, count_tokens(sequences.tokens, model.layout.n_tokens))
+        return {"test_recall": (margins(logits, sequences.answers[:, None]) > 0).mean(dtype=jnp.float32)}
 
     # ---------------------------------------------------------------- copying
 

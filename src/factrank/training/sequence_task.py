@@ -7,6 +7,7 @@ answers. Recall is over all facts, each in several noise contexts, which the see
     loss              cross-entropy, the mean over contexts and, by their frequency, over facts
     recall            share of facts that are right in every context; recall_<tau> likewise
     recall_sequences  share of (fact, context) that are right
+    test_recall       fraction of right answers on the test set, if there is one (`Measures.test_sequences`)
     margin            least margin of a fact in a context; median_margin: the median over facts of their least
     copying           share right of all payloads of all groups x contexts
 
@@ -56,7 +57,7 @@ ALIGNMENT = 8
 OPTIONS = frozenset(
     {
         *("score_scale", "frozen", "batch_size", "key_exponent", "query_exponent"),
-        *("contexts", "hallucination", "frequency_groups"),
+        *("contexts", "hallucination", "frequency_groups", "test_sequences", "best"),
     }
 )
 """The options of a trial that every model of sequences knows."""
@@ -128,7 +129,7 @@ class SequenceTask:
         """The model, the rungs of the vocabularies and what is measured; frequencies are part of the recipe."""
         measures = self.trial.measures
         measured = measures.taus, measures.contexts, measures.parts, measures.hallucination, measures.frequency_groups
-        return "sequences", self._shape, self.rungs, measured, measures.epochs_to
+        return "sequences", self._shape, self.rungs, measured, measures.test_sequences, measures.epochs_to
 
     @property
     def frozen(self) -> tuple[str, ...]:
@@ -212,7 +213,7 @@ class SequenceTask:
 
     @property
     def _examination(self) -> Examination:
-        return Examination(self.trial.measures, self._shape.length, self._batch_size)
+        return Examination(self.trial.measures, self._shape.length, self._batch_size, self._uniform)
 
     # ---------------------------------------------------------------- after training
 
@@ -228,6 +229,8 @@ class SequenceTask:
             return len(self._groups[int(name.removeprefix("recall_group_")) - 1])
         if name == "copying":
             return self.layout.n_payloads * contexts
+        if name == "test_recall":
+            return self.trial.measures.test_sequences
         if name in ("recall_sequences", "in_range", "wrong_in_range", "relation_alone"):
             return n_facts * contexts
         return n_facts if name.startswith("recall") else 0

@@ -201,6 +201,10 @@ class Measures:
     alone and of the MLP alone. `hallucination`: losses and answers of the relation alone. Of these and of memories:
     `frequency_groups`: recall in so many groups of facts of equal size, the most frequent first.
 
+    Of models of sequences, to compare with protocols that estimate recall on a sample and keep the best checkpoint:
+    `test_sequences`: size of a test set, sampled once like training sequences; its recall is `test_recall`. `best`:
+    the greatest value of each recall over all checks and recorded epochs, as `best_recall`, `best_test_recall`, ....
+
     Of memorisers: `saturation`: the share of heads that give one token of the context a weight above this threshold.
     `tolerance`: how far from a real label an answer may be and is still right. `assumptions`: whether the vectors are
     as independent as the theorem of Mahdavi et al. wants them, by so many random subsets of the queries.
@@ -217,13 +221,16 @@ class Measures:
     parts: bool = False
     hallucination: bool = False
     frequency_groups: int = 0
+    test_sequences: int = 0
+    best: bool = False
     saturation: float | None = None
     tolerance: float = 0.01
     assumptions: int = 0
 
     def __post_init__(self) -> None:
         _as_thresholds(self)
-        _require_flags(self, "artifacts", "epochs_to", "ranks", "additive", "parts", "hallucination")
+        _require_flags(self, "artifacts", "epochs_to", "ranks", "additive", "parts", "hallucination", "best")
+        require_sizes({"test_sequences": self.test_sequences}, least=0)
         require_sizes({"contexts": self.contexts})
         require_sizes({"frequency_groups": self.frequency_groups, "assumptions": self.assumptions}, least=0)
         if self.readings is not None and not isinstance(self.readings, Readings):
