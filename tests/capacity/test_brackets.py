@@ -16,7 +16,8 @@ def sizes(draw, most=5000):
     guess = draw(st.integers(least, most))
     greatest = draw(st.integers(guess, most))
     resolution = draw(st.sampled_from([1, 1.01, 1.1, 1.5, 4]))
-    return Sizes(guess, least, greatest, draw(st.integers(1, 9)), resolution)
+    spread = draw(st.sampled_from([4, 1.3, 1.05]))
+    return Sizes(guess, least, greatest, draw(st.integers(1, 9)), resolution, spread)
 
 
 def searched(plan, holds, failing=frozenset()):
@@ -30,7 +31,7 @@ def searched(plan, holds, failing=frozenset()):
         rounds.append(asked)
         failed += [size for size in asked if size in failing]
         outcomes |= {size: holds(size) for size in asked if size not in failing}
-        assert len(rounds) < 200
+        assert len(rounds) < 2000
     return outcomes, failed, rounds
 
 
@@ -119,6 +120,10 @@ def test_rounds_stay_near_what_is_known():
     assert plan.next({32: False}) == [8, 11, 16, 23]
     assert Sizes(2, probes=4).next({1: False}) == []
     assert Sizes(1, probes=4).next({1: True, 2: True}) == [3, 4, 6, 8]
+    near = Sizes(20, probes=3, spread=1.44)
+    assert near.next({}) == [17, 20, 24]
+    assert near.next({24: True}) == [27, 31, 35]
+    assert near.next({17: False}) == [12, 13, 15]
 
 
 @pytest.mark.parametrize(
@@ -130,6 +135,8 @@ def test_rounds_stay_near_what_is_known():
         ({"guess": 5, "probes": 0}, "probes"),
         ({"guess": 5, "resolution": 0.9}, "resolution"),
         ({"guess": 5, "resolution": float("nan")}, "resolution"),
+        ({"guess": 5, "spread": 1}, "spread"),
+        ({"guess": 5, "spread": True}, "spread"),
     ],
 )
 def test_sizes_that_make_no_sense(changes, problem):

@@ -52,6 +52,21 @@ def test_the_row_has_what_was_measured_at_both_ends():
     assert found["criterion"] == "recall >= 1"
 
 
+def test_a_search_after_another_runs_its_sizes_first():
+    """The same trials by another criterion: nothing of the first search is asked for twice, and both ends are run."""
+    first = search_of(resolution=1.2)
+    second = search_of(resolution=1.1, criterion=Criterion("recall", 0.5), after=first)
+    half = first.rounds({})[0]
+    assert second.rounds({}) == [half]
+    rows = finished(first)
+    assert second.rounds(rows)[: len(first.rounds(rows))] == first.rounds(rows)
+    rows = finished(second, rows=rows)
+    found = second.interval(rows)
+    assert (found.status, found.lower <= 40 < found.upper) == ("finished", True)
+    assert {probe.size for probe in first.interval(rows).probes} < {probe.size for probe in found.probes}
+    assert first.interval(rows) == first.interval(finished(first))
+
+
 @settings(max_examples=12)
 @given(st.data())
 def test_lists_that_were_asked_for_never_change(data):

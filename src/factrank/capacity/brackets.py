@@ -5,9 +5,9 @@
 so that both ends were tried, and the one met the criterion and the other did not, whether or not outcomes are monotone.
 With k probes a round, r = upper / lower:
 
-    first           k sizes from guess / 2 to 2 guess
-    no upper        k sizes up to 4 times the largest      (2 times for k = 1)
-    no lower        k sizes down to a quarter of the least (a half for k = 1)
+    first           k sizes from guess / sqrt(spread) to guess sqrt(spread), that is from guess / 2 to 2 guess
+    no upper        k sizes up to `spread`, 4, times the largest            (2 times for k = 1)
+    no lower        k sizes down to a quarter, 1 / spread, of the least     (a half for k = 1)
     both            k sizes between them; no more than the resolution needs
 
 always in equal ratios. It ends when r <= resolution, or when no whole number lies between. Where sizes above lower
@@ -34,7 +34,8 @@ ROUNDING = 1e-9
 class Sizes:
     """Where to look: sizes from `least` to `most`, first around `guess`, `probes` at a time, down to `resolution`.
 
-    A resolution of 1.05 ends the search when upper is at most 5 % above lower; 1 ends it at neighbouring numbers.
+    A resolution of 1.05 ends the search when upper is at most 5 % above lower; 1 ends it at neighbouring numbers. A
+    smaller `spread` keeps the sizes of a round closer together: for a good guess.
     """
 
     guess: int
@@ -42,6 +43,7 @@ class Sizes:
     most: int = 2**20
     probes: int = 4
     resolution: int | float = 1.05
+    spread: int | float = 4
 
     def __post_init__(self) -> None:
         require_sizes({name: getattr(self, name) for name in ("guess", "least", "most", "probes")}, least=1)
@@ -49,10 +51,12 @@ class Sizes:
             raise InputError(
                 f"sizes go from least over guess to most; got least {self.least}, guess {self.guess}, most {self.most}"
             )
-        given = self.resolution
-        if isinstance(given, bool) or not isinstance(given, int | float) or not (isfinite(given) and given >= 1):
-            raise InputError(f"the resolution is a ratio of two sizes, at least 1; got {given!r}")
-        object.__setattr__(self, "resolution", float(given))
+        if not _is_ratio(self.resolution):
+            raise InputError(f"the resolution is a ratio of two sizes, at least 1; got {self.resolution!r}")
+        if not _is_ratio(self.spread) or self.spread == 1:
+            raise InputError(f"the spread is a ratio of two sizes, greater than 1; got {self.spread!r}")
+        object.__setattr__(self, "resolution", float(self.resolution))
+        object.__setattr__(self, "spread", float(self.spread))
 
     def next(self, outcomes: Outcomes, failed: Collection[int] = ()) -> list[int]:
         """The sizes to try next, in order; none when the search has ended. Sizes that `failed` are not tried again.
@@ -78,12 +82,13 @@ class Sizes:
 
     @property
     def _factor(self) -> float:
-        return 2.0 if self.probes == 1 else 4.0
+        return self.spread**0.5 if self.probes == 1 else self.spread
 
     def _first(self) -> list[int]:
         if self.probes == 1:
             return [self.guess]
-        return self._inside(self.guess / 2 * 4 ** (place / (self.probes - 1)) for place in range(self.probes))
+        least = self.guess / self.spread**0.5
+        return self._inside(least * self.spread ** (place / (self.probes - 1)) for place in range(self.probes))
 
     def _spaced(self, end: int, factor: float) -> list[int]:
         """Sizes beyond the end, in equal ratios up to this factor, and never none while there is room."""
@@ -106,6 +111,10 @@ class Sizes:
 
     def _inside(self, sizes: Iterable[float]) -> list[int]:
         return sorted({min(max(round(size), self.least), self.most) for size in sizes})
+
+
+def _is_ratio(given: object) -> bool:
+    return not isinstance(given, bool) and isinstance(given, int | float) and isfinite(given) and given >= 1
 
 
 def bracket(outcomes: Outcomes) -> tuple[int | None, int | None]:

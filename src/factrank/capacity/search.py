@@ -42,7 +42,8 @@ class CapacitySearch:
     """A search that a study runs (`Study.searches`): one for each setting and seed, by names of their own.
 
     The fields after `criterion` are those of `Sizes`. `labels` are further columns of its row: what the family is,
-    where no setting of its trials says it.
+    where no setting of its trials says it. A search `after` another one of the same family, with another criterion,
+    takes all sizes of that one as its own first rounds and then continues by its own criterion.
 
     >>> from factrank.models import LayerShape
     >>> from factrank.training import Training, generated
@@ -63,6 +64,8 @@ class CapacitySearch:
     probes: int = 4
     resolution: int | float = 1.05
     labels: Mapping[str, str | int | float] = field(default_factory=dict)
+    spread: int | float = 4
+    after: CapacitySearch | None = None
     _made: dict[int, tuple[Trial, ...]] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -78,7 +81,7 @@ class CapacitySearch:
     @property
     def sizes(self) -> Sizes:
         """Where it looks."""
-        return Sizes(self.guess, self.least, self.most, self.probes, self.resolution)
+        return Sizes(self.guess, self.least, self.most, self.probes, self.resolution, self.spread)
 
     def trials(self, size: int) -> tuple[Trial, ...]:
         """The trials of a size."""
@@ -141,7 +144,8 @@ class CapacitySearch:
         rounds: list[list[int]] = []
         probes: list[Probe] = []
         failed: list[int] = []
-        while sizes := self.sizes.next({probe.size: probe.met for probe in probes}, failed):
+        earlier = [] if self.after is None else self.after._replay(rows)[0]
+        while sizes := self._next(len(rounds), earlier, probes, failed):
             rounds.append(sizes)
             found = [(size, self._probe(size, rows)) for size in sizes]
             if any(probe is None for _, probe in found):
@@ -149,6 +153,14 @@ class CapacitySearch:
             probes += [probe for _, probe in found if isinstance(probe, Probe)]
             failed += [size for size, probe in found if not isinstance(probe, Probe)]
         return rounds, probes, failed, False
+
+    def _next(
+        self, n_rounds: int, earlier: Sequence[list[int]], probes: Sequence[Probe], failed: Sequence[int]
+    ) -> list[int]:
+        """The sizes of the next round: those of an earlier search first."""
+        if n_rounds < len(earlier):
+            return earlier[n_rounds]
+        return self.sizes.next({probe.size: probe.met for probe in probes}, failed)
 
     def _require_column(self, rows: Sequence[Row]) -> None:
         """A number that no sound trial has is a mistake in the criterion, and nothing about the models."""
