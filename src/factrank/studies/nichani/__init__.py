@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from factrank.runs.study import Study
 from factrank.studies.nichani.attention_against_mlp import ATTENTION_AGAINST_MLP
+from factrank.studies.nichani.attention_against_mlp_criteria import ATTENTION_AGAINST_MLP_CRITERIA
 from factrank.studies.nichani.beyond_memorisation import BEYOND_MEMORISATION
 from factrank.studies.nichani.frequent_facts_first import FREQUENT_FACTS_FIRST
 from factrank.studies.nichani.hallucination import HALLUCINATION
@@ -16,6 +17,7 @@ from factrank.studies.nichani.linear_memory_limit import LINEAR_MEMORY_LIMIT
 from factrank.studies.nichani.mlp_memory import MLP_MEMORY
 from factrank.studies.nichani.mlp_memory_few_outputs import MLP_MEMORY_FEW_OUTPUTS
 from factrank.studies.nichani.recall_capacity import RECALL_CAPACITY
+from factrank.studies.nichani.recall_capacity_criteria import RECALL_CAPACITY_CRITERIA
 from factrank.studies.nichani.recall_capacity_variants import RECALL_CAPACITY_VARIANTS
 from factrank.studies.nichani.recall_dynamics import RECALL_DYNAMICS
 from factrank.studies.nichani.where_facts_are import WHERE_FACTS_ARE
@@ -26,8 +28,10 @@ STUDIES: tuple[Study, ...] = (
     MLP_MEMORY_FEW_OUTPUTS,
     LINEAR_MEMORY_LIMIT,
     RECALL_CAPACITY,
+    RECALL_CAPACITY_CRITERIA,
     RECALL_CAPACITY_VARIANTS,
     ATTENTION_AGAINST_MLP,
+    ATTENTION_AGAINST_MLP_CRITERIA,
     RECALL_DYNAMICS,
     HALLUCINATION,
     WHERE_FACTS_ARE,

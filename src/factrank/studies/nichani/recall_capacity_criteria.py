@@ -1,0 +1,323 @@
+"""Capacity on the factual recall task by the authors' criterion, and at the end of the same runs.
+
+Figure 4 (left) of the paper: H = 8 heads of size d_h = alpha d / H, an MLP of width m = beta d, D = 8 answers for each
+relation, S = R; the largest S R with more than 99 % of the answers right, about 0.15 facts per parameter (of
+4 H d_h d + 2 m d).
+
+The authors' protocol, from their script: learning rates 0.001, 0.003 and 0.01; up to 16,384 steps on batches of 1,024;
+an evaluation every 128 steps on 1,024 test sequences, drawn once; a task is held if any rate has more than 99 % of them
+right at any evaluation. We run all steps, and ask of the same runs for a second capacity: 99 % of all facts, in 4 noise
+contexts each, right after the last step, with any of the three rates.
+
+    authors    at the best evaluation, 1,024 test sequences
+    at the end after the last step, all facts
+
+For each transformer and seed S is first searched by the authors' criterion, then further by the other one: the second
+search starts from all sizes of the first. A search narrows to 10 % in facts, or to neighbouring S; its lower end, which
+was run and held, counts. The scripts bisect down to an S that they may never have run, with one seed for everything.
+
+The grid is that of recall-capacity: alpha, beta in {1/2, 1, 2} at d = 16 and 32, at d = 8 only 1 and 2, at d = 64 only
+alpha = beta. Left out, as there: half steps of d, d above 64, most of d = 64, alpha and beta of 1/4 and 4.
+
+Claims, criteria and grid were fixed before the runs. First guesses of S are from recall-capacity.
+"""
+
+from __future__ import annotations
+
+from factrank.capacity import CapacitySearch, Criterion
+from factrank.models import SequenceShape
+from factrank.runs.claims import Claim, Quantity
+from factrank.runs.expressions import Where
+from factrank.runs.fits import Fit
+from factrank.runs.study import Chart, Size, Study, no_trials
+from factrank.runs.summaries import Summary
+from factrank.studies.nichani.recall_capacity import PROPORTIONAL, PUBLISHED, TRADE, shapes
+from factrank.studies.nichani.recall_settings import (
+    AT_END,
+    AUTHORS,
+    D_MODEL,
+    D_VO,
+    FACTS,
+    FACTS_TITLE,
+    HEADS,
+    LEARNING_RATE,
+    MLP,
+    PARAMETERS,
+    PARAMETERS_TITLE,
+    PER_PARAMETER,
+    RATES,
+    evaluated_trial,
+    facts,
+)
+from factrank.studies.nichani.settings import FEW_SEEDS, SEEDS, source
+from factrank.training.trial import Trial
+
+SMALL, LARGE = (8, 16), (32, 64)
+"""The widths with all seeds, and those with few."""
+# fmt: off
+HELD: dict[tuple[int, int, int], int] = {
+    (8, 1, 8): 28, (8, 1, 16): 32, (8, 2, 8): 40, (8, 2, 16): 38,
+    (16, 1, 8): 105, (16, 1, 16): 125, (16, 1, 32): 173,
+    (16, 2, 8): 141, (16, 2, 16): 186, (16, 2, 32): 274,
+    (16, 4, 8): 172, (16, 4, 16): 226, (16, 4, 32): 304,
+    (32, 2, 16): 372, (32, 2, 32): 452, (32, 2, 64): 774,
+    (32, 4, 16): 461, (32, 4, 32): 606, (32, 4, 64): 920,
+    (32, 8, 16): 478, (32, 8, 32): 701, (32, 8, 64): 926,
+    (64, 4, 32): 1269, (64, 8, 64): 1979, (64, 16, 128): 2630,
+}
+# fmt: on
+"""Facts that (d, d_h, m) held in recall-capacity, where first guesses come from."""
+MORE = 1.25
+"""By what the first guess is larger: the best of three rates and of all evaluations holds more."""
+
+CRITERIA: dict[str, Criterion] = {"authors": AUTHORS, "at the end": AT_END}
+COUNTED = "counted"
+
+
+def guess(size: Size, shape: SequenceShape) -> int:
+    """The S to start from."""
+    held = HELD[shape.d_model, shape.d_vo, shape.mlp_width] if size == "full" else 0.12 * shape.counted_parameters
+    return max(3, round((MORE * held) ** 0.5))
+
+
+def seeds(size: Size, shape: SequenceShape) -> range:
+    """All seeds for small widths, few for large ones."""
+    return FEW_SEEDS if size == "full" and shape.d_model in LARGE else SEEDS[size]
+
+
+def pair_of_searches(size: Size, shape: SequenceShape, seed: int) -> list[CapacitySearch]:
+    """The search by the authors' criterion, and the one at the end after it. A size is S = R."""
+
+    def family(side: int) -> list[Trial]:
+        return [
+            evaluated_trial(size, facts(side, side, seed), shape, seed, rate)
+            for rate in (RATES if size == "full" else RATES[-1:])
+        ]
+
+    found: list[CapacitySearch] = []
+    for counted, criterion in CRITERIA.items():
+        found.append(
+            CapacitySearch(
+                f"{counted}, d {shape.d_model}, d_h {shape.d_vo}, m {shape.mlp_width}, seed {seed}",
+                family,
+                guess=guess(size, shape),
+                criterion=criterion,
+                least=2,
+                most=256,
+                probes=3,
+                resolution=1.05 if size == "full" else 1.5,
+                spread=1.3 if size == "full" else 1.8,
+                labels={COUNTED: counted},
+                after=found[0] if found else None,
+            )
+        )
+    return found
+
+
+def searches(size: Size) -> list[CapacitySearch]:
+    """Two for each transformer and seed; in the quick size for one transformer and one learning rate."""
+    return [
+        search
+        for shape in shapes(size)[: None if size == "full" else 1]
+        for seed in seeds(size, shape)
+        for search in pair_of_searches(size, shape, seed)
+    ]
+
+
+CELL = (D_MODEL, D_VO, MLP)
+ALL_SEEDS: Where = ((D_MODEL, SMALL),)
+FIRST_SEEDS: Where = (("seed", tuple(FEW_SEEDS)),)
+"""Of all widths."""
+MEANT = {
+    "authors": "at the best evaluation of three learning rates, on 1,024 test sequences",
+    "at the end": "after the last step with the best of three learning rates, on all facts",
+}
+
+
+def _of(counted: str, *more: Where) -> Where:
+    return ((COUNTED, counted), *(pair for where in more for pair in where))
+
+
+def _mean(column: str, where: Where, minus: Quantity | None = None) -> Quantity:
+    return Quantity("mean", column, within=CELL, where=where, minus=minus)
+
+
+def _per_parameter(counted: str) -> Claim:
+    authors = counted == "authors"
+    return Claim(
+        f"facts per parameter, {counted}",
+        f"A transformer holds about {PUBLISHED} facts for each parameter, {MEANT[counted]}.",
+        _mean(PER_PARAMETER, _of(counted, ALL_SEEDS)),
+        PUBLISHED,
+        tolerance=0.03,
+        place="Figure 4 (left)" if authors else "beside Figure 4 (left)",
+        quote=PROPORTIONAL,
+        note="Mean over the transformers of width 8 and 16, which have all seeds. The published number is the slope of "
+        "a line through the points of a figure; we chose a fifth of it as the tolerance. Searches return lower ends, "
+        "up to 10 %, or one subject and relation, below the capacity."
+        + ("" if authors else " The authors' criterion is the other one."),
+        extension=not authors,
+        data="searches",
+    )
+
+
+def _all_widths(counted: str) -> Claim:
+    return Claim(
+        f"facts per parameter, {counted}, all widths",
+        f"The same over all transformers, d = 8 to 64, {MEANT[counted]}.",
+        _mean(PER_PARAMETER, _of(counted, FIRST_SEEDS)),
+        None,
+        place="beside Figure 4 (left)",
+        note=f"With {len(FEW_SEEDS)} seeds, too few to judge a number; published: about {PUBLISHED}.",
+        extension=True,
+        data="searches",
+    )
+
+
+def _slope(counted: str) -> Claim:
+    return Claim(
+        f"facts against parameters, {counted}",
+        f"The slope of facts held against parameters, {MEANT[counted]}.",
+        Quantity("slope", FACTS, PARAMETERS, where=_of(counted, FIRST_SEEDS)),
+        None,
+        place="beside Figure 4 (left)",
+        note=f"All widths; the largest transformers decide it. Published: about {PUBLISHED}.",
+        extension=True,
+        data="searches",
+    )
+
+
+def _out_of_order(counted: str) -> Claim:
+    return Claim(
+        f"searches out of order, {counted}",
+        "The fraction of searches in which a size that is held lies above one that is not.",
+        Quantity("mean", "1 - monotone", where=_of(counted, ALL_SEEDS)),
+        None,
+        place="beside Figure 4 (left)",
+        note="How much of a capacity is luck near the threshold. Widths 8 and 16.",
+        extension=True,
+        data="searches",
+    )
+
+
+CHARTS = (
+    Chart(
+        "facts-by-parameters",
+        "Facts held against parameters, by criterion",
+        "points",
+        x=PARAMETERS,
+        y=FACTS,
+        colour=COUNTED,
+        log_x=True,
+        log_y=True,
+        x_title=PARAMETERS_TITLE,
+        y_title=FACTS_TITLE,
+        data="searches",
+    ),
+)
+
+SUMMARIES = (
+    *(
+        Summary(
+            f"facts-held-{counted.replace(' ', '-')}",
+            f"Facts held {MEANT[counted]}",
+            (
+                ("facts", Quantity("mean", FACTS, where=_of(counted))),
+                ("per parameter", Quantity("mean", PER_PARAMETER, where=_of(counted))),
+            ),
+            over=(D_MODEL, D_VO, MLP),
+            data="searches",
+            x_title="model width d",
+            y_title=FACTS_TITLE,
+        )
+        for counted in CRITERIA
+    ),
+    Summary(
+        "per-parameter-by-width",
+        f"Facts held for each parameter, by width and criterion (published: about {PUBLISHED})",
+        (("facts per parameter", Quantity("mean", PER_PARAMETER)),),
+        over=(D_MODEL, COUNTED),
+        data="searches",
+        x_title="model width d",
+        y_title="facts per parameter",
+    ),
+    Summary(
+        "recall-by-rate",
+        "Mean recall of all runs, by learning rate and width: test set at the best evaluation, all facts at the end",
+        (
+            ("best evaluation", Quantity("mean", "best_test_recall")),
+            ("at the end", Quantity("mean", "recall_sequences")),
+        ),
+        over=(LEARNING_RATE, D_MODEL),
+        x_title="learning rate",
+        y_title="recall",
+        log_x=True,
+    ),
+)
+
+FITS = tuple(
+    Fit(
+        f"per-parameter-{counted.replace(' ', '-')}",
+        f"Facts held {MEANT[counted]}, as a multiple of the parameters (published: about {PUBLISHED})",
+        f"facts-held-{counted.replace(' ', '-')}",
+        (f"{4 * HEADS} * {D_MODEL} * {D_VO} + 2 * {D_MODEL} * {MLP}",),
+        quantity="facts",
+        intervals=True,
+    )
+    for counted in CRITERIA
+)
+
+CLAIMS = (
+    _per_parameter("authors"),
+    _per_parameter("at the end"),
+    Claim(
+        "a wider MLP holds more",
+        "With the same attention, a wider MLP holds more facts.",
+        Quantity("slope", FACTS, MLP, (D_MODEL, D_VO), _of("authors", FIRST_SEEDS, ((D_MODEL, (8, 16, 32)),))),
+        "rises",
+        place="Figure 4 (left); abstract",
+        quote=TRADE,
+        note="Facts for each hidden unit by the authors' criterion, averaged over model widths and head sizes. In the "
+        "full size only.",
+        data="searches",
+    ),
+    Claim(
+        "larger heads hold more",
+        "With the same MLP, larger heads hold more facts.",
+        Quantity("slope", FACTS, D_VO, (D_MODEL, MLP), _of("authors", FIRST_SEEDS, ((D_MODEL, (8, 16, 32)),))),
+        "rises",
+        place="Figure 4 (left); abstract",
+        quote=TRADE,
+        note="Facts for each unit of head size by the authors' criterion, averaged over model and MLP widths. In the "
+        "full size only.",
+        data="searches",
+    ),
+    Claim(
+        "the authors' criterion against the end",
+        "How many more facts per parameter the authors' criterion counts than the last state of the same runs.",
+        _mean(PER_PARAMETER, _of("authors", ALL_SEEDS), _mean(PER_PARAMETER, _of("at the end", ALL_SEEDS))),
+        None,
+        place="beside Figure 4 (left)",
+        note="Widths 8 and 16; learning rates, steps, tasks and models are the same.",
+        extension=True,
+        data="searches",
+    ),
+    *(make(counted) for make in (_all_widths, _slope, _out_of_order) for counted in CRITERIA),
+)
+
+RECALL_CAPACITY_CRITERIA = Study(
+    name="recall-capacity-criteria",
+    title="Factual recall: facts per parameter by the authors' criterion and at the end",
+    source=source("Figure 4 (left)"),
+    question="How many facts per parameter does a transformer hold by the authors' protocol, the best of three "
+    "learning rates and of all evaluations, and how many after the last step of the same runs?",
+    method="For each transformer and seed the greatest S = R is searched at which more than 99 % of 1,024 test "
+    "sequences are right at any of 129 evaluations with any of three learning rates; then, from the same runs and "
+    "further ones, the greatest at which 99 % of all facts in 4 contexts are right after 16,384 steps.",
+    trials=no_trials,
+    searches=searches,
+    charts=CHARTS,
+    summaries=SUMMARIES,
+    fits=FITS,
+    claims=CLAIMS,
+)
