@@ -1,0 +1,141 @@
+"""Why d^2 / (N log N) of linear memories changes with d: learning rate, number of steps and precision, one by one.
+
+Figure 1 (left) of the paper has a line N log N = d^2 / 1.3. With the authors' training (Adam with learning rate 1000,
+4,096 steps, products in tf32) our constant rises from 0.9 at d = 8 to 1.5 at d = 181 (study linear-memory), while
+learning rate 10, 8,192 steps and full float32 together hold more (study linear-memory-limit). Which of the three does
+it? A factorial at d = 64 and 128: every combination of the two rates, the two numbers of steps and the two precisions,
+99 % of the facts right, all else as in linear-memory, with which one of the eight combinations shares its trials.
+
+All of it is ours. Three seeds: differences are measured, no number is judged. The design was fixed before the runs.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+
+from factrank.capacity import CapacitySearch
+from factrank.models import MemoryShape
+from factrank.runs.claims import Claim, Quantity
+from factrank.runs.expressions import Where
+from factrank.runs.study import Chart, Size, Study, no_trials
+from factrank.runs.summaries import Summary
+from factrank.studies.nichani.linear_memory import CONSTANT, GUESS, TRAINING
+from factrank.studies.nichani.settings import (
+    D_MODEL,
+    FEW_SEEDS,
+    WIDTH_TITLE,
+    memory_search,
+    n_with,
+    on_a_rung,
+    source,
+)
+from factrank.training.trial import Precision, Training
+
+WIDTHS: dict[Size, tuple[int, ...]] = {"quick": (8,), "full": (64, 128)}
+RATES: tuple[float, ...] = (1000.0, 10.0)
+STEPS: tuple[int, ...] = (4096, 8192)
+PRECISIONS: tuple[Precision, ...] = ("tf32", "float32")
+"""The authors' setting first, then the other one."""
+RATE, STEP, PRECISION = "training.learning_rate", "training.epochs", "training.precision"
+
+
+def training(rate: float, steps: int, precision: Precision) -> Training:
+    """The training of linear-memory with these changes."""
+    return Training(
+        epochs=steps,
+        learning_rate=rate,
+        stop=TRAINING.stop,
+        stop_at=TRAINING.stop_at,
+        check_every=TRAINING.check_every,
+        precision=precision,
+    )
+
+
+def searches(size: Size) -> list[CapacitySearch]:
+    """One for each width, combination and seed; in the quick size for the first and the last combination."""
+    combinations = list(product(RATES, STEPS, PRECISIONS))
+    chosen = combinations if size == "full" else [combinations[0], combinations[-1]]
+    return [
+        memory_search(
+            MemoryShape(d_model),
+            seed,
+            training(*combination),
+            on_a_rung(n_with(GUESS * d_model**2)),
+            label=", ".join(map(str, combination)),
+        )
+        for d_model in WIDTHS[size]
+        for combination in chosen
+        for seed in FEW_SEEDS
+    ]
+
+
+def _effect(name: str, statement: str, column: str, values: tuple[float, ...] | tuple[str, ...], d_model: int) -> Claim:
+    first, second = values
+
+    def mean(value: float | str, minus: Quantity | None = None) -> Quantity:
+        where: Where = ((D_MODEL, d_model), (column, value))
+        others = tuple(one for one in (RATE, STEP, PRECISION) if one != column)
+        return Quantity("mean", CONSTANT, within=others, where=where, minus=minus)
+
+    return Claim(
+        f"{name} at d = {d_model}",
+        statement,
+        mean(second, mean(first)),
+        None,
+        place="beside Figure 1 (left)",
+        note="The mean over the four combinations of the other two settings. A smaller constant means more facts. In "
+        "the full size only.",
+        extension=True,
+        data="searches",
+    )
+
+
+CHARTS = (
+    Chart(
+        "constant",
+        "d² / (N log N) by learning rate, steps and precision",
+        "points",
+        x=D_MODEL,
+        y=CONSTANT,
+        colour=RATE,
+        facet=PRECISION,
+        x_title=WIDTH_TITLE,
+        y_title="d² / (N log N)",
+        data="searches",
+    ),
+)
+
+SUMMARIES = tuple(
+    Summary(
+        f"constant-{d_model}",
+        f"d² / (N log N) at d = {d_model} by learning rate, steps and precision (published: 1.3)",
+        (("d² / (N log N)", Quantity("mean", CONSTANT, where=((D_MODEL, d_model),))),),
+        over=(RATE, STEP, PRECISION),
+        data="searches",
+        x_title="learning rate",
+        y_title="d² / (N log N)",
+    )
+    for d_model in (*WIDTHS["quick"], *WIDTHS["full"])
+)
+
+EFFECTS: dict[str, tuple[str, str, tuple[float, ...] | tuple[str, ...]]] = {
+    "the learning rate": ("By how much 10 in the place of 1000 changes d² / (N log N).", RATE, RATES),
+    "the steps": ("By how much 8,192 steps in the place of 4,096 change it.", STEP, STEPS),
+    "the precision": ("By how much float32 in the place of tf32 changes it.", PRECISION, PRECISIONS),
+}
+CLAIMS = tuple(_effect(name, *effect, d_model) for d_model in WIDTHS["full"] for name, effect in EFFECTS.items())
+
+LINEAR_MEMORY_TRAINING = Study(
+    name="linear-memory-training",
+    title="Linear memories: learning rate, steps and precision",
+    source=source("Figure 1 (left)"),
+    question="The constant of N log N = d² / 1.3 changes with d: is it the learning rate, the number of steps or the "
+    "precision of training?",
+    method="As in linear-memory, for every combination of learning rate 1000 and 10, 4,096 and 8,192 steps, products "
+    "in tf32 and in float32.",
+    trials=no_trials,
+    searches=searches,
+    charts=CHARTS,
+    summaries=SUMMARIES,
+    claims=CLAIMS,
+)
