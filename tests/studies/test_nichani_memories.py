@@ -1,6 +1,7 @@
 """The studies of associative memories: what they ask for, and verdicts on worlds whose capacities are known."""
 
 from dataclasses import asdict, replace
+from itertools import product
 from math import log
 
 import numpy as np
@@ -18,6 +19,7 @@ from factrank.runs.summaries import summary_table
 from factrank.studies.nichani import linear_memory, linear_memory_limit, mlp_memory, mlp_memory_few_outputs
 from factrank.studies.nichani.linear_memory import LINEAR_MEMORY
 from factrank.studies.nichani.linear_memory_limit import LINEAR_MEMORY_LIMIT
+from factrank.studies.nichani.linear_memory_training import LINEAR_MEMORY_TRAINING
 from factrank.studies.nichani.mlp_memory import MLP_MEMORY
 from factrank.studies.nichani.mlp_memory_few_outputs import MLP_MEMORY_FEW_OUTPUTS
 from factrank.studies.nichani.settings import n_with
@@ -144,8 +146,8 @@ def test_settings_are_the_authors():
 def test_equal_products_come_in_pairs():
     for module in (mlp_memory, mlp_memory_few_outputs):
         products = dict(module.EQUAL)[module.PRODUCT]
-        for product in products:
-            shapes = [(d, m) for d, m in module.SHAPES["full"] if d * m == product]
+        for both in products:
+            shapes = [(d, m) for d, m in module.SHAPES["full"] if d * m == both]
             assert sorted(m // d for d, m in shapes) in ([1, 4], [2, 8])
 
 
@@ -191,16 +193,32 @@ def test_mlp_memories():
     assert (half["N = m d / 1.2"], half["slope of N"]) == ("not reproduced", "not reproduced")
 
 
-def test_coarser_searches_begin_like_the_others():
-    """What was run before the resolution was changed is what they ask for."""
-    coarse = [search for search in MLP_MEMORY_FEW_OUTPUTS.searches_of("full") if search.resolution > 1.1]
-    assert {search.name.rsplit(",", 1)[0] for search in coarse} == {"d 16, m 128", "d 32, m 64"}
-    for search in coarse:
-        fine = replace(search, resolution=mlp_memory_few_outputs.RESOLUTION)
-        outcomes = {size: size <= search.guess for size in search.sizes.next({})}
-        second = search.sizes.next(outcomes)
-        assert (fine.sizes.next({}), fine.sizes.next(outcomes)) == (list(outcomes), second)
-        assert search.sizes.next(outcomes | dict.fromkeys(second, True)) == []
+def test_one_combination_is_the_authors_training():
+    """The factorial has every combination once a seed, and shares one with the study of Figure 1 (left)."""
+    made = {trial for search in LINEAR_MEMORY_TRAINING.searches_of("full") for trial in search.trials(search.guess)}
+    shared = made & {trial for search in LINEAR_MEMORY.searches_of("full") for trial in search.trials(search.guess)}
+    assert (len(made), len(shared)) == (2 * 8 * 3, 2 * 3)
+    trainings = {(one.training.learning_rate, one.training.epochs, one.training.precision) for one in made}
+    assert trainings == set(product((10.0, 1000.0), (4096, 8192), ("tf32", "float32")))
+
+
+def test_effects_of_training_are_told_apart():
+    """A world in which float32 alone helps, at d = 128 alone."""
+
+    def capacity(shape, training):
+        helped = training.precision == "float32" and shape.d_model == 128
+        return n_with(shape.d_model**2 / (1.3 if helped else 1.5))
+
+    rows = []
+    for search in LINEAR_MEMORY_TRAINING.searches_of("full"):
+        trial = search.trials(search.guess)[0]
+        lower = capacity(trial.model, trial.training)
+        row = {"status": "finished", "seed": trial.seed, "model.d_model": trial.model.d_model, "lower": lower}
+        row |= {f"training.{name}": getattr(trial.training, name) for name in ("learning_rate", "epochs", "precision")}
+        rows.append(row | {"log_lower": log(lower)})
+    values = {claim.name: evaluate(claim, pa.Table.from_pylist(rows)).value for claim in LINEAR_MEMORY_TRAINING.claims}
+    assert values.pop("the precision at d = 128") == pytest.approx(-0.2)
+    assert list(values.values()) == pytest.approx([0] * 5)
 
 
 def test_the_limit():

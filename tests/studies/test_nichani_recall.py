@@ -19,10 +19,12 @@ from factrank.runs.study import Study
 from factrank.runs.study_table import study_tables
 from factrank.studies.nichani import (
     attention_against_mlp,
+    attention_against_mlp_criteria,
     beyond_memorisation,
     frequent_facts_first,
     hallucination,
     recall_capacity,
+    recall_capacity_criteria,
     recall_capacity_variants,
     recall_dynamics,
     where_facts_are,
@@ -36,6 +38,10 @@ LISTED = (
     where_facts_are.WHERE_FACTS_ARE,
     frequent_facts_first.FREQUENT_FACTS_FIRST,
     beyond_memorisation.BEYOND_MEMORISATION,
+)
+CRITERIA = (
+    recall_capacity_criteria.RECALL_CAPACITY_CRITERIA,
+    attention_against_mlp_criteria.ATTENTION_AGAINST_MLP_CRITERIA,
 )
 SIZES = ("quick", "full")
 
@@ -87,13 +93,14 @@ def verdicts(study, **tables):
 # ---------------------------------------------------------------- what they ask for
 
 
-@pytest.mark.parametrize("study", [*SEARCHED, *LISTED], ids=lambda study: study.name)
+@pytest.mark.parametrize("study", [*SEARCHED, *LISTED, *CRITERIA], ids=lambda study: study.name)
 def test_studies_are_whole(study):
     """Both sizes can be listed, no trial comes twice, and a full size has the seeds that numbers need."""
     assert all((study.question, study.method, study.source, study.charts, study.claims, study.summaries))
     assert all(claim.place and claim.note for claim in study.claims)
     assert study.trials_of("quick") or study.searches_of("quick")  # it also finds settings that no trial has
     first = [search.trials(search.guess)[0] for search in study.searches_of("full")]
+    assert len(set(first)) == len(first) or study in CRITERIA  # there two searches share their trials
     seeds = {trial.seed for trial in [*listed(study.trials, "full"), *first]}
     assert len(seeds) >= 10
     assert max(seeds) < 1000  # pilots had those
@@ -226,6 +233,79 @@ def test_labels_are_columns_of_a_search():
     trial = recall_capacity.RECALL_CAPACITY.rounds("quick", {})[0][0]
     search = CapacitySearch("one", lambda size: [trial], guess=2, criterion=Criterion(), labels={"form": "S = R"})
     assert search_table([search], {})["form"].to_pylist() == ["S = R"]
+
+
+# ---------------------------------------------------------------- two criteria
+
+
+def test_evaluations_are_the_authors():
+    """16,384 steps, an evaluation every 128 of them on 1,024 sequences; three rates for Figure 4 (left)."""
+    search = recall_capacity_criteria.RECALL_CAPACITY_CRITERIA.searches_of("full")[0]
+    trials = [*search.trials(search.guess), attention_against_mlp_criteria.trials("full")[0]]
+    assert [trial.training.learning_rate for trial in trials] == [0.001, 0.003, 0.01, 0.01]
+    for trial in trials:
+        assert (trial.training.epochs, trial.training.stop, trial.training.batch_size) == (16384, "never", None)
+        assert trial.curve_epochs == tuple(range(0, 16385, 128))
+        assert (trial.measures.test_sequences, trial.measures.best) == (1024, True)
+    shapes = {(one.model.n_heads, one.model.mlp_width) for one in listed(attention_against_mlp_criteria.trials, "full")}
+    assert len(shapes) == 13 * 13
+
+
+def test_one_run_is_counted_by_two_criteria():
+    """Both searches find their own capacity, and the second one asks again for everything that the first one ran."""
+    study, rows = recall_capacity_criteria.RECALL_CAPACITY_CRITERIA, {}
+    searches = [one for one in study.searches_of("full") if one.name.endswith("seed 0")]
+    while lacking := [
+        trial for search in searches for part in search.rounds(rows) for trial in part if trial.hash not in rows
+    ]:
+        for trial in lacking:
+            n_facts, parameters = dict(trial.database.arguments)["n_keys"] ** 2, trial.model.counted_parameters
+            best = trial.training.learning_rate == 0.003
+            rows[trial.hash] = {
+                "status": "finished",
+                "best_test_recall": float(best and n_facts <= 0.16 * parameters),
+                "recall_sequences": float(best and n_facts <= 0.1 * parameters),
+                "facts": float(n_facts),
+                "parameters": float(parameters),
+            }
+    table = search_table(searches, rows).to_pylist()
+    assert {row["status"] for row in table} == {"finished"}
+    for row in table:
+        held = (0.16 if row["counted"] == "authors" else 0.1) * row["parameters"]
+        assert row["facts"] <= held < row["upper_facts"] <= max(1.11 * row["facts"], (row["lower"] + 1) ** 2)
+    for first, second in zip(searches[::2], searches[1::2], strict=True):
+        own = first.rounds(rows)
+        assert second.rounds(rows)[: len(own)] == own
+
+
+def test_facts_per_parameter_by_two_criteria():
+    study = recall_capacity_criteria.RECALL_CAPACITY_CRITERIA
+    rows = world(study, 0.15).to_pylist()
+    for row in rows:
+        row["facts"] *= 1 if row["counted"] == "authors" else 0.6
+    by_name = {claim.name: evaluate(claim, pa.Table.from_pylist(rows)) for claim in study.claims}
+    assert by_name["facts per parameter, authors"].status == "reproduced"
+    assert by_name["facts per parameter, at the end"].status == "not reproduced"
+    assert by_name["the authors' criterion against the end"].value == pytest.approx(0.06, rel=0.1)
+    assert by_name["a wider MLP holds more"].status == by_name["larger heads hold more"].status == "reproduced"
+    assert {verdict.status for verdict in by_name.values()} == {"reproduced", "not reproduced", "measured"}
+
+
+def test_boundaries_by_two_criteria():
+    study = attention_against_mlp_criteria.ATTENTION_AGAINST_MLP_CRITERIA
+
+    def recall(row, luck):
+        line = row["model.mlp_width"] - attention_against_mlp.published(row["model.n_heads"])
+        early, late = (min(1.0, 0.9 + 0.001 * (line + shift) + abs(luck)) for shift in (0, -20))
+        numbers = {"best_test_recall": 1.0 if line >= 0 else early, "recall_sequences": 1.0 if line >= 20 else late}
+        return numbers | {"best_recall_sequences": numbers["best_test_recall"]}
+
+    found = verdicts(study, trials=table_of_trials(study, "full", recall))
+    judged = {name: status for name, status in found.items() if "boundary" in name or "save" in name}
+    assert {status for name, status in judged.items() if name.endswith("authors")} == {"reproduced"}
+    assert {judged[f"the boundary at {heads} heads, at the end"] for heads in (8, 12, 16)} == {"not reproduced"}
+    assert found["more heads help"] == found["a wider MLP helps"] == "reproduced"
+    assert found["the authors' criterion against the end"] == "measured"
 
 
 # ---------------------------------------------------------------- trials

@@ -200,6 +200,24 @@ def publish(
 
 
 @app.command()
+def restore(
+    name: Annotated[str, typer.Argument(metavar="NAME|FILE.yaml", help="A paper, a study, or a file.")],
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="What publish wrote.")],
+    store: Folder = STORE,
+) -> None:
+    """Fill a store with the published results of a paper, to continue its studies from them.
+
+    Trials that the store has are left as they are. Rows that no study asks for any more are counted and left out.
+    """
+    from factrank.report.restore import restore as fill  # noqa: PLC0415 - JAX takes a second to load
+    from factrank.runs.store import Store  # noqa: PLC0415
+
+    n_restored, n_unknown = fill(folder, _studies(name, None), Store(store))
+    left = f"; {n_unknown:,} rows that no study asks for were left out" if n_unknown else ""
+    typer.echo(f"{n_restored:,} trials restored to {store}{left}")
+
+
+@app.command()
 def export(
     output: Annotated[Path, typer.Argument(metavar="FILE.parquet|FILE.csv", help="Where to write.")],
     store: Folder = STORE,

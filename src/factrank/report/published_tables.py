@@ -97,6 +97,12 @@ def published_size(folder: str | Path, study: Study) -> Size:
     raise InputError(f"{path}: its metadata say no size of a study; got {found!r}")
 
 
+def published_seconds(folder: str | Path, study: Study) -> float | None:
+    """The sum of the times of all trials of a study, if it was published."""
+    seconds = _unpacked(table_path(Path(folder) / TABLES, study, "trials"), study)[1].get("seconds")
+    return float(seconds) if isinstance(seconds, int | float) else None
+
+
 # ---------------------------------------------------------------- one file
 
 

@@ -16,7 +16,7 @@ from itertools import product
 from factrank.capacity import CapacitySearch
 from factrank.models import MemoryShape
 from factrank.runs.claims import Claim, Quantity
-from factrank.runs.expressions import Where
+from factrank.runs.expressions import Value, Where
 from factrank.runs.study import Chart, Size, Study, no_trials
 from factrank.runs.summaries import Summary
 from factrank.studies.nichani.linear_memory import CONSTANT, GUESS, TRAINING
@@ -69,10 +69,10 @@ def searches(size: Size) -> list[CapacitySearch]:
     ]
 
 
-def _effect(name: str, statement: str, column: str, values: tuple[float, ...] | tuple[str, ...], d_model: int) -> Claim:
+def _effect(name: str, statement: str, column: str, values: tuple[Value, ...], d_model: int) -> Claim:
     first, second = values
 
-    def mean(value: float | str, minus: Quantity | None = None) -> Quantity:
+    def mean(value: Value, minus: Quantity | None = None) -> Quantity:
         where: Where = ((D_MODEL, d_model), (column, value))
         others = tuple(one for one in (RATE, STEP, PRECISION) if one != column)
         return Quantity("mean", CONSTANT, within=others, where=where, minus=minus)
@@ -118,7 +118,7 @@ SUMMARIES = tuple(
     for d_model in (*WIDTHS["quick"], *WIDTHS["full"])
 )
 
-EFFECTS: dict[str, tuple[str, str, tuple[float, ...] | tuple[str, ...]]] = {
+EFFECTS: dict[str, tuple[str, str, tuple[Value, ...]]] = {
     "the learning rate": ("By how much 10 in the place of 1000 changes d² / (N log N).", RATE, RATES),
     "the steps": ("By how much 8,192 steps in the place of 4,096 change it.", STEP, STEPS),
     "the precision": ("By how much float32 in the place of tf32 changes it.", PRECISION, PRECISIONS),

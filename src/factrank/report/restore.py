@@ -1,0 +1,49 @@
+"""Fill a store from a published folder, so that its studies can be continued where no store is left.
+
+The published tables lack three columns. The JSON of a trial follows from the study that lists it, and is checked by the
+hash; of times there is the sum, and every row gets an equal part; the width of bundles is not known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from factrank.report.published_tables import load_published, published_seconds, published_size
+from factrank.runs.columns import Row
+from factrank.runs.store import CURVES, READINGS, Store
+from factrank.runs.study import Study
+from factrank.runs.study_table import asked_trials
+from factrank.training.specification import canonical_json
+
+
+def restore(folder: str | Path, studies: Sequence[Study], store: Store) -> tuple[int, int]:
+    """Append the published rows of these studies that the store lacks.
+
+    Returns how many trials were restored, and how many rows no study asks for any more, which are left out.
+    """
+    known, n_restored, n_unknown = store.finished(), 0, 0
+    for study in studies:
+        tables, size = load_published(folder, study), published_size(folder, study)
+        texts = {trial.hash: canonical_json(trial.to_dict()) for trial in asked_trials(study, size, tables.trials)}
+        published = tables.trials
+        seconds = published_seconds(folder, study)
+        each = {} if seconds is None else {"seconds": seconds / max(1, published.num_rows)}
+        asked = [row for row in _rows(published) if row["hash"] in texts]
+        n_unknown += published.num_rows - len(asked)
+        new = [{**row, **each, "trial": texts[str(row["hash"])]} for row in asked if row["hash"] not in known]
+        own = {str(row["hash"]) for row in new}
+        store.append_rows(new, {CURVES: _rows(tables.curves, own), READINGS: _rows(tables.readings, own)})
+        known |= own
+        n_restored += len(new)
+    return n_restored, n_unknown
+
+
+def _rows(table: pa.Table, only: set[str] | None = None) -> list[Row]:
+    """The rows of a table, all or those of these trials, without cells that are null."""
+    if only is not None:
+        table = table.filter(pc.is_in(table["hash"], pa.array(sorted(only), pa.string())))
+    return [{name: cell for name, cell in row.items() if cell is not None} for row in table.to_pylist()]
