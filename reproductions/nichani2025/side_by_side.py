@@ -98,10 +98,10 @@ def jobs(size: Size) -> list[Job]:
     ]
 
 
-def work(folder: Path, size: Size, only: str) -> None:
+def work(folder: Path, size: Size, only: Sequence[str]) -> None:
     """Take one job after the other that no other process has taken."""
     for name, study in jobs(size):
-        if not name.startswith(only):
+        if not name.startswith(tuple(only)):
             continue
         try:
             (folder / "parts" / name).mkdir()
@@ -131,7 +131,7 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=14)
     parser.add_argument("--seconds", type=float, default=560)
     parser.add_argument("--size", choices=("quick", "full"), default="full")
-    parser.add_argument("--only", default="", help="jobs whose names begin with this")
+    parser.add_argument("--only", nargs="*", default=[""], help="jobs whose names begin with one of these")
     parser.add_argument("--list", action="store_true", help="print the jobs and stop")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -146,7 +146,7 @@ def main() -> None:
         (given.store / name).mkdir(parents=True)
     copied(given.store, given.store / "before")  # jobs do not wait for what others collect
     started, collected = time.monotonic(), time.monotonic()
-    command = [sys.executable, __file__, str(given.store), "--size", given.size, "--only", given.only, "--worker"]
+    command = [sys.executable, __file__, str(given.store), "--size", given.size, "--worker", "--only", *given.only]
     workers = [subprocess.Popen(command) for _ in range(given.processes)]
     while any(one.poll() is None for one in workers) and time.monotonic() - started < given.seconds:
         time.sleep(1)
