@@ -9,9 +9,9 @@ The authors' grid has H of 1, 2, 4, ..., 16, 20, ..., 32 and m of 1, 8, ..., 64,
 
 What is left open and we chose: the boundary is the least m of the grid at which 99 % of all (fact, context) are right,
 of each seed; grids have steps of 8, so that a tolerance of 8 is the best that can be asked for. A trial counts by its
-last state, of 16,384 steps unless all facts are right before; the authors stop at the first look with more than 99 %
-right and take the best of all looks, so that their boundary is the lower one. Seeds that do not come to 99 % at any m
-have no boundary, nor has then their mean.
+last state, of 16,384 steps unless all facts are right before; the authors take the best of all evaluations, as the
+study attention-against-mlp-criteria does, on their whole grid, to compare with the published line. Seeds that do not
+come to 99 % at any m have no boundary, nor has then their mean.
 
 Chosen after the full results had been seen: the boundary of 95 % beside that of 99 %, and recall on the published line,
 both as questions of ours.
@@ -87,7 +87,10 @@ def boundary(n_heads: int | None = None, minus: Quantity | None = None, enough: 
     return Quantity("first", f"{RECALL} - {enough}", MLP, where=where, minus=minus)
 
 
-LAST = " Last states count here, the best of 128 looks in the authors' script, so that ours needs the wider MLP."
+LAST = (
+    " Last states count here, which is not the authors' criterion: attention-against-mlp-criteria has that. A "
+    "published claim until those runs were made."
+)
 ON_LINE: Where = ((f"{MLP} + {PER_HEAD:g} * {N_HEADS}", 72), (N_HEADS, (8, 12, 16)))
 """The cells of the grid nearest to the published line: m = 40, 24 and 8 for 8, 12 and 16 heads."""
 
@@ -100,8 +103,9 @@ def _line(n_heads: int) -> Claim:
         boundary(n_heads),
         line,
         tolerance=8,
-        place="Figure 4 (right)",
+        place="beside Figure 4 (right)",
         quote=TRADE,
+        extension=True,
         note=f"Least m of the grid with 99 % right, mean over seeds; the tolerance is the step of the grid.{LAST}",
     )
 
@@ -172,9 +176,11 @@ CLAIMS = (
         boundary(8, minus=boundary(16)),
         published(8) - published(16),
         tolerance=8,
-        place="Figure 4 (right)",
+        place="beside Figure 4 (right)",
         quote=TRADE,
-        note="4 units for each head: the MLP has 2 m d parameters, a head of size 8 has d d_h = 8 d value parameters.",
+        extension=True,
+        note="4 units for each head: the MLP has 2 m d parameters, a head of size 8 has d d_h = 8 d value parameters."
+        + LAST,
     ),
     Claim(
         "more heads help",
