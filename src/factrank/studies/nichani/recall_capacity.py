@@ -195,9 +195,9 @@ CLAIMS = (
         place="beside Figure 4 (left)",
         quote=PROPORTIONAL,
         note="Mean over transformers. The published number belongs to a line that the authors' script draws next to "
-        "the points of a figure; we chose a fifth of it as the tolerance. Searches give lower ends, up to 10 % below the "
-        "capacity. A size counts by its last state with learning rate 0.01 here, which is not the authors' criterion: "
-        "recall-capacity-criteria has that. A published claim until those runs were made.",
+        "the points of a figure; we chose a fifth of it as the tolerance. Searches give lower ends, up to 10 % below "
+        "the capacity. A size counts by its last state with learning rate 0.01 here, which is not the authors' "
+        "criterion: recall-capacity-criteria has that. A published claim until those runs were made.",
         extension=True,
         data="searches",
     ),

@@ -70,21 +70,18 @@ def memory_search(
     *,
     n_outputs: int | None = None,
     criterion: Criterion = MOST_FACTS,
-    label: str = "",
+    resolution: float = 1.06,
 ) -> CapacitySearch:
-    """The largest N of a memory of this shape, to 6 % or so; new embeddings and facts for every N and seed.
-
-    `label` is the beginning of its name, for studies with several trainings.
-    """
+    """The largest N of a memory of this shape, to 6 % or so; new embeddings and facts for every N and seed."""
     width = "" if shape.width is None else f", m {shape.width}"
     start = "" if training.epochs else f"{shape.start}, "
     return CapacitySearch(
-        f"{label}{', ' if label else ''}{start}d {shape.d_model}{width}, seed {seed}",
+        f"{start}d {shape.d_model}{width}, seed {seed}",
         lambda size: [memory_trial(size, shape, seed, training, n_outputs)],
         guess=guess,
         criterion=criterion,
         probes=3,
-        resolution=1.06,
+        resolution=resolution,
     )
 
 
