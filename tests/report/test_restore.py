@@ -1,0 +1,48 @@
+"""Restoring: a store is filled again from what was published."""
+
+from dataclasses import replace
+
+import pytest
+
+from factrank.errors import InputError
+from factrank.report.published_tables import write_published
+from factrank.report.restore import restore
+from factrank.runs.runner import missing
+from factrank.runs.store import Store
+from reproductions.made_up_paper import PAPER, fill, result_of
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory):
+    """The tables of a paper; the rest of the folder is not needed."""
+    folder = tmp_path_factory.mktemp("published")
+    (folder / "tables").mkdir()
+    tables = fill(Store(folder / "store")).tables()
+    for study in PAPER:
+        write_published(folder / "tables", study, "full", tables)
+    return folder
+
+
+def test_a_store_is_restored_from_what_was_published(tmp_path, published):
+    """The restored store publishes the same bytes, and only what was not published is left to run."""
+    restored = Store(tmp_path / "restored")
+    n_trials = sum(len(study.trials_of("full")) for study in PAPER)
+    assert restore(published, PAPER, restored) == (n_trials, 0)
+    for study in PAPER:
+        for path in write_published(tmp_path, study, "full", restored.tables()):
+            assert path.read_bytes() == (published / "tables" / path.name).read_bytes()
+        assert not missing(study.trials_of("full"), restored)
+    assert restored.problems() == []
+    assert restore(published, PAPER, restored) == (0, 0)
+
+
+def test_restoring_leaves_out_what_no_study_asks_for(tmp_path, published):
+    """Without its trial a row has no place in a store; what the store has stays as it is."""
+    widths, few = PAPER[0], lambda size: PAPER[0].trials_of(size)[:7]
+    smaller, restored = replace(widths, trials=few), Store(tmp_path / "restored")
+    restored.append([replace(result_of(few("full")[0]), metrics={"loss": 7.0, "recall": 0.0})])
+    assert restore(published, [smaller], restored) == (6, len(widths.trials_of("full")) - 7)
+    assert restored.finished() == {trial.hash for trial in few("full")}
+    assert max(restored.trials()["loss"].to_pylist()) == 7.0
+    with pytest.raises(InputError, match=r"no such file"):
+        restore(tmp_path / "nothing", PAPER, restored)
