@@ -19,7 +19,10 @@ was run and held, counts. The scripts bisect down to an S that they may never ha
 The grid is that of recall-capacity: alpha, beta in {1/2, 1, 2} at d = 16 and 32, at d = 8 only 1 and 2, at d = 64 only
 alpha = beta. Left out, as there: half steps of d, d above 64, most of d = 64, alpha and beta of 1/4 and 4.
 
-Claims, criteria and grid were fixed before the runs. First guesses of S are from recall-capacity.
+Claims, criteria and grid were fixed before the runs. First guesses of S are from recall-capacity. Ten seeds were meant
+for all transformers of width 8 and 16. The time on the accelerator was over before the searches of five of them had
+ended, so these have 3 seeds, as those of width 32 and 64, and the claims about numbers read the other eight. Chosen
+after the results had been seen: facts per parameter of the transformers that hold more than 64 facts.
 """
 
 from __future__ import annotations
@@ -52,9 +55,10 @@ from factrank.studies.nichani.recall_settings import (
 from factrank.studies.nichani.settings import FEW_SEEDS, SEEDS, source
 from factrank.training.trial import Trial
 
-SMALL, LARGE = (8, 16), (32, 64)
-"""The widths with enough seeds to judge a number, and those with few."""
 ENOUGH_SEEDS = range(10)
+"""As many as a claim about a number needs."""
+UNFINISHED = ((8, 1, 16), (16, 2, 16), (16, 2, 32), (16, 4, 8), (16, 4, 16))
+"""The (d, d_h, m) of width 8 and 16 that have few seeds, as all wider ones; () asks for the rest."""
 # fmt: off
 HELD: dict[tuple[int, int, int], int] = {
     (8, 1, 8): 28, (8, 1, 16): 32, (8, 2, 8): 40, (8, 2, 16): 38,
@@ -72,7 +76,7 @@ MORE = 1.25
 """By what the first guess is larger: the best of three rates and of all evaluations holds more."""
 
 CRITERIA: dict[str, Criterion] = {"authors": AUTHORS, "at the end": AT_END}
-COUNTED = "counted"
+COUNTED, SEEDED = "counted", "seeded"
 
 
 def guess(size: Size, shape: SequenceShape) -> int:
@@ -81,11 +85,16 @@ def guess(size: Size, shape: SequenceShape) -> int:
     return max(3, round((MORE * held) ** 0.5))
 
 
+def is_finished(size: Size, shape: SequenceShape) -> bool:
+    """Whether a transformer has all the seeds of its size."""
+    return size == "quick" or (shape.d_model <= 16 and (shape.d_model, shape.d_vo, shape.mlp_width) not in UNFINISHED)
+
+
 def seeds(size: Size, shape: SequenceShape) -> range:
-    """Enough seeds to judge a number for small widths, few for large ones."""
-    if size == "quick":
-        return SEEDS[size]
-    return FEW_SEEDS if shape.d_model in LARGE else ENOUGH_SEEDS
+    """The seeds of a transformer."""
+    if not is_finished(size, shape):
+        return FEW_SEEDS
+    return SEEDS[size] if size == "quick" else ENOUGH_SEEDS
 
 
 def pair_of_searches(size: Size, shape: SequenceShape, seed: int) -> list[CapacitySearch]:
@@ -110,7 +119,7 @@ def pair_of_searches(size: Size, shape: SequenceShape, seed: int) -> list[Capaci
                 probes=3,
                 resolution=1.05 if size == "full" else 1.5,
                 spread=1.3 if size == "full" else 1.8,
-                labels={COUNTED: counted},
+                labels={COUNTED: counted, SEEDED: "all" if is_finished(size, shape) else "few"},
                 after=found[0] if found else None,
             )
         )
@@ -128,7 +137,7 @@ def searches(size: Size) -> list[CapacitySearch]:
 
 
 CELL = (D_MODEL, D_VO, MLP)
-ENOUGH: Where = ((D_MODEL, SMALL),)
+ENOUGH: Where = ((SEEDED, "all"),)
 FIRST_SEEDS: Where = (("seed", tuple(FEW_SEEDS)),)
 """Of all widths."""
 MEANT = {
@@ -155,10 +164,10 @@ def _per_parameter(counted: str) -> Claim:
         tolerance=0.03,
         place="Figure 4 (left)" if authors else "beside Figure 4 (left)",
         quote=PROPORTIONAL,
-        note="Mean over the transformers of width 8 and 16, which have 10 seeds. The published number is the slope of "
-        "a line through the points of a figure; we chose a fifth of it as the tolerance. Searches return lower ends, "
-        "up to 10 %, or one subject and relation, below the capacity."
-        + ("" if authors else " The authors' criterion is the other one."),
+        note="Mean over the eight transformers of width 8 and 16 that have 10 seeds; all 13 were meant, but the time "
+        "on the accelerator was over. The published number belongs to a line that the authors' script draws next to the "
+        "points of a figure; we chose a fifth of it as the tolerance. Searches return lower ends, up to 10 %, or one "
+        "subject and relation, below the capacity." + ("" if authors else " The authors' criterion is the other one."),
         extension=not authors,
         data="searches",
     )
@@ -197,7 +206,7 @@ def _out_of_order(counted: str) -> Claim:
         Quantity("mean", "1 - monotone", where=_of(counted, ENOUGH)),
         None,
         place="beside Figure 4 (left)",
-        note="How much of a capacity is luck near the threshold. Widths 8 and 16.",
+        note="How much of a capacity is luck near the threshold. The eight transformers with 10 seeds.",
         extension=True,
         data="searches",
     )
@@ -301,7 +310,21 @@ CLAIMS = (
         _mean(PER_PARAMETER, _of("authors", ENOUGH), _mean(PER_PARAMETER, _of("at the end", ENOUGH))),
         None,
         place="beside Figure 4 (left)",
-        note="Widths 8 and 16; learning rates, steps, tasks and models are the same.",
+        note="The eight transformers with 10 seeds; learning rates, steps, tasks and models are the same.",
+        extension=True,
+        data="searches",
+    ),
+    Claim(
+        "facts per parameter, authors, more than 64 facts",
+        "The same over the transformers that hold more than 64 facts, as the authors' figure shows.",
+        _mean(PER_PARAMETER, _of("authors", ENOUGH, ((D_MODEL, 16),))),
+        PUBLISHED,
+        tolerance=0.03,
+        place="beside Figure 4 (left)",
+        quote=PROPORTIONAL,
+        note="The authors' script leaves smaller tasks out of the figure, and with them all of our transformers of "
+        "width 8. Five transformers of width 16 with 10 seeds. Chosen after the results had been seen. In the full "
+        "size only.",
         extension=True,
         data="searches",
     ),
