@@ -157,6 +157,14 @@ SUMMARIES = (
         y_title="least MLP width m",
     ),
     Summary(
+        "boundary-by-seed",
+        "Least MLP width with 99 % right by the authors' criterion, of each seed (published: 40, 24 and 8)",
+        (("authors, 99 %", boundary("authors", ((N_HEADS, JUDGED),))),),
+        over=("seed", N_HEADS),
+        x_title="seed",
+        y_title="least MLP width m",
+    ),
+    Summary(
         "recall-on-the-line",
         "Recall at the cells nearest to the published line, m = 72 - 4 H",
         (
