@@ -347,8 +347,6 @@ def test_publish_and_check(call, paper, tmp_path):
     )
     said = call("study", "restore", "two.yaml", "made/one", "--store", "again")
     assert said == (0, "6 trials restored to again\n", "")
-    code, out, _ = call("study", "publish", "two.yaml", "made/again", "--quick", "--store", "again")
-    assert (code, out) == (0, "made/again: 1 study, 1 claim: 1 reproduced\n")
     code, out, err = call("study", "restore", "two.yaml", "made/nowhere", "--store", "again")
     assert (code, out, "made/nowhere/tables/two.parquet: no such file" in err) == (2, "", True)
 

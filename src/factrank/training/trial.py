@@ -314,7 +314,8 @@ class Trial:
         if self.seed > LARGEST_SEED:
             raise InputError(f"seed must be at most {LARGEST_SEED}; got {self.seed}")
         for epoch in self.curve_epochs:
-            require_sizes({"an epoch of curve_epochs": epoch}, least=0)
+            if type(epoch) is not int or epoch < 0:  # long lists are common, and the check in words takes its time
+                require_sizes({"an epoch of curve_epochs": epoch}, least=0)
         if any(epoch > self.training.epochs for epoch in self.curve_epochs):
             raise InputError(f"curve_epochs reach beyond the last epoch, {self.training.epochs}")
         object.__setattr__(self, "curve_epochs", tuple(sorted(set(self.curve_epochs))))
