@@ -14,7 +14,8 @@ import pyarrow.compute as pc
 
 from factrank.report.published_tables import load_published, published_seconds, published_size
 from factrank.runs.columns import Row
-from factrank.runs.store import CURVES, READINGS, Store
+from factrank.runs.losses import CURVES, READINGS
+from factrank.runs.store import Store
 from factrank.runs.study import Study
 from factrank.runs.study_table import asked_trials
 from factrank.training.specification import canonical_json
