@@ -13,6 +13,7 @@ from factrank.studies.mahdavi.closed_form import CLOSED_FORM
 from factrank.studies.mahdavi.context_size import CONTEXT_SIZE_STUDY
 from factrank.studies.mahdavi.head_size import HEAD_SIZE_STUDY
 from factrank.studies.mahdavi.heads import HEADS_CLASSIFICATION, HEADS_REGRESSION
+from factrank.studies.mahdavi.knee import KNEE
 from factrank.studies.mahdavi.saturation import SATURATION
 
 STUDIES: tuple[Study, ...] = (
@@ -20,6 +21,7 @@ STUDIES: tuple[Study, ...] = (
     HEADS_CLASSIFICATION,
     CONTEXT_SIZE_STUDY,
     HEAD_SIZE_STUDY,
+    KNEE,
     SATURATION,
     ASSUMPTIONS,
     CLOSED_FORM,

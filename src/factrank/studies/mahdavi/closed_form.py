@@ -8,7 +8,7 @@ H (n - 1) + 1, the paper's count where d_h >= n; with a context for each example
 Labels are real and uniform; an example counts where its label is reproduced to 1e-6. Solved in float64 and measured in
 it. Along the grid of `heads-regression` (n = 32) and of `context-size` (H = 20, without n = 1); with a context for each
 example up to 30 heads, since the solve at 60 heads is one of 3,841 equations. Trained models beside them are those of
-the two studies, of their largest sizes.
+the two studies on which their claims are decided.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from factrank.runs.claims import Claim, Quantity
 from factrank.runs.expressions import Where
 from factrank.runs.study import Chart, Size, Study
 from factrank.runs.summaries import Summary
-from factrank.studies.mahdavi.context_size import SIZES, context_growths, tokens_shapes
-from factrank.studies.mahdavi.growth import LARGE, Growth
-from factrank.studies.mahdavi.heads import REGRESSION, growths, heads_shapes
+from factrank.studies.mahdavi.context_size import context_growths, tokens_settings
+from factrank.studies.mahdavi.growth import Growth
+from factrank.studies.mahdavi.heads import REGRESSION, growths, heads_settings
 from factrank.studies.mahdavi.settings import (
     CONTEXT_SIZE,
     CONTEXT_SIZES,
@@ -35,7 +35,7 @@ from factrank.studies.mahdavi.settings import (
     N_HEADS,
     N_TOKENS,
     OMEGA_H_N,
-    OVER_SIZES,
+    OVER_REPLICATES,
     PAPER_BOUND,
     RANK,
     RECALL,
@@ -45,8 +45,8 @@ from factrank.studies.mahdavi.settings import (
     WIDTH,
     Kind,
     Setting,
-    grid,
     source,
+    trials_of,
 )
 from factrank.tensors.memoriser_rank import memoriser_capacity
 from factrank.training.trial import Measures, Training, Trial
@@ -90,17 +90,20 @@ def solved(size: Size) -> list[Trial]:
 
 
 def trained(size: Size) -> list[Trial]:
-    """The largest sizes of the studies on heads and on the context size, as these train them."""
-    return [
-        setting.trial()
-        for both, sizes, grid_shapes in (
-            (BY_HEADS, REGRESSION, heads_shapes(size)),
-            (BY_TOKENS, SIZES["regression"], tokens_shapes(size)),
-        )
-        for growth in both
-        for setting in grid(size, 0, "regression", growth.kind, sizes[growth.kind][size], grid_shapes)
-        if setting.n_examples in (growth.top[size], *sorted(growth.sizes[size])[-LARGE:])
+    """What decides claims in the studies on heads and on the context size, as these train it."""
+    by_heads = [
+        setting
+        for growth in BY_HEADS
+        for setting in heads_settings(size, "regression", growth.kind, REGRESSION[growth.kind][size])
+        if setting.n_examples == growth.cells[size].n_examples and setting.n_heads in growth.cells[size].places
     ]
+    by_tokens = [
+        setting
+        for growth in BY_TOKENS
+        for setting in tokens_settings(size, "regression", growth.kind)
+        if setting.n_examples == growth.cells[size].n_examples and setting.context_size in growth.cells[size].places
+    ]
+    return trials_of([*by_heads, *by_tokens])
 
 
 def trials(size: Size) -> list[Trial]:
@@ -128,7 +131,7 @@ def _summary(what: str, growth: Growth, along: Where) -> Summary:
         f"memorised-by-{what}-{growth.kind}",
         f"Real labels memorised, solved and trained: {KIND_TEXT[growth.kind]}",
         (
-            ("trained", Quantity("mean", HELD, where=(*growth.at_top, *along, *TRAINED))),
+            ("trained", Quantity("mean", HELD, where=(*growth.decided, *along, *TRAINED))),
             ("closed form", Quantity("mean", HELD, where=solved_rows)),
             ("H (min(n, d_h) - 1) + 1", Quantity("mean", PAPER_BOUND, where=solved_rows)),
         ),
@@ -142,11 +145,11 @@ def _trained_over_solved(what: str, growth: Growth, along: Where) -> Claim:
     return Claim(
         f"trained over solved by {what}, {growth.kind}",
         f"How many times as many examples training memorises as the closed form ({KIND_TEXT[growth.kind]}, by {what}).",
-        Quantity("fraction", HELD, RANK, where=(*growth.largest(LARGE), *along, *TRAINED)),
+        Quantity("fraction", HELD, RANK, where=(*growth.decided, *along, *TRAINED)),
         None,
         place=PLACE,
         note="The sum of examples memorised by trained models (N times the explained share of the variance) over the "
-        f"sum of their closed forms' ranks. Training changes the queries and keys too. {OVER_SIZES}",
+        f"sum of their closed forms' ranks. Training changes the queries and keys too. {OVER_REPLICATES}",
         extension=True,
     )
 

@@ -3,6 +3,9 @@
 Examples memorised are N times the recall, or, for real labels, N times the explained share of their variance: of N
 labels without structure a model with k free directions explains k / N, so that the number is that of the directions
 used. Recall has a part that is chance, 1 in as many as there are classes.
+
+Claims are about the cells that were run three times, at one number of examples for each task and kind of contexts;
+charts show all.
 """
 
 from __future__ import annotations
@@ -24,12 +27,13 @@ from factrank.studies.mahdavi.settings import (
     N_CLASSES,
     N_EXAMPLES,
     N_TOKENS,
-    OVER_SIZES,
+    OVER_REPLICATES,
     PAPER_BOUND,
     RANK,
     RECALL,
     RECALL_TITLE,
     WHERE,
+    Cells,
     Kind,
     Task,
     task_where,
@@ -37,26 +41,23 @@ from factrank.studies.mahdavi.settings import (
 
 STRAIGHT = 0.95
 """The least correlation that we call a linear relationship."""
-LARGE, ALL = 3, 100
-"""How many of the largest sizes a line is looked for among; more than there are."""
 FEW = 30
-"""Heads or tokens of the full size up to which a line is looked for, where fewer than 20 were run too."""
+"""Heads or tokens of the full size up to which a line is looked for."""
 
 
 @dataclass(frozen=True)
 class Growth:
     """Examples memorised against `x`, for one task and kind of contexts.
 
-    Claims are about `places`, values of x, at `sizes`, the numbers of examples that have all of them. `top` is the
-    largest number of examples of each size of the study, for which summaries show what was run.
+    Claims are about `cells`, values of x on one number of examples that were run several times. `top` is the largest
+    number of examples of the authors' grid.
     """
 
     task: Task
     kind: Kind
     x: str
     x_title: str
-    places: dict[Size, tuple[int, ...]]
-    sizes: dict[Size, tuple[int, ...]]
+    cells: dict[Size, Cells]
     top: dict[Size, int]
     place: str
     quote: str
@@ -78,16 +79,12 @@ class Growth:
         """Its rows."""
         return (*WHERE[self.kind], *(task_where(self.task) if self.by_task else ()))
 
-    def largest(self, count: int) -> Where:
-        """What claims are about, at the largest sizes."""
-        sizes = [n_examples for sizes in self.sizes.values() for n_examples in sorted(sizes)[-count:]]
-        places = [place for places in self.places.values() for place in places]
-        return (*self.where, (N_EXAMPLES, tuple(sizes)), (self.x, tuple(places)))
-
     @property
-    def whole(self) -> Where:
-        """What claims are about, at all sizes."""
-        return self.largest(ALL)
+    def decided(self) -> Where:
+        """The cells that claims are about."""
+        sizes = tuple(cells.n_examples for cells in self.cells.values())
+        places = tuple(place for cells in self.cells.values() for place in cells.places)
+        return (*self.where, (N_EXAMPLES, sizes), (self.x, places))
 
     @property
     def at_top(self) -> Where:
@@ -97,8 +94,7 @@ class Growth:
     @property
     def straight(self) -> tuple[int, ...]:
         """The places of the full size among which a line is looked for."""
-        places = self.places["full"]
-        return tuple(place for place in places if place <= FEW) if min(places) < FEW / 2 else places
+        return tuple(place for place in self.cells["full"].places if place <= FEW)
 
     # ------------------------------------------------------------ what is shown
 
@@ -120,25 +116,31 @@ class Growth:
             for label, column, y_title in (first, ("memorised", HELD, HELD_TITLE))
         )
 
-    def summary(self) -> Summary:
-        """Examples memorised of the largest size, beside the closed form and the paper's count."""
-        rows = self.at_top
-        return Summary(
-            f"largest-{self.name}",
-            f"Examples memorised of the largest size: {self.text}",
-            (
-                ("memorised", Quantity("mean", HELD, where=rows)),
-                ("closed form", Quantity("mean", RANK, where=rows)),
-                ("H (min(n, d_h) - 1) + 1", Quantity("mean", PAPER_BOUND, where=rows)),
-            ),
-            over=(self.x,),
-            x_title=self.x_title,
-            y_title=HELD_TITLE,
+    def summaries(self) -> tuple[Summary, ...]:
+        """Examples memorised beside the closed form and the paper's count, in the cells of claims and at the top."""
+        n_examples = self.cells["full"].n_examples
+        shown = [("decided", f"Examples memorised of {n_examples:,}, run three times", self.decided)]
+        if self.top["full"] != n_examples:
+            shown.append(("largest", "Examples memorised of the authors' largest size, run once", self.at_top))
+        return tuple(
+            Summary(
+                f"{name}-{self.name}",
+                f"{title}: {self.text}",
+                (
+                    ("memorised", Quantity("mean", HELD, where=rows)),
+                    ("closed form", Quantity("mean", RANK, where=rows)),
+                    ("H (min(n, d_h) - 1) + 1", Quantity("mean", PAPER_BOUND, where=rows)),
+                ),
+                over=(self.x,),
+                x_title=self.x_title,
+                y_title=HELD_TITLE,
+            )
+            for name, title, rows in shown
         )
 
     def fits(self) -> tuple[Fit, Fit]:
-        """A line through the largest size, and the same with a bend."""
-        summary = self.summary().name
+        """A line through the cells of claims, and the same with a bend."""
+        summary = self.summaries()[0].name
         return (
             Fit(f"line-{self.name}", f"A line: {self.text}", summary, ("1", self.x), "memorised", intervals=True),
             Fit(
@@ -155,16 +157,16 @@ class Growth:
 
     def published(self, what: str) -> tuple[Claim, Claim]:
         """Examples memorised rise with x, and along a line; `what` is the name of x."""
-        line = (*self.largest(LARGE), (self.x, self.straight))
+        line = (*self.decided, (self.x, self.straight))
         return (
             Claim(
                 f"rises with {what}, {self.name}",
                 f"More {what}, more examples memorised ({self.text}).",
-                Quantity("slope", HELD, self.x, where=self.whole),
+                Quantity("slope", HELD, self.x, where=self.decided),
                 "rises",
                 place=self.place,
                 quote=self.quote,
-                note=f"Examples per unit, by least squares over {self._places(what)}. {OVER_SIZES}",
+                note=f"Examples per unit, by least squares over {self._places(what)}. {OVER_REPLICATES}",
             ),
             Claim(
                 f"linear in {what}, {self.name}",
@@ -173,31 +175,31 @@ class Growth:
                 "greater",
                 place=self.place,
                 quote=self.quote,
-                note=f"The correlation, less {STRAIGHT}, over the three largest sizes and {min(self.straight)} to "
-                f"{max(self.straight)} {what}. The threshold is ours: a logarithm over 1, 5, 10, 20, 30 has 0.90, a "
-                "square root 0.98, so that the fits at the largest size tell a line from a bend. In the full size "
-                f"only. {OVER_SIZES}",
+                note=f"The correlation, less {STRAIGHT}, over {min(self.straight)} to {max(self.straight)} {what} on "
+                f"{self.cells['full'].n_examples:,} examples. The threshold is ours: a logarithm over 1, 5, 10, 20, 30 "
+                "has 0.90, a square root 0.98, so that the fits tell a line from a bend. In the full size only. "
+                f"{OVER_REPLICATES}",
             ),
         )
 
     def _places(self, what: str) -> str:
-        return f"{min(self.places['full'])} to {max(self.places['full'])} {what}"
+        cells = self.cells["full"]
+        return f"{min(cells.places)} to {max(cells.places)} {what} on {cells.n_examples:,} examples"
 
     def further(self, what: str) -> tuple[Claim, Claim]:
-        """What a unit of x adds at the largest size, and the paper's count beside what is held: questions of ours."""
+        """What a unit of x adds, and the paper's count beside what is held: questions of ours."""
         several = (N_TOKENS, tuple(n for sizes in CONTEXT_SIZES.values() for n in sizes if n > 1))
-        cells = (*self.whole, several) if self.x == N_TOKENS else self.whole
+        cells = (*self.decided, several) if self.x == N_TOKENS else self.decided
         chance = f" + {N_EXAMPLES} / {N_CLASSES}" if self.task == "classification" else ""
         beyond = " beyond chance" if chance else ""
         return (
             Claim(
                 f"examples per {what[:-1]}, {self.name}",
                 f"How many examples more are memorised with each {what[:-1]} more ({self.text}).",
-                Quantity("slope", HELD, self.x, where=self.largest(LARGE)),
+                Quantity("slope", HELD, self.x, where=self.decided),
                 None,
                 place=self.place,
-                note=f"Least squares over the three largest sizes and {self._places(what)}; no number is published. "
-                f"{OVER_SIZES}",
+                note=f"Least squares over {self._places(what)}; no number is published. {OVER_REPLICATES}",
                 extension=True,
             ),
             Claim(
@@ -208,22 +210,7 @@ class Growth:
                 place="the theorem",
                 note=f"The paper's count less the examples memorised{beyond}, where that is greatest. The theorem says "
                 "that weights exist for as many examples; here training has more to memorise. Contexts of one token "
-                f"are left out. {OVER_SIZES}",
+                f"are left out. {OVER_REPLICATES}",
                 extension=True,
             ),
         )
-
-
-def more_data(growth: Growth) -> Claim:
-    """More examples, a smaller share of them memorised: a question of ours."""
-    column = RECALL if growth.task == "classification" else "explained"
-    return Claim(
-        f"more data, less of it, {growth.name}",
-        f"The more examples there are, the smaller a share of them is memorised ({growth.text}).",
-        Quantity("slope", column, N_EXAMPLES, where=growth.whole),
-        "falls",
-        place=growth.place,
-        note="Share per example, over all models. The figures have a line for each size; how they lie we read from no "
-        f"text. {OVER_SIZES}",
-        extension=True,
-    )

@@ -9,19 +9,19 @@ and 500 passes. Classification ends where all examples are right. What we do oth
   a third of the training.
 - A model counts by its last state; the authors load the checkpoint, one every 500 steps, whose loss was least.
 - Steps multiply in tf32 on GPUs that have it; recall and losses are measured in full float32.
-- Every number of examples N has data and weights of its own: its seed is its place among the sizes of its kind, the
-  largest first, and 20 more for every further pass over the grid. The authors run the grid with 6 seeds (42 in their
-  script), we run a part of it (`LEFT_OUT`) once: what is drawn anew for the interval of a claim are data sets of all
-  sizes, not repetitions of one, so that an interval also holds what differs between sizes. Claims are about sizes at
-  which the same places of the grid were run, such as all numbers of heads; with fewer than 3 such sizes they are not
-  comparable, and fits with intervals over the places stand beside them.
+- The authors run the grid of 342 with 6 seeds (42 in their script), we run it once, and the cells that decide a claim
+  with two replicates more: new data and new weights at the same number of examples. The interval of a claim is over
+  these, never over different N. Within one pass over the grid every N has data and weights of its own: its seed is its
+  place among the sizes of its kind, the largest first, and 20 more for every further replicate.
+- Real labels with a context for each example are used up by 20 heads at 90,000, the authors' largest size, whatever n
+  is. What grows there is asked of 180,000, about as many as 20 heads have weights.
 
 The quick size has d = 16, few heads, tokens and examples, and other numbers of examples.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -44,9 +44,11 @@ Task = Literal["regression", "classification"]
 Kind = Literal["own", "shared"]
 """A context for every example, or one for all."""
 
-PASSES: dict[Size, int] = {"quick": 1, "full": 1}
-"""How often the authors' grid is run; trials of the first pass stand first."""
+REPLICATES = 3
+"""How often the cells that decide a claim are run."""
 SEEDS_PER_PASS = 20
+LARGER_PLACE = 10
+"""The place of a number of examples that the authors' grid does not have."""
 
 WIDTH: dict[Size, int] = {"quick": 16, "full": 64}
 """d: of vectors, model and heads."""
@@ -86,7 +88,7 @@ LINEAR_IN_HEADS = "show a linear relationship between memorization capacity and 
 """From the abstract of the first version."""
 OMEGA_H_N = "can memorize Omega(Hn) examples"
 """From the abstract of the version of ICLR 2024."""
-OVER_SIZES = "Each size has its own data: the interval is over sizes."
+OVER_REPLICATES = "The interval is over replicates: new data and new weights at the same N."
 
 # ---------------------------------------------------------------- trials
 
@@ -105,13 +107,14 @@ def steps(n_examples: int, least: int) -> int:
     return max(PASSES_OVER_EXAMPLES * n_examples // BATCH["full"], least)
 
 
-def seed_of(place: int, run: int = 0) -> int:
-    """The seed of a data set: the place of its size, the largest first, in a pass over the grid.
+def seed_of(n_examples: int, sizes: Sequence[int], replicate: int = 0) -> int:
+    """The seed of a data set: the place of its size in the grid, the largest first, and of its replicate.
 
-    >>> [seed_of(place, run) for run in range(2) for place in range(3)]
-    [0, 1, 2, 20, 21, 22]
+    >>> [seed_of(n_examples, (10, 20, 30), replicate) for replicate in range(2) for n_examples in (30, 20, 10, 40)]
+    [0, 1, 2, 10, 20, 21, 22, 30]
     """
-    return SEEDS_PER_PASS * run + place
+    ranked = sorted(sizes, reverse=True)
+    return SEEDS_PER_PASS * replicate + (ranked.index(n_examples) if n_examples in ranked else LARGER_PLACE)
 
 
 @dataclass(frozen=True)
@@ -155,85 +158,42 @@ class Setting:
             precision=PRECISION[self.size],
         )
 
-    def trial(self) -> Trial:
+    def trial(self, least_steps: int | None = None) -> Trial:
         """The run as the authors' grid has it."""
-        return Trial(self.examples(), self.shape(), self.training(), seed=self.seed, measures=Measures())
+        return Trial(self.examples(), self.shape(), self.training(least_steps), seed=self.seed, measures=Measures())
 
 
-# ---------------------------------------------------------------- what is not run
-
-Varied = Literal["heads", "tokens", "head size"]
-LEFT_OUT: tuple[tuple[Task, Kind, Varied, tuple[int, ...], tuple[int, ...]], ...] = (
-    ("regression", "own", "heads", (1, 5), (50_000, 90_000)),
-    ("regression", "own", "heads", (1, 5, 10), (30_000, 70_000)),
-    ("regression", "own", "heads", (), (10_000,)),
-    ("regression", "shared", "heads", (20, 30, 40, 50, 60), (10_000, 20_000, 30_000)),
-    ("regression", "shared", "heads", (), (15_000, 25_000)),
-    ("classification", "own", "heads", (1, 5, 10), (70_000, 90_000, 110_000, 130_000)),
-    ("classification", "own", "heads", (1, 5, 20), (50_000,)),
-    ("classification", "own", "heads", (1, 5, 10, 20, 30), (30_000,)),
-    ("classification", "shared", "heads", (20, 30, 40, 50, 60), (40_000,)),
-    ("classification", "shared", "heads", (), (30_000,)),
-    ("classification", "shared", "heads", (20, 30, 40, 50), (20_000,)),
-    ("classification", "shared", "heads", (10, 20, 30, 40, 50), (10_000,)),
-    ("regression", "own", "tokens", (1,), (90_000,)),
-    ("regression", "own", "tokens", (1, 5, 10, 20, 30), (70_000,)),
-    ("regression", "own", "tokens", (1, 20), (50_000,)),
-    ("regression", "own", "tokens", (1, 5, 10, 20), (30_000,)),
-    ("regression", "own", "tokens", (), (10_000,)),
-    ("regression", "shared", "tokens", (40, 50, 60), (15_000, 25_000)),
-    ("regression", "shared", "tokens", (30, 40, 50, 60), (20_000,)),
-    ("regression", "shared", "tokens", (), (10_000,)),
-    ("classification", "own", "tokens", (1, 5, 10), (60_000,)),
-    ("classification", "own", "tokens", (1, 5, 10, 20, 30, 40), (30_000, 50_000)),
-    ("classification", "own", "tokens", (1, 5, 10, 40), (40_000,)),
-    ("classification", "own", "tokens", (), (20_000,)),
-    ("classification", "shared", "tokens", (30, 40, 50, 60), (10_000, 14_000, 18_000)),
-    ("classification", "shared", "tokens", (), (6_000,)),
-    ("classification", "shared", "head size", (15, 25, 35, 45, 50, 55, 60), (20_000,)),
-    ("classification", "shared", "head size", (), (10_000, 15_000)),
-)
-"""Runs of the authors' grid that the full size leaves out, for want of time: with no entry here it is their 342 runs.
-
-Task, contexts, what varies, its places (none: all of them) and the numbers of examples.
-"""
+# ---------------------------------------------------------------- the grid and its replicates
 
 
-def left_out(setting: Setting) -> bool:
-    """Whether a run of the full size is one of those."""
-    if setting.size == "quick":
-        return False
-    varied: Varied = "heads" if setting.context_size == CONTEXT_SIZE[setting.size] else "tokens"
-    place = setting.n_heads if varied == "heads" else setting.context_size
-    if setting.d_qk is not None:
-        varied, place = "head size", setting.d_qk
-    return any(
-        (setting.task, setting.kind, varied) == (task, kind, what)
-        and (not places or place in places)
-        and setting.n_examples in sizes
-        for task, kind, what, places, sizes in LEFT_OUT
-    )
+@dataclass(frozen=True)
+class Cells:
+    """What decides a claim: a number of examples, and the numbers of heads or tokens that are run on it."""
+
+    n_examples: int
+    places: tuple[int, ...]
 
 
-def grid(
-    size: Size, run: int, task: Task, kind: Kind, sizes: Sequence[int], shapes: Sequence[tuple[int, int]]
-) -> list[Setting]:
-    """One pass: every (heads, context size) of `shapes` on every number of examples, but for what is left out."""
-    settings = [
-        Setting(size, task, kind, n_examples, n_heads, context_size, seed_of(place, run))
-        for place, n_examples in enumerate(sorted(sizes, reverse=True))
+def grid(size: Size, task: Task, kind: Kind, sizes: Sequence[int], shapes: Sequence[tuple[int, int]]) -> list[Setting]:
+    """One pass: every (heads, context size) of `shapes` on every number of examples."""
+    return [
+        Setting(size, task, kind, n_examples, n_heads, context_size, seed_of(n_examples, sizes))
+        for n_examples in sorted(sizes, reverse=True)
         for n_heads, context_size in shapes
     ]
-    return [setting for setting in settings if not left_out(setting)]
 
 
-def complete(
-    size: Size, task: Task, kind: Kind, sizes: Sequence[int], shapes: Sequence[tuple[int, int]]
-) -> tuple[int, ...]:
-    """The numbers of examples on which all these shapes are run; the largest one where there is none.
+def replicates(
+    size: Size, task: Task, kind: Kind, n_examples: int, sizes: Sequence[int], shapes: Sequence[tuple[int, int]]
+) -> list[Setting]:
+    """Every (heads, context size) of `shapes` on one number of examples, as often as a claim asks for."""
+    return [
+        Setting(size, task, kind, n_examples, n_heads, context_size, seed_of(n_examples, sizes, replicate))
+        for replicate in range(REPLICATES)
+        for n_heads, context_size in shapes
+    ]
 
-    A claim about a single size has one seed, and says so.
-    """
-    run = [setting.n_examples for setting in grid(size, 0, task, kind, sizes, shapes)]
-    whole = tuple(n_examples for n_examples in sizes if run.count(n_examples) == len(shapes))
-    return whole or (max(sizes),)
+
+def trials_of(settings: Iterable[Setting]) -> list[Trial]:
+    """Their trials, each once."""
+    return [setting.trial() for setting in dict.fromkeys(settings)]
