@@ -27,7 +27,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Float64
+from jaxtyping import Array, Float, Float64, Int
 
 from factrank.models.memoriser_shape import MemoriserShape
 from factrank.models.weights import AnyArray, RandomKey, generator_of, on_device
@@ -81,15 +81,24 @@ class Memoriser(eqx.Module):
         return self.read(queries, contexts)[0]
 
     def outputs(
-        self, queries: Float[Array, "batch d_input"], contexts: Float[Array, "*own context d_input"]
+        self,
+        queries: Float[Array, "batch d_input"],
+        contexts: Float[Array, "*own context d_input"],
+        n_tokens: Int[Array, ""] | None = None,
     ) -> Float[Array, "batch outputs"]:
         """The logits of the classes, or the label; contexts are [batch, n, d_input], or [n, d_input] for all."""
-        return self.read(queries, contexts)[1]
+        return self.read(queries, contexts, n_tokens)[1]
 
     def read(
-        self, queries: Float[Array, "batch d_input"], contexts: Float[Array, "*own context d_input"]
+        self,
+        queries: Float[Array, "batch d_input"],
+        contexts: Float[Array, "*own context d_input"],
+        n_tokens: Int[Array, ""] | None = None,
     ) -> tuple[Float[Array, "batch heads context"], Float[Array, "batch outputs"]]:
-        """Attention and outputs, computed in the format of the weights."""
+        """Attention and outputs, computed in the format of the weights.
+
+        Only the first `n_tokens` of a context are attended to; all of them where it is None.
+        """
         real = self.w_q.dtype
         queries, contexts = queries.astype(real), contexts.astype(real)
         embedding = jnp.eye(self.d_input, dtype=real) if self.embedding is None else self.embedding
@@ -97,12 +106,12 @@ class Memoriser(eqx.Module):
         asking = queries @ embedding + places[0]
         if contexts.ndim == 2:
             rows = contexts @ embedding + places[1:]
-            weights = jax.nn.softmax(self._scores(asking, rows), axis=-1)
+            weights = _softmax(self._scores(asking, rows), n_tokens)
             pooled = jnp.einsum("bhn,nhe->bhe", weights, self._values(rows))
         else:
             asked, at_places = self._scores(asking, embedding), self._scores(asking, places[1:])
             values = self._values(embedding), self._values(places[1:])
-            weights, pooled = pooled_values(asked, at_places, contexts, *values)
+            weights, pooled = pooled_values(asked, at_places, contexts, *values, n_tokens)
         return weights, self._decoded(pooled)
 
     def __call__(
@@ -153,6 +162,7 @@ def pooled_values(
     contexts: Float[Array, "batch context d_input"],
     values: Float[Array, "d_input heads d_vo"],
     values_at_places: Float[Array, "context heads d_vo"],
+    n_tokens: Int[Array, ""] | None = None,
 ) -> tuple[Float[Array, "batch heads context"], Float[Array, "batch heads d_vo"]]:
     """The attention to contexts that are read as they are, and the means of their values under it.
 
@@ -160,10 +170,19 @@ def pooled_values(
     the token and the value of its place.
     """
     (batch, size, d_input), (_, heads, d_vo) = contexts.shape, values.shape
-    weights = jax.nn.softmax(jnp.einsum("bhi,bni->bhn", asked, contexts) + at_places, axis=-1)
+    weights = _softmax(jnp.einsum("bhi,bni->bhn", asked, contexts) + at_places, n_tokens)
     images = contexts.reshape(batch * size, d_input) @ values.reshape(d_input, heads * d_vo)
     of_tokens = images.reshape(batch, size, heads, d_vo) + values_at_places
     return weights, jnp.einsum("bhn,bnhe->bhe", weights, of_tokens)
+
+
+def _softmax(
+    scores: Float[Array, "batch heads context"], n_tokens: Int[Array, ""] | None
+) -> Float[Array, "batch heads context"]:
+    """Attention, none of it to what stands after the first `n_tokens`."""
+    if n_tokens is not None:
+        scores = jnp.where(jnp.arange(scores.shape[-1]) < n_tokens, scores, -jnp.inf)
+    return jax.nn.softmax(scores, axis=-1)
 
 
 def sinusoids(n_positions: int, d_model: int) -> Float64[np.ndarray, "n_positions d_model"]:
@@ -175,6 +194,23 @@ def sinusoids(n_positions: int, d_model: int) -> Float64[np.ndarray, "n_position
     columns = np.arange(d_model)
     angles = np.arange(n_positions)[:, None] * WAVELENGTH ** (-(columns - columns % 2) / d_model)
     return np.where(columns % 2, np.cos(angles), np.sin(angles))
+
+
+# -------------------------------------------------------------------- other sizes
+
+
+def with_d_qk(model: Memoriser, shape: MemoriserShape) -> Memoriser:
+    """The model with the query-key size of this shape: columns of 0 are added to W_Q and W_K, or the last ones taken.
+
+    Columns of 0 add nothing to scores, and their gradients are 0. For weights on the host.
+    """
+    d_qk, found = shape.d_qk, model.w_q.shape[2]
+    parts = {name: getattr(model, name) for name in ("w_q", "w_k")}
+    if d_qk < found:
+        changed = {name: part[:, :, :d_qk] for name, part in parts.items()}
+    else:
+        changed = {name: np.pad(part, ((0, 0), (0, 0), (0, d_qk - found))) for name, part in parts.items()}
+    return replace(model, **changed, shape=replace(shape, start="random"))
 
 
 # -------------------------------------------------------------------- random weights

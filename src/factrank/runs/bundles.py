@@ -21,8 +21,8 @@ from factrank.training import Trial, TrialResult
 from factrank.training.facts_task import FactsTask
 from factrank.training.fused_engine import platform_of
 from factrank.training.ladder import widths
-from factrank.training.lanes import Recipe, recipe_of
 from factrank.training.lanes_engine import WIDEST, WIDEST_ELSEWHERE
+from factrank.training.side_by_side import side_by_side
 from factrank.training.task import Task
 from factrank.training.train import task_of
 from factrank.training.trial import DatabaseSpec, Given
@@ -91,11 +91,10 @@ def cut(
     bundles = [Bundle.of("fused", part, wanted) for part in _by_bytes(fused)]
     if lanes:  # all of the study's, because the others decide about the widths
         _, lanes, _ = _sorted_out(trials, databases)
-        groups: dict[Recipe, list[Entry]] = {}
-        for entry, task in lanes:
-            groups.setdefault(recipe_of(entry.trial, task), []).append(entry)
+        groups = side_by_side([entry.trial for entry, _ in lanes], [task for _, task in lanes]).values()
         widest = WIDEST.get(jax.local_devices()[0].platform, WIDEST_ELSEWHERE)
-        cuts = [part for group in groups.values() for part in _by_width(group, widest)]
+        entries = [[lanes[member.place][0] for member in group] for group in groups]
+        cuts = [part for group in entries for part in _by_width(group, widest)]
         together = [Bundle.of("lanes", part, wanted) for part in cuts]
         bundles += [one for one in together if one.wanted]
     return bundles, failures

@@ -23,6 +23,7 @@ from jaxtyping import Array, Float, Int, Shaped, UInt, UInt32
 
 from factrank.databases import Examples, RandomExamples
 from factrank.models.example_vectors import context_vectors, example_labels, query_vectors
+from factrank.training.ladder import rung_above
 from factrank.training.task import Epoch
 
 ORDERS = 1024
@@ -45,11 +46,11 @@ class ExampleLayout:
     given: tuple[int, int] | None
 
     @classmethod
-    def of(cls, examples: Examples) -> ExampleLayout:
-        """That of these examples."""
+    def of(cls, examples: Examples, *, filled: bool = False) -> ExampleLayout:
+        """That of these examples; `filled`: drawn contexts are filled up to the next power of two."""
         drawn = isinstance(examples, RandomExamples)
         return cls(
-            context_size=examples.context_size,
+            context_size=rung_above(examples.context_size) if filled and drawn else examples.context_size,
             d_input=examples.d_input,
             n_classes=examples.n_classes,
             shared=examples.number_of_contexts == 1,
@@ -58,7 +59,10 @@ class ExampleLayout:
 
 
 class ExampleData(TypedDict):
-    """What differs between the trials of a bundle; arrays of vectors are there for given examples alone."""
+    """What differs between the trials of a bundle; arrays of vectors are there for given examples alone.
+
+    `n_tokens` is there where contexts are filled up: so many of their tokens are real.
+    """
 
     n_examples: Int[Array, ""]
     n_contexts: Int[Array, ""]
@@ -67,6 +71,7 @@ class ExampleData(TypedDict):
     offsets: UInt32[Array, " orders"]
     label_variance: Float[Array, ""]
     score_scale: Float[Array, ""]
+    n_tokens: NotRequired[Int[Array, ""]]
     queries: NotRequired[Float[Array, "examples d_input"]]
     contexts: NotRequired[Float[Array, "contexts context_size d_input"]]
     context_of: NotRequired[Int[Array, " examples"]]

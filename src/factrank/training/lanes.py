@@ -33,6 +33,9 @@ from factrank.training.trial import Precision, Training, Trial
 MATMUL_PRECISION = {"float32": "highest", "tf32": "tensorfloat32", "float64": "highest", "bfloat16": "highest"}
 """How products of float32 are taken; bfloat16 numbers are multiplied as they are."""
 
+COMPILED_QUICKLY = {"xla_gpu_autotune_level": 0, "xla_gpu_enable_triton_gemm": False}
+"""For evaluations, which run seldom: on a GPU most of a compilation is a search for the fastest kernels."""
+
 WARM_UP_FROM = 0.01
 """The share of the learning rate at which a warm-up begins."""
 
@@ -195,7 +198,8 @@ class Program:
         def evaluate(lane: Lanes) -> Metrics:
             return score(self._computed(eqx.combine(lane.trained, lane.fixed)), lane.data)
 
-        return jax.jit(jax.vmap(evaluate))
+        quickly = None if jax.local_devices()[0].platform == "cpu" else COMPILED_QUICKLY
+        return jax.jit(jax.vmap(evaluate), compiler_options=quickly)
 
     def _epoch(self, epoch: Epoch, lane: Lanes) -> Lanes:
         """One lane after one more pass over its batches."""

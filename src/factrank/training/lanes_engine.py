@@ -11,8 +11,9 @@ from factrank.errors import InputError
 from factrank.training.bundle import Bundle, Finished
 from factrank.training.compilation_cache import use_compilation_cache
 from factrank.training.ladder import rung_below, widths
-from factrank.training.lanes import Program, Recipe, arithmetic, program_for, recipe_of
+from factrank.training.lanes import Program, arithmetic, program_for
 from factrank.training.memory import memory_budget
+from factrank.training.side_by_side import Member, side_by_side
 from factrank.training.task import Task
 from factrank.training.trial import Trial
 
@@ -31,17 +32,15 @@ def run_lanes(
     lanes that had stopped before it lets it through.
     """
     use_compilation_cache()
-    groups: dict[Recipe, list[int]] = {}
-    for place, (trial, task) in enumerate(zip(trials, tasks, strict=True)):
-        groups.setdefault(recipe_of(trial, task), []).append(place)
-    programs = [_valid_program(places[0], trials, tasks) for places in groups.values()]
-    for program, places in zip(programs, groups.values(), strict=True):
+    groups = side_by_side(trials, tasks).values()
+    programs = [_valid_program(members[0], trials) for members in groups]
+    for program, members in zip(programs, groups, strict=True):
         with arithmetic(program.recipe.training.precision):
             widest = _widest(program, memory)
-        rest = places
-        for width in widths(len(places), widest):
+        rest = members
+        for width in widths(len(members), widest):
             now, rest = rest[:width], rest[width:]
-            yield from _run_bundle(program, [Entry(at, trials[at], tasks[at]) for at in now], width)
+            yield from _run_bundle(program, [Entry(at, trials[at], task) for at, task in now], width)
 
 
 class Entry(NamedTuple):
@@ -52,9 +51,10 @@ class Entry(NamedTuple):
     task: Task
 
 
-def _valid_program(place: int, trials: Sequence[Trial], tasks: Sequence[Task]) -> Program:
+def _valid_program(first: Member, trials: Sequence[Trial]) -> Program:
     """The program of a recipe, its mistakes found before anything is trained."""
-    program = program_for(trials[place], tasks[place])
+    place, task = first
+    program = program_for(trials[place], task)
     try:
         with arithmetic(program.recipe.training.precision):
             program.lane_bytes  # noqa: B018 - traces a whole epoch

@@ -92,7 +92,7 @@ class MemoriserExamination:
     ) -> dict[str, Array]:
         """Counts, sums and extremes of a block; what is not valid counts for nothing."""
         queries, contexts, labels = examples_at(self.layout, data, numbers)
-        weights, outputs = model.read(queries, contexts)
+        weights, outputs = model.read(queries, contexts, data.get("n_tokens"))
         found: dict[str, Array] = {"loss": jnp.where(valid, losses_of(outputs, labels), 0).sum()}
         if self.layout.n_classes is None:
             errors = jnp.where(valid, jnp.abs(_errors(outputs, labels)), 0)

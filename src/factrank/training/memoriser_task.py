@@ -29,7 +29,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 from factrank.databases import Examples, RandomExamples, VectorExamples
 from factrank.errors import InputError
 from factrank.models.example_vectors import stored, stored_labels
-from factrank.models.memoriser import Memoriser, draw_memoriser
+from factrank.models.memoriser import Memoriser, draw_memoriser, with_d_qk
 from factrank.models.memoriser_shape import MemoriserShape
 from factrank.tensors.memoriser_rank import memoriser_rank
 from factrank.training.example_batches import (
@@ -42,6 +42,7 @@ from factrank.training.example_batches import (
     examples_of_step,
 )
 from factrank.training.known_options import require_options
+from factrank.training.ladder import rung_above
 from factrank.training.memoriser_measures import MemoriserExamination, losses_of
 from factrank.training.task import Epoch, Metrics, Reading
 from factrank.training.trial import EXAMPLES, Trial
@@ -58,6 +59,8 @@ class MemoriserTask:
 
     trial: Trial
     examples: Examples
+    filled: bool = False
+    """Whether head size and contexts are filled up, so that trials of different sizes share a program."""
 
     def __post_init__(self) -> None:
         require_options(self.trial, OPTIONS, "a memoriser")
@@ -80,7 +83,20 @@ class MemoriserTask:
 
     @cached_property
     def _layout(self) -> ExampleLayout:
-        return ExampleLayout.of(self.examples)
+        return ExampleLayout.of(self.examples, filled=self.filled)
+
+    @cached_property
+    def _trained_shape(self) -> MemoriserShape:
+        """The shape of the compiled program."""
+        shape = replace(self._shape, start="random")
+        return replace(shape, d_qk=rung_above(shape.d_qk), scaled_by="d_model") if self.filled else shape
+
+    def filled_up(self) -> MemoriserTask:
+        """The same task with sizes that more trials share: d_qk and the context size are the next powers of two.
+
+        Heads are not filled up: the work grows with them, with the others it grows little.
+        """
+        return replace(self, filled=True)
 
     @property
     def _batch_size(self) -> int:
@@ -91,7 +107,7 @@ class MemoriserTask:
         """The model but for its start, the sizes of vectors and labels, what is measured."""
         measures = self.trial.measures
         measured = measures.taus, measures.epochs_to, measures.saturation, measures.tolerance
-        return "memoriser", replace(self._shape, start="random"), self._layout, measured
+        return "memoriser", self._trained_shape, self._layout, measured, self.filled
 
     @property
     def frozen(self) -> tuple[str, ...]:
@@ -102,6 +118,10 @@ class MemoriserTask:
 
     def init(self, rng: np.random.Generator) -> Memoriser:
         """The model before training; a solved one is computed in float64."""
+        model = self._start(rng)
+        return with_d_qk(model, self._trained_shape) if self.filled else model
+
+    def _start(self, rng: np.random.Generator) -> Memoriser:
         if self._shape.start == "random":
             sizes = self.examples.d_input, self.examples.n_outputs
             return draw_memoriser(self._shape, *sizes, rng=rng, dtype=self._real)
@@ -114,6 +134,9 @@ class MemoriserTask:
         examples, n_examples = self.examples, self.examples.n_examples
         multipliers, offsets = draw_orders(n_examples, np.random.default_rng([self.trial.seed, ORDER]))
         variance = 0.0 if examples.n_classes else _variance(stored_labels(examples))
+        divided = (
+            self._trained_shape.score_divisor / self._shape.score_divisor
+        )  # not 1 where a filled d_qk divides
         data: dict[str, Any] = {
             "n_examples": np.int32(n_examples),
             "n_contexts": np.int32(examples.number_of_contexts),
@@ -121,8 +144,10 @@ class MemoriserTask:
             "multipliers": multipliers,
             "offsets": offsets,
             "label_variance": np.array(variance, self._real),
-            "score_scale": np.array(self.trial.training.score_scale, self._real),
+            "score_scale": np.array(self.trial.training.score_scale * divided, self._real),
         }
+        if self.filled:
+            data["n_tokens"] = np.int32(examples.context_size)
         if isinstance(examples, VectorExamples):
             data |= {
                 "queries": examples.queries.astype(self._real),
@@ -141,7 +166,8 @@ class MemoriserTask:
     def loss(self, model: Memoriser, data: ExampleData, batch: Int[Array, " batch"]) -> Float[Array, ""]:
         """The mean cross-entropy, or squared error, of the examples of a batch."""
         queries, contexts, labels = examples_at(self._layout, data, batch)
-        return losses_of(model.scaled_scores(data["score_scale"]).outputs(queries, contexts), labels).mean()
+        scaled = model.scaled_scores(data["score_scale"])
+        return losses_of(scaled.outputs(queries, contexts, data.get("n_tokens")), labels).mean()
 
     def check(self, model: Memoriser, data: ExampleData) -> Metrics:
         """Loss, recalls and saturation of all examples; of real labels also their errors."""
@@ -172,6 +198,7 @@ class MemoriserTask:
     ) -> tuple[Memoriser, dict[str, float], list[Reading]]:
         """The model, its score scale taken in; its size, what it holds and what theory says of it."""
         examples, shape, scale = self.examples, self._shape, self.trial.training.score_scale
+        model = with_d_qk(model, shape) if self.filled else model
         parameters = shape.parameters(examples.d_input, examples.n_outputs)
         theory = memoriser_rank(examples, shape)
         held = numbers["explained" if examples.n_classes is None else "recall"]
