@@ -7,7 +7,7 @@ Ctrl-C, when it was interrupted: the seeds that had ended by then are reported, 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, replace
 from enum import Enum
 from pathlib import Path
@@ -211,13 +211,18 @@ def _exit(results: Sequence[TrialResult], best: TrialResult | None, checkpoints:
     if _was_interrupted(results):
         kept = "" if best is not None else ", and there is no layer to keep"
         unended = {result.trial.hash for result in results if result.status == "interrupted"}
-        found = checkpoints is not None and any(path.stem in unended for path in checkpoints.glob("*"))  # lanes: none
+        found = checkpoints is not None and any(_of(path.stem, unended) for path in checkpoints.glob("*"))
         again = f"; the same command goes on from the checkpoints in {checkpoints}" if found else ""
         complain(f"interrupted; {ended} of {len(results)} seeds had ended{kept}{again}")
         raise typer.Exit(INTERRUPTED)
     if best is None:
         complain("every seed diverged; there is no layer to keep. Try a lower --lr")
         raise typer.Exit(1)
+
+
+def _of(name: str, unended: Collection[str]) -> bool:
+    """Whether a checkpoint is of one of these trials; bundles of lanes do not name theirs."""
+    return name in unended or name.startswith("lanes-")
 
 
 def _stop(given: StopAt | None, database: Database, tau: float) -> StopAt:

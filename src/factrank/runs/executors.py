@@ -6,6 +6,7 @@ on.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -48,7 +49,7 @@ class Executor(Protocol):
 class LocalExecutor:
     """Runs bundles one after the other on all cores, or the accelerators, of this machine.
 
-    `checkpoints` is a folder for the states of long runs of the fused engine, from which they go on.
+    `checkpoints` is a folder for the states of long runs, from which they go on.
     """
 
     keep_weights: bool = False
@@ -81,7 +82,8 @@ def run_bundle(
         if len(rest) > 1 and not (mistake and bundle.engine == "lanes"):
             for half in left.halves():
                 run_bundle(half, databases, recorder, keep_weights=keep_weights, checkpoints=checkpoints)
-        elif rest and mistake and checkpoints is not None and bundle.engine == "fused":  # perhaps a damaged checkpoint
+        elif rest and mistake and checkpoints is not None:  # perhaps a damaged checkpoint
+            warnings.warn(f"begun again, without checkpoints: {describe(error)}", stacklevel=2)
             run_bundle(left, databases, recorder, keep_weights=keep_weights)
         else:  # lanes of one recipe share what a mistake can be in
             for trial in left.trials:
@@ -102,7 +104,7 @@ class _Call:
 
     def __init__(self, bundle: Bundle, recorder: Recorder, keep_weights: bool, checkpoints: Path | None) -> None:
         self._bundle, self._recorder, self._keep_weights = bundle, recorder, keep_weights
-        self._checkpoints = checkpoints if bundle.engine == "fused" else None
+        self._checkpoints = checkpoints
         self._epochs = 0
         self.ended: set[str] = set()
 
@@ -123,9 +125,9 @@ class _Call:
         self._epochs += result.trial.training.epochs
         if result.trial.hash not in self._bundle.wanted:
             return
-        name = f"{result.trial.hash}{SUFFIX}"
-        try:  # what has a checkpoint took long, and loses it when this returns
-            at_once = self._checkpoints is not None and (self._checkpoints / name).exists()
+        name, is_last = f"{result.trial.hash}{SUFFIX}", len(self.ended) == len(self._bundle.entries)
+        try:  # what has a checkpoint took long, and loses it when this returns; a bundle of lanes after its last
+            at_once = self._checkpoints is not None and (is_last or (self._checkpoints / name).exists())
             kept = result if self._keep_weights else replace(result, weights=None)
             self._recorder.take(kept, at_once=at_once)
         except Exception as error:

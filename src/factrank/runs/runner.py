@@ -15,6 +15,7 @@ import json
 import warnings
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
@@ -30,6 +31,7 @@ from factrank.runs.study import Size, Study
 from factrank.runs.trackers import Tracker
 from factrank.training import Meter, Trial, TrialResult
 from factrank.training.fused_engine import BACKENDS
+from factrank.training.lane_checkpoints import lane_marks
 
 PART_SECONDS = 1.0
 """How long a result waits for others that are stored with it, at most."""
@@ -148,12 +150,12 @@ def stored_rows(
     return {name: row for name, row in measured_rows(store.trials()).items() if name in done}
 
 
-def checkpoint_folder(store: Store) -> Path | None:
+def checkpoint_folder(store: Store) -> Path:
     """Where the states of long runs lie: a folder for each kind of device and kernel, on which their bits depend."""
-    backend = BACKENDS.get(jax.local_devices()[0].platform)
-    if backend is None:
-        return None
-    marks = json.dumps(backend.marks(), sort_keys=True)
+    backend, of_kernel = BACKENDS.get(jax.local_devices()[0].platform), None
+    with suppress(ImportError):  # CuPy is an extra; without it all trials run in lanes
+        of_kernel = backend.marks() if backend is not None else None
+    marks = json.dumps([lane_marks(), of_kernel], sort_keys=True)
     return store.folder / "checkpoints" / hashlib.sha256(marks.encode()).hexdigest()[:12]
 
 

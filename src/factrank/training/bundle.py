@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from time import perf_counter
 
 import jax
@@ -13,6 +14,7 @@ from jaxtyping import Float
 from factrank.training.checks import Checks, Record
 from factrank.training.checks import Finished as Finished  # noqa: PLC0414 - the engine takes it from here
 from factrank.training.ladder import rung_above
+from factrank.training.lane_checkpoints import BundleFile, BundleState, Dropped
 from factrank.training.lanes import Lanes, Program, arithmetic, differ_in_length, mark, take
 from factrank.training.task import Task
 from factrank.training.trial import Trial
@@ -36,17 +38,41 @@ class Bundle:
     records: list[Record]
     lanes: Lanes
     epoch: int = 0
+    file: BundleFile | None = None
     _chunk: int = 1
     _n_done: int = 0
     _out: set[int] = field(default_factory=set)
+    _all: tuple[Record, ...] = ()
+    _dropped: list[Dropped] = field(default_factory=list)
+    _at_rest: bool = True
 
     @classmethod
     def start(
-        cls, program: Program, places: Sequence[int], trials: Sequence[Trial], tasks: Sequence[Task], width: int
+        cls,
+        program: Program,
+        places: Sequence[int],
+        trials: Sequence[Trial],
+        tasks: Sequence[Task],
+        width: int,
+        checkpoints: Path | None = None,
     ) -> Bundle:
-        """The bundle before the first epoch."""
+        """The bundle before the first epoch, or where a checkpoint in this folder has left it."""
         records = [Record(*entry, Checks.of(entry[1])) for entry in zip(places, trials, tasks, strict=True)]
-        return cls(program, trials[0], records, program.start(trials, tasks, width))
+        bundle = cls(program, trials[0], records, program.start(trials, tasks, width), _all=tuple(records))
+        if checkpoints is not None:
+            bundle.file = BundleFile.of(checkpoints, trials, width)
+            state = bundle.file.load(bundle.lanes, records)
+            if state is not None:
+                bundle.lanes, bundle.records, bundle._dropped = state.lanes, state.records, state.dropped
+                bundle.epoch, bundle._chunk = state.epoch, state.chunk
+                bundle._n_done = bundle.width - len(bundle.active)
+        return bundle
+
+    def save(self) -> None:
+        """Write the state where it goes on from; between two chunks alone it is a state."""
+        if self.file is not None and self._at_rest and self.epoch:
+            state = BundleState(self.lanes, self.records, self._dropped, self.epoch, self._chunk)
+            self.file.save(state, self._all)
 
     @property
     def width(self) -> int:
@@ -64,8 +90,14 @@ class Bundle:
         return {self.records[at].checks for at in self.active}
 
     def run(self) -> Iterator[list[Finished]]:
-        """Train to the end; finished lanes come out as they are dropped, and an empty list after every chunk."""
+        """Train to the end; finished lanes come out as they are dropped, and an empty list after every chunk.
+
+        Of a bundle that goes on, those come first that had been dropped before.
+        """
+        if self._dropped:
+            yield [one.record.finished(one.epoch, one.model, one.numbers, one.width) for one in self._dropped]
         while True:
+            self._at_rest = False
             if any(self.epoch in checks for checks in self.checks):
                 self._check()
             self._end_lanes()
@@ -75,6 +107,7 @@ class Bundle:
             if len(self.active) * self._drop_at <= self.width:
                 yield self._drop()
             self._advance()
+            self._at_rest = True
             yield []
 
     def stopped(self) -> list[Finished]:
@@ -130,7 +163,7 @@ class Bundle:
     def _drop(self) -> list[Finished]:
         """Hand out the lanes that are done and go on with the others on a narrower rung."""
         active, ended = self.active, [at for at, record in enumerate(self.records) if record.end is not None]
-        finished = list(self._collect(ended))
+        finished = list(self._collect(ended, dropped=True))
         width = rung_above(len(active))
         places = [*active, *[active[0]] * (width - len(active))]
         self.lanes = take(self.lanes, places, len(active))
@@ -149,15 +182,18 @@ class Bundle:
     def _is_out(self, record: Record) -> bool:
         return record.place in self._out
 
-    def _collect(self, places: Sequence[int]) -> Iterator[Finished]:
-        """The results of these lanes, each finished when it is asked for."""
+    def _collect(self, places: Sequence[int], *, dropped: bool = False) -> Iterator[Finished]:
+        """The results of these lanes, each finished when it is asked for; checkpoints keep those that are dropped."""
         if not places:
             return
         with arithmetic(self.trial.training.precision, exact=True):
             metrics = {name: np.asarray(value) for name, value in self.program.measure(self.lanes).items()}
             models = self.program.models(self.lanes, places)
         for at, model in zip(places, models, strict=True):
-            yield self.records[at].finished(self.epoch, model, _numbers_of(metrics, at), self.width)
+            numbers = _numbers_of(metrics, at)
+            if dropped and self.file is not None:
+                self._dropped.append(Dropped(self.records[at], numbers, model, self.width, self.epoch))
+            yield self.records[at].finished(self.epoch, model, numbers, self.width)
 
 
 def _numbers_of(metrics: dict[str, Float[np.ndarray, " lanes"]], at: int) -> dict[str, float]:

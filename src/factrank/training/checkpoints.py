@@ -58,6 +58,10 @@ class Checkpoints:
         """Whether it is time to write."""
         return perf_counter() - self._since >= self.seconds
 
+    def written(self) -> None:
+        """Wait for the next time from now on."""
+        self._since = perf_counter()
+
     def save(self, runs: Iterable[Run], marks: Marks) -> None:
         """Write the newest state of each run, in one step each, where it has moved since it was last written.
 

@@ -9,6 +9,7 @@ import jax
 
 from factrank.errors import InputError
 from factrank.training.bundle import Bundle, Finished
+from factrank.training.checkpoints import Checkpoints
 from factrank.training.compilation_cache import use_compilation_cache
 from factrank.training.ladder import rung_below, widths
 from factrank.training.lanes import Program, arithmetic, program_for
@@ -24,12 +25,16 @@ WIDEST_ELSEWHERE = 16384
 
 
 def run_lanes(
-    trials: Sequence[Trial], tasks: Sequence[Task], memory: int | None = None
+    trials: Sequence[Trial],
+    tasks: Sequence[Task],
+    memory: int | None = None,
+    checkpoints: Checkpoints | None = None,
 ) -> Generator[tuple[list[Finished], int], None, None]:
     """Train these trials; finished ones come out as they end, with the epochs behind the lanes still in flight.
 
     `memory` is what the lanes of one bundle may take on each device, in bytes. Thrown an interruption, it hands out the
-    lanes that had stopped before it lets it through.
+    lanes that had stopped before it lets it through. With `checkpoints` the state of the bundle in flight is written
+    now and then, and on an interruption, and a bundle whose state is found there goes on from it.
     """
     use_compilation_cache()
     groups = side_by_side(trials, tasks).values()
@@ -40,7 +45,8 @@ def run_lanes(
         rest = members
         for width in widths(len(members), widest):
             now, rest = rest[:width], rest[width:]
-            yield from _run_bundle(program, [Entry(at, trials[at], task) for at, task in now], width)
+            entries = [Entry(at, trials[at], task) for at, task in now]
+            yield from _run_bundle(program, entries, width, checkpoints)
 
 
 class Entry(NamedTuple):
@@ -73,31 +79,38 @@ def _widest(program: Program, memory: int | None) -> int:
 
 
 def _run_bundle(
-    program: Program, entries: list[Entry], width: int
+    program: Program, entries: list[Entry], width: int, checkpoints: Checkpoints | None
 ) -> Generator[tuple[list[Finished], int], None, None]:
     """One bundle; where the memory does not suffice after all, what is left of it at half the width."""
     left = {entry.place for entry in entries}
     try:
-        yield from _epochs_of(program, entries, width, left)
+        yield from _epochs_of(program, entries, width, left, checkpoints)
     except jax.errors.JaxRuntimeError as error:
         if width == 1 or "RESOURCE_EXHAUSTED" not in str(error):
             raise
     rest, half = [entry for entry in entries if entry.place in left], width // 2
     for start in range(0, len(rest), max(half, 1)):
-        yield from _run_bundle(program, rest[start : start + half], half)
+        yield from _run_bundle(program, rest[start : start + half], half, checkpoints)
 
 
 def _epochs_of(
-    program: Program, entries: list[Entry], width: int, left: set[int]
+    program: Program, entries: list[Entry], width: int, left: set[int], checkpoints: Checkpoints | None
 ) -> Generator[tuple[list[Finished], int], None, None]:
     """The same without a second try; places that were handed out are taken from `left`."""
     places, trials, tasks = zip(*entries, strict=True)
     with arithmetic(program.recipe.training.precision):
-        bundle = Bundle.start(program, places, trials, tasks, width)
+        folder = checkpoints.folder if checkpoints is not None else None
+        bundle = Bundle.start(program, places, trials, tasks, width, folder)
     try:
         for finished in bundle.run():
             left -= {lane.place for lane in finished}
             yield finished, bundle.model_epochs
+            if checkpoints is not None and checkpoints.due():
+                bundle.save()
+                checkpoints.written()
     except KeyboardInterrupt:
+        bundle.save()
         yield bundle.stopped(), 0
         raise
+    if bundle.file is not None:
+        bundle.file.remove()

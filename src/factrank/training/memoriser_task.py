@@ -134,9 +134,7 @@ class MemoriserTask:
         examples, n_examples = self.examples, self.examples.n_examples
         multipliers, offsets = draw_orders(n_examples, np.random.default_rng([self.trial.seed, ORDER]))
         variance = 0.0 if examples.n_classes else _variance(stored_labels(examples))
-        divided = (
-            self._trained_shape.score_divisor / self._shape.score_divisor
-        )  # not 1 where a filled d_qk divides
+        divided = self._trained_shape.score_divisor / self._shape.score_divisor  # not 1 where a filled d_qk divides
         data: dict[str, Any] = {
             "n_examples": np.int32(n_examples),
             "n_contexts": np.int32(examples.number_of_contexts),
