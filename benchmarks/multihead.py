@@ -3,6 +3,7 @@
     python benchmarks/multihead.py                                          # the default numbers of lanes
     python benchmarks/multihead.py --lanes 1 8 32 64 --precision tf32       # these
     python benchmarks/multihead.py --shared                                 # one context for all examples
+    python benchmarks/multihead.py --mixed                                  # runs of different sizes in one process
 
 The setting of Mahdavi, Liao and Thrampoulidis 2024: d = 64, contexts of n = 32 tokens, H = 20 heads of size 64 with
 values of size 1, 100 classes, 10,000 examples, batches of 256, Adam, no validation. One step of one model in PyTorch
@@ -15,6 +16,11 @@ with its defaults (float32 products are not rounded to tf32):
 
 Of our runs the steps alone are timed, with the making of their examples, which are not stored: checks come on top, as
 often as one asks for them.
+
+`--mixed` trains what a study over sizes has, few of each: 20 heads on contexts of 20 to 60 tokens of their own, and 30
+heads of size 35 to 64 on one context for all, 39 models of 12 shapes in one call. Its time is that of the whole call
+with compiled programs, weights drawn, and results measured and collected; the loop beside it is that of one shape, H =
+20 and n = 32 with own contexts.
 """
 
 from __future__ import annotations
@@ -120,6 +126,42 @@ def lanes(n: int, steps: int, precision: str, *, shared: bool) -> float:
     return (end - start) / (after - before) * 1e3
 
 
+def mixed_trials(steps: int, precision: str) -> list[Trial]:
+    """Few models of each of many shapes."""
+    training = Training(learning_rate=1e-3, epochs=steps, batch_size=BATCH, schedule="cosine", precision=precision)
+    own = [(20, 64, tokens, None, seed) for tokens in (20, 30, 40, 50, 60) for seed in range(5)]
+    shared = [(30, d_qk, TOKENS, 1, seed) for d_qk in (35, 40, 45, 50, 55, 60, 64) for seed in range(2)]
+    return [
+        Trial(
+            RandomExamples(EXAMPLES, tokens, DIMENSIONS, CLASSES, n_contexts, seed=seed),
+            MemoriserShape(n_heads, d_model=64, d_qk=d_qk),
+            training,
+            seed,
+        )
+        for n_heads, d_qk, tokens, n_contexts, seed in (*own, *shared)
+    ]
+
+
+def mixed(steps: int, precision: str) -> float:
+    """Milliseconds per step and model of the whole call, without compilation."""
+    train_many(mixed_trials(2, precision))
+    trials = mixed_trials(steps, precision)
+    start = time.perf_counter()
+    train_many(trials)
+    return (time.perf_counter() - start) / (steps * len(trials)) * 1e3
+
+
+def compare_mixed(precisions: list[str]) -> None:
+    device = jax.local_devices()[0]
+    on_gpu = device.platform != "cpu"
+    print(f"{len(mixed_trials(1, 'float32'))} models of different sizes in one process, on {device.device_kind}")
+    loop = plain_pytorch("cuda" if on_gpu else "cpu", 200 if on_gpu else 6, on_host, query_alone=False, shared=False)
+    print(f"milliseconds per model-step and how many times faster than{'':6}", f"{'authors loop':>16}")
+    _print_row("PyTorch, authors' loop", loop, {"": loop})
+    for precision in precisions:
+        _print_row(f"mixed sizes, {precision}", mixed(10_000 if on_gpu else 4, precision), {"": loop})
+
+
 def compare(widths: list[int], precisions: list[str], *, shared: bool) -> None:
     device = jax.local_devices()[0]
     on_gpu = device.platform != "cpu"
@@ -151,9 +193,14 @@ if __name__ == "__main__":
     parser.add_argument("--precision", nargs="+", choices=("float32", "tf32", "bfloat16"))
     parser.add_argument("--device", choices=("cpu", "cuda"))
     parser.add_argument("--shared", action="store_true")
+    parser.add_argument("--mixed", action="store_true")
     arguments = parser.parse_args()
     if arguments.device is not None:
         jax.config.update("jax_platforms", arguments.device)
     gpu = jax.local_devices()[0].platform != "cpu"
     numbers = arguments.lanes or ([1, 8, 32, 64] if gpu else [1, 2])
-    compare(numbers, arguments.precision or (["float32", "tf32"] if gpu else ["float32"]), shared=arguments.shared)
+    formats = arguments.precision or (["float32", "tf32"] if gpu else ["float32"])
+    if arguments.mixed:
+        compare_mixed(formats)
+    else:
+        compare(numbers, formats, shared=arguments.shared)
