@@ -4,36 +4,41 @@ from collections import Counter
 from dataclasses import replace
 from functools import cache
 from math import log
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from factrank.databases import RandomExamples
+from factrank.report.published_tables import load_published
 from factrank.runs.claims import evaluate
-from factrank.runs.expressions import missing_columns
+from factrank.runs.expressions import missing_columns, selected
 from factrank.runs.fits import fit_result
 from factrank.runs.runner import run_study
 from factrank.runs.store import Store
 from factrank.runs.study_table import judge, study_tables
 from factrank.runs.summaries import summary_table
-from factrank.studies.mahdavi import STUDIES, context_size, heads, settings
+from factrank.studies.mahdavi import STUDIES, heads, settings
 from factrank.studies.mahdavi.assumptions import ASSUMPTIONS
 from factrank.studies.mahdavi.closed_form import CLOSED_FORM
-from factrank.studies.mahdavi.context_size import CONTEXT_SIZE_STUDY, context_growths, context_size_study
+from factrank.studies.mahdavi.context_size import CONTEXT_SIZE_STUDY, context_growths
+from factrank.studies.mahdavi.growth import FEW
 from factrank.studies.mahdavi.head_size import HEAD_SIZE_STUDY
 from factrank.studies.mahdavi.heads import (
     CLASSIFICATION,
     HEADS_CLASSIFICATION,
     HEADS_REGRESSION,
     REGRESSION,
-    heads_study,
 )
+from factrank.studies.mahdavi.knee import KNEE
 from factrank.studies.mahdavi.saturation import SATURATION
+from factrank.studies.mahdavi.settings import N_EXAMPLES
 from factrank.tensors.memoriser_rank import memoriser_rank, published_bound
 
 EACH = pytest.mark.parametrize("study", STUDIES, ids=lambda study: study.name)
 SIZES = ("quick", "full")
+PUBLISHED = Path(__file__).parents[2] / "reproductions" / "mahdavi2024"
 
 
 @cache
@@ -124,28 +129,24 @@ def script():
 
 
 def authors_runs():
-    """What we list of them, in one pass."""
-    as_theirs = [one for one in HEAD_SIZE_STUDY.trials_of("full") if one.model.scaled_by == "d_model"]
-    first_seed = [one for one in listed(SATURATION, "full") if one.seed == 0]
-    grids = [study.trials_of("full") for study in (HEADS_REGRESSION, HEADS_CLASSIFICATION, CONTEXT_SIZE_STUDY)]
-    return [*(one for part in grids for one in part), *as_theirs, *first_seed]
+    """What we list of them: the first replicate of every size of theirs."""
+    studies = (HEADS_REGRESSION, HEADS_CLASSIFICATION, CONTEXT_SIZE_STUDY, HEAD_SIZE_STUDY, SATURATION)
+    every = [one for study in studies for one in listed(study, "full")]
+    first = [one for one in every if one.seed < settings.SEEDS_PER_PASS and one.seed != settings.LARGER_PLACE]
+    return [one for one in first if one.measures.saturation is None or one.seed == 0]
 
 
-def test_the_grid_is_the_authors_but_for_what_is_left_out(monkeypatch):
-    assert Counter(grid_of(authors_runs())) < Counter(script())
-    monkeypatch.setattr(settings, "LEFT_OUT", ())
+def test_the_grid_is_the_authors():
     runs = authors_runs()
     assert len(runs) == 342
     assert sorted(grid_of(runs)) == sorted(script())
 
 
 def test_training_is_the_authors():
-    """But for head sizes, which have a third of the steps."""
-    of_head_sizes = listed(HEAD_SIZE_STUDY, "full")
     for trial in authors_runs():
-        given, n_examples, by_head = trial.training, trial.database.n_examples, trial in of_head_sizes
-        least = 300_000 if trial.measures.saturation else 100_000 if by_head else 50_000
-        assert given.epochs == max(500 * n_examples // 256, least)
+        given, n_examples = trial.training, trial.database.n_examples
+        longer = trial.measures.saturation or trial in listed(HEAD_SIZE_STUDY, "full")
+        assert given.epochs == max(500 * n_examples // 256, 300_000 if longer else 50_000)
         assert (given.optimiser.name, given.learning_rate, given.batch_size) == ("adam", 0.001, 256)
         assert (given.schedule, given.warm_up) == ("cosine", 0.05)
         stops = trial.database.n_classes is not None and trial.measures.saturation is None
@@ -154,14 +155,42 @@ def test_training_is_the_authors():
         assert trial.database.n_classes in (None, 100)
 
 
-@pytest.mark.parametrize("study", [HEADS_REGRESSION, HEADS_CLASSIFICATION, CONTEXT_SIZE_STUDY, HEAD_SIZE_STUDY])
-def test_a_second_pass_comes_after_the_first_with_new_seeds(study, monkeypatch):
-    first = listed(study, "full")
-    monkeypatch.setitem(settings.PASSES, "full", 2)
-    both = study.trials_of("full")
-    assert both[: len(first)] == first
-    assert len(both) == 2 * len(first)
-    assert not {trial.seed for trial in first} & {trial.seed for trial in both[len(first) :]}
+def test_what_was_published_is_still_listed():
+    """The hashes of trials that were run do not change."""
+    for study in STUDIES:
+        published = load_published(PUBLISHED, study).trials
+        assert set(published["hash"].to_pylist()) <= {trial.hash for trial in listed(study, "full")}
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_claims_are_about_replicates_at_one_number_of_examples(size):
+    """Three of each place: new data and new weights; of real labels with own contexts on more than the authors have."""
+    by_study = [
+        (HEADS_REGRESSION, heads.growths("regression", REGRESSION)),
+        (HEADS_CLASSIFICATION, heads.growths("classification", CLASSIFICATION)),
+        (CONTEXT_SIZE_STUDY, context_growths()),
+    ]
+    for study, growths in by_study:
+        rows = table(study, size, lambda *_: {})
+        for growth in growths:
+            cells = growth.cells[size]
+            listed_places = (*growth.where, (N_EXAMPLES, cells.n_examples), (growth.x, cells.places))
+            some = rows.filter(pa.array(selected(rows, listed_places)))
+            places = some[growth.x].to_pylist()
+            assert {places.count(place) for place in cells.places} == {3}
+            assert len(set(some["seed"].to_pylist())) == len(set(some["database.seed"].to_pylist())) == 3
+            larger = (growth.task, growth.kind, size) == ("regression", "own", "full")
+            assert (cells.n_examples > growth.top[size]) == larger
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_the_knee_has_replicates_of_all_sizes(size):
+    cells = Counter((one.database.context_size, one.model.d_qk, one.model.scaled_by) for one in listed(KNEE, size))
+    assert set(cells.values()) == {3}
+    assert len(cells) == (3 * 6 + 5 if size == "full" else 2 * 4 + 3)
+    for trial in listed(KNEE, size):
+        assert trial.database.n_examples == trial.database.context_size * (625 if size == "full" else 20)
+        assert trial.training.epochs == (100_000 if size == "full" else 2_000)
 
 
 def test_every_size_has_data_of_its_own():
@@ -170,12 +199,10 @@ def test_every_size_has_data_of_its_own():
         for trial in listed(study, "full"):
             assert trial.seed == trial.database.seed
             kind = trial.database.n_classes, trial.database.n_contexts
-            by_kind.setdefault(kind, {}).setdefault(trial.database.n_examples, set()).add(trial.seed)
-        for seeds in by_kind.values():
-            assert all(len(of_size) == 1 for of_size in seeds.values())
-            by_size = [min(seeds[size]) for size in sorted(seeds, reverse=True)]
-            assert by_size == sorted(set(by_size))
-            assert by_size[0] == 0
+            by_kind.setdefault(kind, {}).setdefault(trial.seed, set()).add(trial.database.n_examples)
+        for sizes in by_kind.values():
+            assert all(len(of_seed) == 1 for of_seed in sizes.values())
+            assert sizes[0] == {max(n for of_seed in sizes.values() for n in of_seed if n != 180_000)}
 
 
 def test_closed_forms_stand_at_the_rank_and_beside_the_trained():
@@ -210,24 +237,10 @@ def grown(trial, along):
     return row | {"explained": None, "loss": None, "recall": share}
 
 
-GROWING = {
-    "heads-regression": lambda: heads_study("regression", REGRESSION, "The error"),
-    "heads-classification": lambda: heads_study("classification", CLASSIFICATION, "The accuracy"),
-    "context-size": context_size_study,
-}
-
-
-@pytest.fixture(scope="module", params=GROWING)
+@pytest.fixture(params=[HEADS_REGRESSION, HEADS_CLASSIFICATION, CONTEXT_SIZE_STUDY], ids=lambda study: study.name)
 def whole(request):
-    """The studies of growth on the authors' whole grid."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(settings, "LEFT_OUT", ())
-        patch.setattr(heads, "CLAIMED", {})
-        patch.setattr(context_size, "CLAIMED", {})
-        study = GROWING[request.param]()
-        for size in SIZES:
-            listed(study, size)  # and remembered
-    return study
+    """A study of growth, all of which was run."""
+    return request.param
 
 
 def linear(own, shared):
@@ -263,16 +276,23 @@ def test_a_world_that_does_not_grow(whole):
     assert named("rises with", full) == named("linear in", full) == {"not reproduced"}
 
 
-def test_what_has_too_few_whole_sizes_is_not_comparable():
+def test_what_was_not_run_is_left_out_of_growth_and_leaves_lines_open():
+    """Places with missing replicates: slopes are those of the others, a line is not comparable."""
     for study, growths, what in (
         (HEADS_REGRESSION, heads.growths("regression", REGRESSION), "heads"),
         (HEADS_CLASSIFICATION, heads.growths("classification", CLASSIFICATION), "heads"),
         (CONTEXT_SIZE_STUDY, context_growths(), "tokens"),
     ):
-        found = verdicts(study, "full", linear(50, 15))
+        rows = table(study, "full", linear(50, 15)).to_pylist()
         for growth in growths:
-            enough = len(growth.sizes["full"]) >= 3
-            assert (found[f"rises with {what}, {growth.name}"] != "not comparable") == enough
+            cells = growth.cells["full"]
+            kept = [row for row in rows if row[N_EXAMPLES] != cells.n_examples or row[growth.x] not in cells.missing]
+            empty = [row | {"memorised_examples": None, "status": "missing"} for row in rows if row not in kept]
+            found = pa.Table.from_pylist([*kept, *empty])
+            verdicts_of = {claim.name: evaluate(claim, found).status for claim in study.claims}
+            assert verdicts_of[f"rises with {what}, {growth.name}"] == "reproduced"
+            open_line = any(place <= FEW for place in cells.missing)
+            assert (verdicts_of[f"linear in {what}, {growth.name}"] == "not comparable") == open_line
 
 
 def test_fits_find_the_slope_and_no_bend():
@@ -280,10 +300,10 @@ def test_fits_find_the_slope_and_no_bend():
     summaries = {summary.name: summary_table(summary, rows) for summary in HEADS_REGRESSION.summaries}
     for fit in HEADS_REGRESSION.fits:
         result = fit_result(fit, summaries[fit.summary])
-        if fit.name == "line-own":
+        if fit.name == "line-decided-own":
             assert result.coefficients[1] == pytest.approx(40 * 32, rel=0.1)
             assert result.intervals[1][0] > 0
-        if fit.name == "bend-own":
+        if fit.name == "bend-decided-own":
             assert result.intervals[2][0] <= 0 <= result.intervals[2][1]
 
 
@@ -293,8 +313,6 @@ def test_heads_needed():
     summary = next(one for one in HEADS_CLASSIFICATION.summaries if one.name == "heads-needed-own")
     found = summary_table(summary, rows)
     for n_examples, needed in zip(found[summary.over[0]].to_pylist(), found["value"].to_pylist(), strict=True):
-        if n_examples not in (50_000, 90_000, 130_000):
-            continue  # few heads were not run there
         held = 2500.0 * needed
         assert held > 0.9 * n_examples
         assert held - 10 * 2500.0 < 1.1 * n_examples
@@ -307,13 +325,6 @@ def test_own_against_shared(whole):
     for size in SIZES:
         more, less = (evaluate(claim, table(whole, size, linear(*held))) for held in ((20, 5), (5, 20)))
         assert (more.status, less.status) == ("reproduced", "not reproduced")
-
-
-def test_more_data(whole):
-    if whole.name == "heads-classification":
-        assert named("more data", verdicts(whole, "full", linear(20, 10))) == {"reproduced"}
-        all_held = verdicts(whole, "full", lambda trial, _: grown(trial, lambda *_: 1e9))
-        assert named("more data", all_held) == {"not reproduced"}
 
 
 # ---------------------------------------------------------------- the other worlds
@@ -330,18 +341,34 @@ def head_world(until):
     return measured
 
 
-def test_head_size(monkeypatch):
-    monkeypatch.setattr(settings, "LEFT_OUT", ())
-    study = replace(HEAD_SIZE_STUDY)  # a study of its own, so that its list is made anew
-    stops = verdicts(study, "full", head_world(32))
-    assert stops.pop("the other scale holds more") == "measured"
-    assert stops.pop("a gain up to n, the other scale") == "not comparable"  # one head size of the full list has it
+def test_head_size():
+    stops = verdicts(HEAD_SIZE_STUDY, "full", head_world(32))
     assert set(stops.values()) == {"reproduced"}
-    goes_on = verdicts(study, "full", head_world(64))
+    goes_on = verdicts(HEAD_SIZE_STUDY, "full", head_world(64))
     assert goes_on["a gain up to n"] == "reproduced"
     assert {goes_on[name] for name in ("the gain stops at n", "no gain beyond n")} == {"not reproduced"}
-    assert verdicts(study, "full", head_world(1))["a gain up to n"] == "not reproduced"
-    assert verdicts(study, "quick", head_world(8))["a gain up to n"] == "reproduced"
+    assert verdicts(HEAD_SIZE_STUDY, "full", head_world(1))["a gain up to n"] == "not reproduced"
+    assert verdicts(HEAD_SIZE_STUDY, "quick", head_world(8))["a gain up to n"] == "reproduced"
+
+
+def test_knee():
+    """A knee that moves with n, one that stays, and one that comes from the scale of scores alone."""
+
+    def moving(trial, row):
+        return head_world(trial.database.context_size)(trial, row)
+
+    moves, stays = (verdicts(KNEE, "full", world) for world in (moving, head_world(32)))
+    names = ("the knee moves with n", "no gain beyond 16 tokens", "more gain beyond 40 with 48 tokens")
+    assert [moves[name] for name in names] == ["reproduced"] * 3
+    assert [stays[name] for name in names] == ["not reproduced"] * 3
+    assert named("gain from 40", moves) == named("the other scale", moves) == {"measured"}
+
+    def by_scale(trial, row):
+        until = 32 if trial.model.scaled_by == "d_model" else 1
+        return head_world(until)(trial, row)
+
+    assert verdicts(KNEE, "full", by_scale)["a gain up to n, the other scale"] == "not reproduced"
+    assert verdicts(KNEE, "quick", moving)["a gain up to n, the other scale"] == "reproduced"
 
 
 def saturating(most):
@@ -412,15 +439,15 @@ WORLDS = {
     HEADS_CLASSIFICATION: linear(100, 40),
     CONTEXT_SIZE_STUDY: linear(50, 15),
     HEAD_SIZE_STUDY: head_world(30),
+    KNEE: head_world(30),
     SATURATION: saturating(0.4),
     CLOSED_FORM: solving(1.0, 0.0),
 }
 
 
 @pytest.mark.parametrize("study", WORLDS, ids=lambda study: study.name)
-def test_pictures_and_tables_have_their_columns(study, monkeypatch):
-    monkeypatch.setattr(settings, "LEFT_OUT", ())
-    rows = table(replace(study), "full", WORLDS[study])
+def test_pictures_and_tables_have_their_columns(study):
+    rows = table(study, "full", WORLDS[study])
     for part in study.charts:
         assert missing_columns(rows, *(name for name in part.columns if name != "epoch")) == []
     for summary in study.summaries:

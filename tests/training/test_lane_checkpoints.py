@@ -128,7 +128,9 @@ def test_what_is_no_checkpoint_of_ours_is_named_and_left_alone(tmp_path, damage,
 
 def test_other_bundles_have_other_files(tmp_path):
     trials, path = cut_off(tmp_path)
-    names = {BundleFile.of(tmp_path, some, width).path for some in (trials, trials[::-1], trials[1:]) for width in (4, 8)}
+    names = {
+        BundleFile.of(tmp_path, some, width).path for some in (trials, trials[::-1], trials[1:]) for width in (4, 8)
+    }
     assert len(names) == 6
     train_many(trials[:2], checkpoints=tmp_path)
     assert list(tmp_path.iterdir()) == [path]

@@ -81,10 +81,9 @@ class Growth:
 
     @property
     def decided(self) -> Where:
-        """The cells that claims are about."""
-        sizes = tuple(cells.n_examples for cells in self.cells.values())
-        places = tuple(place for cells in self.cells.values() for place in cells.places)
-        return (*self.where, (N_EXAMPLES, sizes), (self.x, places))
+        """The cells that claims are about, of both sizes of the study: N and place together tell which."""
+        pairs = tuple(1000 * cells.n_examples + place for cells in self.cells.values() for place in cells.judged)
+        return (*self.where, (f"1000 * {N_EXAMPLES} + {self.x}", pairs))
 
     @property
     def at_top(self) -> Where:
@@ -93,7 +92,7 @@ class Growth:
 
     @property
     def straight(self) -> tuple[int, ...]:
-        """The places of the full size among which a line is looked for."""
+        """The places of the full size among which a line is looked for, missing ones too: few would not tell."""
         return tuple(place for place in self.cells["full"].places if place <= FEW)
 
     # ------------------------------------------------------------ what is shown
@@ -138,26 +137,20 @@ class Growth:
             for name, title, rows in shown
         )
 
-    def fits(self) -> tuple[Fit, Fit]:
-        """A line through the cells of claims, and the same with a bend."""
-        summary = self.summaries()[0].name
-        return (
-            Fit(f"line-{self.name}", f"A line: {self.text}", summary, ("1", self.x), "memorised", intervals=True),
-            Fit(
-                f"bend-{self.name}",
-                f"With a bend: {self.text}",
-                summary,
-                ("1", self.x, f"{self.x} * {self.x}"),
-                "memorised",
-                intervals=True,
-            ),
+    def fits(self) -> tuple[Fit, ...]:
+        """A line through the points of each summary, and the same with a bend."""
+        shapes = (("line", "A line", ("1", self.x)), ("bend", "With a bend", ("1", self.x, f"{self.x} * {self.x}")))
+        return tuple(
+            Fit(f"{kind}-{summary.name}", f"{title}: {self.text}", summary.name, terms, "memorised", intervals=True)
+            for summary in self.summaries()
+            for kind, title, terms in shapes
         )
 
     # ------------------------------------------------------------ what is claimed
 
     def published(self, what: str) -> tuple[Claim, Claim]:
         """Examples memorised rise with x, and along a line; `what` is the name of x."""
-        line = (*self.decided, (self.x, self.straight))
+        line = (*self.where, (N_EXAMPLES, self.cells["full"].n_examples), (self.x, self.straight))
         return (
             Claim(
                 f"rises with {what}, {self.name}",
@@ -175,7 +168,7 @@ class Growth:
                 "greater",
                 place=self.place,
                 quote=self.quote,
-                note=f"The correlation, less {STRAIGHT}, over {min(self.straight)} to {max(self.straight)} {what} on "
+                note=f"The correlation, less {STRAIGHT}, over {_listed(self.straight)} {what} on "
                 f"{self.cells['full'].n_examples:,} examples. The threshold is ours: a logarithm over 1, 5, 10, 20, 30 "
                 "has 0.90, a square root 0.98, so that the fits tell a line from a bend. In the full size only. "
                 f"{OVER_REPLICATES}",
@@ -184,7 +177,7 @@ class Growth:
 
     def _places(self, what: str) -> str:
         cells = self.cells["full"]
-        return f"{min(cells.places)} to {max(cells.places)} {what} on {cells.n_examples:,} examples"
+        return f"{_listed(cells.judged)} {what} on {cells.n_examples:,} examples"
 
     def further(self, what: str) -> tuple[Claim, Claim]:
         """What a unit of x adds, and the paper's count beside what is held: questions of ours."""
@@ -214,3 +207,8 @@ class Growth:
                 extension=True,
             ),
         )
+
+
+def _listed(places: tuple[int, ...]) -> str:
+    """The places in words."""
+    return f"{', '.join(map(str, places[:-1]))} and {places[-1]}"

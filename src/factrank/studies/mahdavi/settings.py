@@ -9,10 +9,11 @@ and 500 passes. Classification ends where all examples are right. What we do oth
   a third of the training.
 - A model counts by its last state; the authors load the checkpoint, one every 500 steps, whose loss was least.
 - Steps multiply in tf32 on GPUs that have it; recall and losses are measured in full float32.
-- The authors run the grid of 342 with 6 seeds (42 in their script), we run it once, and the cells that decide a claim
+- The authors run the grid of 342 with 6 seeds (42 in their script), we list it once, and the cells that decide a claim
   with two replicates more: new data and new weights at the same number of examples. The interval of a claim is over
-  these, never over different N. Within one pass over the grid every N has data and weights of its own: its seed is its
-  place among the sizes of its kind, the largest first, and 20 more for every further replicate.
+  these, never over different N. Not all that is listed has been run (`Cells.missing`, and the lab report). Within one
+  pass over the grid every N has data and weights of its own: its seed is its place among the sizes of its kind, the
+  largest first, and 20 more for every further replicate.
 - Real labels with a context for each example are used up by 20 heads at 90,000, the authors' largest size, whatever n
   is. What grows there is asked of 180,000, about as many as 20 heads have weights.
 
@@ -168,10 +169,20 @@ class Setting:
 
 @dataclass(frozen=True)
 class Cells:
-    """What decides a claim: a number of examples, and the numbers of heads or tokens that are run on it."""
+    """What decides a claim: a number of examples, and the numbers of heads or tokens that are run on it.
+
+    `missing` are places that are listed, but of which not all replicates were run when the results were published:
+    claims leave them out. Without them claims are about all places.
+    """
 
     n_examples: int
     places: tuple[int, ...]
+    missing: tuple[int, ...] = ()
+
+    @property
+    def judged(self) -> tuple[int, ...]:
+        """The places that claims are about."""
+        return tuple(place for place in self.places if place not in self.missing)
 
 
 def grid(size: Size, task: Task, kind: Kind, sizes: Sequence[int], shapes: Sequence[tuple[int, int]]) -> list[Setting]:
