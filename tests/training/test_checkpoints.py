@@ -15,7 +15,7 @@ from factrank.errors import InputError
 from factrank.models import LayerShape, TransformerShape
 from factrank.models.sealed_file import Sealed, read_sealed, write_sealed
 from factrank.training import Measures, Training, Trial, checkpoints, fused_engine, fused_threads, generated, train_many
-from factrank.training.checkpoints import FORMAT, VERSION, Checkpoints
+from factrank.training.checkpoints import FORMAT, VERSION
 
 FACTS = generated("uniform", n_keys=8, n_queries=4, n_values=6, seed=1)
 FEW = generated("uniform", n_keys=5, n_queries=3, n_values=4, n_facts=7, seed=1)
@@ -215,10 +215,3 @@ def test_what_cannot_be_written_is_a_warning_and_loses_no_result(tmp_path):
     with pytest.warns(UserWarning, match="a checkpoint was not written"):
         results = train_many([quick, slow], checkpoints=folder, on_result=on_result, interruptible=True)
     assert [result.status for result in results] == ["finished", "interrupted"]
-
-
-def test_lanes_have_no_checkpoints(tmp_path):
-    trial = Trial(FACTS, LAYER, replace(TRAINING, engine="lanes"))
-    train_many([trial], checkpoints=tmp_path, meter=Interrupting(1), interruptible=True)
-    assert list(tmp_path.iterdir()) == []
-    assert Checkpoints(tmp_path).load([trial], [], {}) == {}

@@ -17,6 +17,7 @@ from factrank.errors import InputError
 from factrank.models.sealed_file import SUFFIX
 from factrank.runs.bundles import Bundle, Failure, Outcome, describe
 from factrank.training import Given, Trial, TrialResult, train_many
+from factrank.training.checkpoints import CheckpointError
 
 Databases = Mapping[str, AnyDatabase]
 """The databases that trials name, by their fingerprints."""
@@ -82,7 +83,7 @@ def run_bundle(
         if len(rest) > 1 and not (mistake and bundle.engine == "lanes"):
             for half in left.halves():
                 run_bundle(half, databases, recorder, keep_weights=keep_weights, checkpoints=checkpoints)
-        elif rest and mistake and checkpoints is not None:  # perhaps a damaged checkpoint
+        elif rest and isinstance(error, CheckpointError):
             warnings.warn(f"begun again, without checkpoints: {describe(error)}", stacklevel=2)
             run_bundle(left, databases, recorder, keep_weights=keep_weights)
         else:  # lanes of one recipe share what a mistake can be in

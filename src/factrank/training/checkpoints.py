@@ -33,6 +33,26 @@ Marks = Mapping[str, str]
 ARRAYS = ("weights", "first", "second", "records")
 
 
+class CheckpointError(InputError):
+    """A file that is no checkpoint of what is to go on: without it, that begins again."""
+
+
+def read_checkpoint(path: Path, form: str, version: int, marks: Marks) -> Sealed:
+    """The content of a checkpoint; an error where it is damaged or has other marks."""
+    try:
+        sealed = read_sealed(path, form, version)
+    except InputError as error:
+        raise CheckpointError(str(error)) from None
+    for name, wanted in marks.items():
+        found = sealed.metadata.get(name, "")
+        if found != wanted:
+            raise CheckpointError(
+                f"{path}: a checkpoint of the {name} {found[:80]!r}, where {wanted!r} is needed to go on to the same "
+                "bits; go on there, choose another folder, or remove the file to begin again"
+            )
+    return sealed
+
+
 class Checkpoints:
     """A folder with the states of unfinished trials."""
 
@@ -92,15 +112,7 @@ class Checkpoints:
     def _read(self, trial: Trial, task: FactsTask, marks: Marks) -> State:
         """The state in the file of a trial."""
         path = self._path(trial)
-        sealed = read_sealed(path, FORMAT, VERSION)
-        expected = {"trial": trial.hash, **marks}
-        for name, wanted in expected.items():
-            found = sealed.metadata.get(name, "")
-            if found != wanted:
-                raise InputError(
-                    f"{path}: a checkpoint of the {name} {found[:80]!r}, where {wanted!r} is needed to go on to the "
-                    "same bits; go on there, or choose another folder"
-                )
+        sealed = read_checkpoint(path, FORMAT, VERSION, {"trial": trial.hash, **marks})
         state = _state(path, trial, task, sealed)
         self._written[trial.hash] = state.epoch
         return state
@@ -120,4 +132,4 @@ def _state(path: Path, trial: Trial, task: FactsTask, sealed: Sealed) -> State:
         if kinds == expected and np.array_equal(tensors["records"][:, 0], noted):
             arrays = {name: tensors[name].copy() for name in ARRAYS}
             return State(epoch=int(epoch), stopped=stopped == "True", **arrays)
-    raise InputError(f"{path}: not the checkpoint of a trial of {trial.training.epochs} epochs")
+    raise CheckpointError(f"{path}: not the checkpoint of a trial of {trial.training.epochs} epochs")

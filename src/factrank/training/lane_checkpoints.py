@@ -28,7 +28,8 @@ from jaxtyping import Shaped, UInt8
 
 import factrank
 from factrank.errors import InputError
-from factrank.models.sealed_file import SUFFIX, Sealed, read_sealed, write_sealed
+from factrank.models.sealed_file import SUFFIX, Sealed, write_sealed
+from factrank.training.checkpoints import CheckpointError, read_checkpoint
 from factrank.training.checks import Record
 from factrank.training.devices import spread_lanes
 from factrank.training.lanes import Lanes, mark, take
@@ -122,18 +123,13 @@ class BundleFile:
         """The state in the file, None where there is none; `first` and `records` are the bundle before its start."""
         if not self.path.exists():
             return None
-        sealed = read_sealed(self.path, FORMAT, VERSION)
-        for name, wanted in {"bundle": self.bundle, **lane_marks()}.items():
-            found = sealed.metadata.get(name, "")
-            if found != wanted:
-                raise InputError(
-                    f"{self.path}: a checkpoint of the {name} {found[:80]!r}, where {wanted!r} is needed to go on to "
-                    "the same bits; go on there, or remove the file to begin again"
-                )
+        sealed = read_checkpoint(self.path, FORMAT, VERSION, {"bundle": self.bundle, **lane_marks()})
         try:
             return _state(sealed, first, list(records))
         except (KeyError, ValueError, TypeError, IndexError, AttributeError) as error:
-            raise InputError(f"{self.path}: not the state of a bundle of {len(records)} trials: {error!r}") from None
+            raise CheckpointError(
+                f"{self.path}: not the state of a bundle of {len(records)} trials: {error!r}"
+            ) from None
 
     def remove(self) -> None:
         """Forget a bundle that has ended."""
