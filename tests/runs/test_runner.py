@@ -251,7 +251,8 @@ def test_a_damaged_checkpoint_is_left_alone_and_the_trial_begins_anew(tmp_path):
     folder.mkdir(parents=True)
     damaged = folder / f"{trials[1].hash}.safetensors"
     damaged.write_bytes(b"nonsense")
-    assert run_study(study_of(trials), "quick", store).n_ended == 3
+    with pytest.warns(UserWarning, match=f"begun again, without checkpoints: .*{damaged.name}"):
+        assert run_study(study_of(trials), "quick", store).n_ended == 3
     assert damaged.read_bytes() == b"nonsense"
 
 
