@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,7 +27,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Shaped, UInt8
 
-import factrank
 from factrank.errors import InputError
 from factrank.models.sealed_file import SUFFIX, Sealed, write_sealed
 from factrank.training.checkpoints import CheckpointError, read_checkpoint
@@ -66,7 +66,8 @@ class BundleState:
 
 def lane_marks() -> dict[str, str]:
     """What the last bits depend on beside the trials and the width."""
-    return {"device": _device(), "factrank": factrank.__version__, "jax": jax.__version__}
+    own_version = str(sys.modules["factrank"].__version__)  # the whole package stands above this one
+    return {"device": _device(), "factrank": own_version, "jax": jax.__version__}
 
 
 @cache

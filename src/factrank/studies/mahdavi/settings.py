@@ -167,12 +167,16 @@ class Setting:
 # ---------------------------------------------------------------- the grid and its replicates
 
 
+LEAST_PLACES = 3
+"""So many numbers of heads or tokens have to be run before a claim about their growth is judged."""
+
+
 @dataclass(frozen=True)
 class Cells:
     """What decides a claim: a number of examples, and the numbers of heads or tokens that are run on it.
 
     `missing` are places that are listed, but of which not all replicates were run when the results were published:
-    claims leave them out. Without them claims are about all places.
+    claims leave them out, as long as three others are left. Without them claims are about all places.
     """
 
     n_examples: int
@@ -182,7 +186,8 @@ class Cells:
     @property
     def judged(self) -> tuple[int, ...]:
         """The places that claims are about."""
-        return tuple(place for place in self.places if place not in self.missing)
+        left = tuple(place for place in self.places if place not in self.missing)
+        return left if len(left) >= LEAST_PLACES else self.places
 
 
 def grid(size: Size, task: Task, kind: Kind, sizes: Sequence[int], shapes: Sequence[tuple[int, int]]) -> list[Setting]:
