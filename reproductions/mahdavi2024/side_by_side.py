@@ -26,10 +26,12 @@ from factrank.databases import RandomExamples
 from factrank.models import MemoriserShape
 from factrank.runs.store import Store
 from factrank.runs.study import Size
-from factrank.studies.mahdavi import STUDIES
+from factrank.studies.mahdavi import STUDIES, knee, settings
 from factrank.studies.mahdavi.settings import LARGER_PLACE, SEEDS_PER_PASS
 from factrank.training import Trial, TrialResult, train_many
 from factrank.training.ladder import rung_above
+
+settings.NOT_RUN = knee.NOT_RUN = ()  # what was not run is what is to be run
 
 MOST_MODELS = 8
 ABOUT_AS_LONG = 0.55
@@ -131,8 +133,8 @@ def main() -> None:
         mark.unlink()
     ends = time.time() + given.seconds - given.no_start
     command = [sys.executable, __file__, str(given.store), "--size", given.size, "--worker", str(ends)]
-    settings = os.environ | {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
-    workers = [subprocess.Popen(command, env=settings) for _ in range(given.processes)]  # noqa: S603
+    variables = os.environ | {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
+    workers = [subprocess.Popen(command, env=variables) for _ in range(given.processes)]  # noqa: S603
     started = time.time()
     while any(one.poll() is None for one in workers) and time.time() - started < given.seconds:
         time.sleep(1)

@@ -51,19 +51,19 @@ QUICK_TOKENS, FULL_TOKENS = CONTEXT_SIZES["quick"], CONTEXT_SIZES["full"]
 CELLS: dict[tuple[Task, Kind], dict[Size, Cells]] = {
     ("regression", "own"): {
         "quick": Cells(1000, QUICK_TOKENS),
-        "full": Cells(180_000, (5, 10, 20, 60), missing=(20,)),
+        "full": Cells(180_000, (5, 10, 20, 60)),
     },
     ("regression", "shared"): {
         "quick": Cells(400, QUICK_TOKENS),
-        "full": Cells(25_000, FULL_TOKENS, missing=(1, 5, 20, 40, 50, 60)),
+        "full": Cells(25_000, FULL_TOKENS),
     },
     ("classification", "own"): {
         "quick": Cells(1000, QUICK_TOKENS),
-        "full": Cells(40_000, FULL_TOKENS, missing=(1, 20)),
+        "full": Cells(40_000, FULL_TOKENS),
     },
     ("classification", "shared"): {
         "quick": Cells(400, QUICK_TOKENS),
-        "full": Cells(18_000, FULL_TOKENS, missing=(1, 5, 10, 40, 50, 60)),
+        "full": Cells(18_000, FULL_TOKENS),
     },
 }
 """What decides claims; real labels with own contexts are used up at 90,000, other sizes are not."""
