@@ -190,12 +190,16 @@ class Growth:
                 "greater",
                 place=self.place,
                 quote=self.quote,
-                note=f"The correlation, less {STRAIGHT}, over {_listed(self.straight)} {what} on "
+                note=f"The correlation, less {STRAIGHT}, up to {FEW} {what} on "
                 f"{self.cells['full'].n_examples:,} examples. The threshold is ours: a logarithm over 1, 5, 10, 20, 30 "
                 "has 0.90, a square root 0.98, so that the fits tell a line from a bend. In the full size only. "
-                f"{OVER_REPLICATES}",
+                f"{OVER_REPLICATES}{self._open(what)}",
             ),
         )
+
+    def _open(self, what: str) -> str:
+        few = tuple(place for place in self.lacking if place <= FEW)
+        return f" Not all replicates of {_listed(few)} {what} were run: the claim is open." if few else ""
 
     def _places(self, what: str) -> str:
         return f"{_listed(self.judged)} {what} on {self.cells['full'].n_examples:,} examples"
