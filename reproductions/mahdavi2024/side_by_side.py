@@ -59,8 +59,8 @@ def jobs_of(trials: Sequence[Trial]) -> list[list[Trial]]:
     groups: dict[tuple[object, ...], list[Trial]] = {}
     for trial in sorted(trials, key=lambda one: -one.training.epochs):
         model, data = trial.model, trial.database
-        assert isinstance(model, MemoriserShape)  # noqa: S101 - all of this paper are
-        assert isinstance(data, RandomExamples)  # noqa: S101
+        assert isinstance(model, MemoriserShape)
+        assert isinstance(data, RandomExamples)
         sizes = model.n_heads, rung_above(model.d_qk), rung_above(data.context_size)
         kind = data.n_contexts, data.n_classes, trial.training.stop, trial.measures, trial.curve_epochs
         groups.setdefault((*sizes, *kind), []).append(trial)
@@ -134,7 +134,7 @@ def main() -> None:
     ends = time.time() + given.seconds - given.no_start
     command = [sys.executable, __file__, str(given.store), "--size", given.size, "--worker", str(ends)]
     variables = os.environ | {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
-    workers = [subprocess.Popen(command, env=variables) for _ in range(given.processes)]  # noqa: S603
+    workers = [subprocess.Popen(command, env=variables) for _ in range(given.processes)]
     started = time.time()
     while any(one.poll() is None for one in workers) and time.time() - started < given.seconds:
         time.sleep(1)
