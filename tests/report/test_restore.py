@@ -36,6 +36,22 @@ def test_a_store_is_restored_from_what_was_published(tmp_path, published):
     assert restore(published, PAPER, restored) == (0, 0)
 
 
+def test_curves_that_were_never_published_are_not_missed(tmp_path):
+    """Tables leave out what nothing is drawn from; that is no loss."""
+    bare = [replace(study, charts=(), claims=(), summaries=(), fits=()) for study in PAPER]
+    with_curves = [trial for study in bare for trial in study.trials_of("full") if trial.curve_epochs]
+    assert with_curves
+    store, restored = fill(Store(tmp_path / "store")), Store(tmp_path / "restored")
+    assert store.curves().num_rows
+    (tmp_path / "tables").mkdir()
+    for study in bare:
+        write_published(tmp_path / "tables", study, "full", store.tables())
+    restore(tmp_path, bare, restored)
+    assert restored.curves().num_rows == 0
+    assert not missing(with_curves, restored)
+    assert restored.problems() == []
+
+
 def test_restoring_leaves_out_what_no_study_asks_for(tmp_path, published):
     """Without its trial a row has no place in a store; what the store has stays as it is."""
     widths, few = PAPER[0], lambda size: PAPER[0].trials_of(size)[:7]

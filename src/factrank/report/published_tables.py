@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 from factrank.databases.streams import replacing, require_file
 from factrank.errors import InputError
 from factrank.runs.claims import Claim
-from factrank.runs.columns import WEIGHTS_KEPT
+from factrank.runs.columns import PUBLISHED_ONLY, WEIGHTS_KEPT
 from factrank.runs.parts import ARROW
 from factrank.runs.result_tables import STORED, DataName, Tables
 from factrank.runs.study import Chart, Size, Study
@@ -36,7 +36,7 @@ from factrank.runs.summaries import Summary
 TABLES = "tables"
 """The folder of the tables in the published one."""
 
-LEFT_OUT = ("trial", "error", "seconds", "width", WEIGHTS_KEPT)
+LEFT_OUT = ("trial", "error", "seconds", "width", WEIGHTS_KEPT, PUBLISHED_ONLY)
 METADATA = b"factrank"
 ZSTD_LEVEL = 19
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from factrank.report.published_tables import load_published, published_seconds, published_size
-from factrank.runs.columns import Row
+from factrank.runs.columns import PUBLISHED_ONLY, Row
 from factrank.runs.losses import CURVES, READINGS
 from factrank.runs.store import Store
 from factrank.runs.study import Study
@@ -24,6 +24,8 @@ from factrank.training.specification import canonical_json
 def restore(folder: str | Path, studies: Sequence[Study], store: Store) -> tuple[int, int]:
     """Append the published rows of these studies that the store lacks.
 
+    They are marked, so that curves and readings that were never published do not count as lost.
+
     Returns how many trials were restored, and how many rows no study asks for any more, which are left out.
     """
     known, n_restored, n_unknown = store.finished(), 0, 0
@@ -32,7 +34,9 @@ def restore(folder: str | Path, studies: Sequence[Study], store: Store) -> tuple
         texts = {trial.hash: canonical_json(trial.to_dict()) for trial in asked_trials(study, size, tables.trials)}
         published = tables.trials
         seconds = published_seconds(folder, study)
-        each = {} if seconds is None else {"seconds": seconds / max(1, published.num_rows)}
+        each: Row = {PUBLISHED_ONLY: True}
+        if seconds is not None:
+            each["seconds"] = seconds / max(1, published.num_rows)
         asked = [row for row in _rows(published) if row["hash"] in texts]
         n_unknown += published.num_rows - len(asked)
         new = [{**row, **each, "trial": texts[str(row["hash"])]} for row in asked if row["hash"] not in known]

@@ -57,6 +57,9 @@ RUN_COLUMNS: dict[str, type] = {
 WEIGHTS_KEPT = "weights_kept"
 """A column of the trials whose weights were stored, in stores that have some."""
 
+PUBLISHED_ONLY = "published_only"
+"""A column of trials that were restored from published tables, which leave out curves that nothing is drawn from."""
+
 TRIAL_GROUPS = ("database.", "model.", "training.", "measures.", "curve_epochs", "seed")
 METRICS, EPOCHS_TO = "metrics.", "epochs_to."
 READING = ("precision", "temperature", "tau")
@@ -245,9 +248,8 @@ def _reading_cell(value: Any) -> object:
 def _metric_column(name: str) -> str:
     """The name of a number; one that another column has already goes under `metrics.`."""
     name = plain_text(name)
-    taken = (
-        name in RUN_COLUMNS or name in ("epoch", WEIGHTS_KEPT) or name.startswith((*TRIAL_GROUPS, METRICS, EPOCHS_TO))
-    )
+    reserved = (*RUN_COLUMNS, "epoch", WEIGHTS_KEPT, PUBLISHED_ONLY)
+    taken = name in reserved or name.startswith((*TRIAL_GROUPS, METRICS, EPOCHS_TO))
     return METRICS + name if taken else name
 
 

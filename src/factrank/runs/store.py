@@ -29,6 +29,7 @@ from factrank.models.part_arrays import AnyModel
 from factrank.models.sealed_file import SUFFIX as WEIGHTS_SUFFIX
 from factrank.runs.columns import (
     ENDED,
+    PUBLISHED_ONLY,
     RUN_COLUMNS,
     STATUSES,
     WEIGHTS_KEPT,
@@ -205,13 +206,15 @@ class Store:
 
     def lost(self) -> Losses:
         """The hashes of the trials that have ended and whose curves, readings or weights are lost, by table."""
-        wanted = [*IDENTITY, "epochs", WEIGHTS_KEPT]
+        wanted = [*IDENTITY, "epochs", WEIGHTS_KEPT, PUBLISHED_ONLY]
         parts, _ = read_parts(self.folder / TRIALS, IDENTITY, _sound_rows, wanted)
-        table = united([_no_rows({**IDENTITY, "epochs": int, WEIGHTS_KEPT: bool}), *parts])
+        table = united([_no_rows({**IDENTITY, "epochs": int, WEIGHTS_KEPT: bool, PUBLISHED_ONLY: bool}), *parts])
         expected: dict[str, set[str]] = {folder: set() for folder in (*LONG_TABLES, WEIGHTS)}
-        for name, status, trial, epochs, kept in zip(*(table[name].to_pylist() for name in wanted), strict=True):
+        columns = [table[name].to_pylist() for name in wanted]
+        for name, status, trial, epochs, kept, restored in zip(*columns, strict=True):
             if status in ENDED:
-                for folder in (*long_tables_of(trial, epochs), *([WEIGHTS] if kept else [])):
+                long = () if restored else long_tables_of(trial, epochs)
+                for folder in (*long, *([WEIGHTS] if kept else [])):
                     expected[folder].add(name)
         lost = {folder: expected[folder] - self._present(folder) for folder in LONG_TABLES if expected[folder]}
         weights = {name for name in expected[WEIGHTS] if not self._has_weights(name)}
