@@ -1,4 +1,4 @@
-"""The studies of multi-head memorisation: the authors' grid, verdicts on tables that were made up, and a corner run."""
+"""The studies of multi-head memorisation: the authors' grid, and verdicts on tables that were made up."""
 
 from collections import Counter
 from dataclasses import replace
@@ -10,14 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from factrank.databases import RandomExamples
 from factrank.report.published_tables import load_published
 from factrank.runs.claims import evaluate
 from factrank.runs.expressions import missing_columns, selected
 from factrank.runs.fits import fit_result
-from factrank.runs.runner import run_study
-from factrank.runs.store import Store
-from factrank.runs.study_table import judge, study_tables
 from factrank.runs.summaries import summary_table
 from factrank.studies.mahdavi import STUDIES, heads, knee, settings
 from factrank.studies.mahdavi.assumptions import ASSUMPTIONS
@@ -484,48 +480,3 @@ def test_pictures_and_tables_have_their_columns(study, nothing_left_out):
     for summary in study.summaries:
         values = summary_table(summary, rows)
         assert [row["why"] for row in values.to_pylist() if row["value"] is None] == [], summary.name
-
-
-# ---------------------------------------------------------------- a corner of it
-
-
-def test_a_corner_runs(tmp_path):
-    """Closed forms as the runner finds them, one training step, and assumptions: columns and verdicts."""
-    solved = [
-        trial
-        for trial in listed(CLOSED_FORM, "quick")
-        if (trial.model.start, trial.model.n_heads, trial.database.n_contexts) == ("solved", 1, 1)
-    ]
-    corner = replace(CLOSED_FORM, trials=lambda _: solved)
-    store = Store(tmp_path)
-    run_study(corner, "quick", store)
-    rows = study_tables(corner, "quick", store.tables()).trials
-    assert set(rows["status"].to_pylist()) == {"finished"}
-    columns = {name for claim in corner.claims for name in claim.quantity.columns}
-    assert missing_columns(rows, *columns) == ["database.n_classes"]  # real labels have none
-    found = {claim.name: verdict for claim, verdict in judge(corner, "quick", store.tables())}
-    for name in ("all at the rank, shared", "not one more, shared", "the paper's count is the rank, shared"):
-        assert found[name].status == "reproduced"
-
-
-def test_a_corner_of_real_data_runs(tmp_path):
-    vectors = ("bert", "attention", "token"), ("none", "embedding", "token")
-    chosen = [
-        trial
-        for trial in listed(ASSUMPTIONS, "quick")
-        if (trial.database.family, trial.database.stage, trial.database.query) in vectors
-    ]
-    small = [replace(trial, database=replace(trial.database, n_examples=40)) for trial in chosen]
-    corner = replace(ASSUMPTIONS, trials=lambda _: small)
-    store = Store(tmp_path)
-    run_study(corner, "quick", store)
-    found = {claim.name: verdict.status for claim, verdict in judge(corner, "quick", store.tables())}
-    assert found["after a random attention layer"] == found["uniform vectors"] == "reproduced"
-
-
-def test_quick_sizes_are_small():
-    for study in STUDIES:
-        for trial in listed(study, "quick"):
-            n_examples = trial.database.n_examples if isinstance(trial.database, RandomExamples) else 0
-            assert trial.training.epochs <= 10_000
-            assert n_examples <= 2_000
