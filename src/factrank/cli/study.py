@@ -214,7 +214,7 @@ def restore(
 
     n_restored, n_unknown = fill(folder, _studies(name, None), Store(store))
     left = f"; {n_unknown:,} rows that no study asks for were left out" if n_unknown else ""
-    typer.echo(f"{n_restored:,} trials restored to {store}{left}")
+    say(f"{n_restored:,} trials restored to {store}{left}")
 
 
 @app.command()
