@@ -94,7 +94,7 @@ def test_what_cannot_be_locked(tmp_path, monkeypatch):
     def fail(*_):
         raise OSError(37, "No locks available")
 
-    monkeypatch.setattr("factrank.databases.locking.fcntl.flock", fail)
+    monkeypatch.setattr("fcntl.flock", fail)
     with pytest.raises(InputError, match=r"cannot be locked, .* might lose one: No locks available"), locked(path):
         pass
     with waiting_for_others(path):

@@ -7,7 +7,6 @@ looks again, and takes the lock of the new one.
 
 from __future__ import annotations
 
-import fcntl
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -56,7 +55,7 @@ def _lock(path: Path) -> int:
         except OSError as error:
             raise InputError(f"{path}: cannot be read: {error.strerror or error}") from None
         try:
-            fcntl.flock(held, fcntl.LOCK_EX)
+            _wait_for_lock(held)
             here = _state_at(path)
             if here is not None and here[:2] == _state(os.fstat(held))[:2]:
                 return held
@@ -68,6 +67,14 @@ def _lock(path: Path) -> int:
             os.close(held)
             raise
         os.close(held)  # replaced by whoever had the lock
+
+
+def _wait_for_lock(held: int) -> None:
+    try:
+        import fcntl  # noqa: PLC0415 - Unix has it
+    except ImportError:
+        raise OSError("this system has no flock") from None
+    fcntl.flock(held, fcntl.LOCK_EX)
 
 
 def _opened(path: Path) -> int:
