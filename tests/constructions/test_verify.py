@@ -333,3 +333,15 @@ def test_a_forward_pass_below_the_proved_bound_refutes_the_proof(monkeypatch):
     found = verify(layer, TABLE)
     assert not found.certified
     assert f"margins below the bounds that were proved: {len(TABLE)}" in found.reason
+
+
+def test_values_of_one_fiber_may_lead_by_different_margins():
+    """The forward pass has one margin for the fiber; a larger bound of one of its facts refutes nothing."""
+    heads = {name: np.zeros((1, 1, 1), np.float32) for name in ("w_q", "w_k", "w_v", "w_o")}
+    unembedding = np.array([[3, 1, 0]], np.float32)
+    layer = layer_from_arrays(1, embedding=np.array([[0], [1]], np.float32), unembedding=unembedding, **heads)
+    facts = numbered([(0, 0, 0), (0, 0, 1)], (1, 1, 3))
+    assert prove(layer, facts).bounds[0] > 2
+    found = verify(layer, facts)
+    assert found.certified, found.reason
+    assert found.margin == 1

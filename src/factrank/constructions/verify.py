@@ -10,7 +10,7 @@ from __future__ import annotations
 from math import inf
 
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Float, Int
 
 from factrank.constructions.arithmetic import ARITHMETIC, why_refuted
 from factrank.constructions.certificate import Certificate
@@ -42,10 +42,11 @@ def verify(layer: AnyLayer, database: Database) -> Certificate:
         forward, proof = evaluate(layer, database), prove(layer, database)
         right = forward.margins > 0
     n_facts, recalled = len(database), int(right.sum())
+    bounds = None if proof.bounds is None else _of_fibers(proof.bounds, database)
     reasons = [proof.reason] if proof.reason else []
     if recalled < n_facts:
         reasons.insert(0, f"{n_facts - recalled:,} of {n_facts:,} facts are not recalled by the layer's forward pass")
-    reasons += [text for text in [why_refuted(forward.margins, proof.bounds, ARITHMETIC[precision])] if text]
+    reasons += [text for text in [why_refuted(forward.margins, bounds, ARITHMETIC[precision])] if text]
     least = int(np.where(np.isnan(forward.margins), -inf, forward.margins).argmin()) if n_facts else None
     return Certificate(
         certified=not reasons,
@@ -63,6 +64,15 @@ def verify(layer: AnyLayer, database: Database) -> Certificate:
         weights=fingerprint_of(layer),
         database=database.fingerprint,
     )
+
+
+def _of_fibers(bounds: Float[np.ndarray, " facts"], database: Database) -> Float[np.ndarray, " facts"]:
+    """The least bound of each fact's fiber: the forward pass has one margin for all values of a fiber."""
+    pairs = database.triples[:, 0].astype(np.int64) * database.n_queries + database.triples[:, 1]
+    _, fiber = np.unique(pairs, return_inverse=True)
+    least = np.full(database.n_fibers, inf)
+    np.minimum.at(least, fiber, bounds)
+    return np.asarray(least[fiber])
 
 
 def _named(database: Database, triple: Int[np.ndarray, "3"]) -> tuple[str, str, str]:
