@@ -177,3 +177,20 @@ def test_heads_of_a_memoriser_in_one_sum(monkeypatch):
     gamma = float(ARITHMETIC["float32"].gamma(np.array([alone], np.float64))[0])
     monkeypatch.setattr(OutputProver, "_output_gamma", lambda *_: gamma)
     assert any(memoriser_bound(model) > 0 and computed <= 0 for model, computed in found)
+
+
+def test_places_of_a_memoriser_in_one_sum_with_vectors():
+    """Scores of vectors through W_e W_K and W_e Z, Z = W_Q (W_e W_K)^T, with b + p after them: four sums over d_model."""
+    d_model = 64
+    shape = MemoriserShape(n_heads=1, d_model=d_model, d_qk=1, d_vo=1, positions=False)
+    parts = {name: np.zeros(size, np.float32) for name, size in shape.part_sizes(1, 2).items()}
+    parts["embedding"][:], parts["embedding_bias"][:], parts["w_q"][:], parts["w_k"][:] = MORE, MORE, 1, 1
+    parts["embedding"][0, 0] = 1
+    prover = OutputProver(plain_memoriser(memoriser_of(shape, parts), 1, np.dtype(np.float32)), ARITHMETIC["float32"])
+    vector, place = parts["embedding"].T, parts["embedding_bias"][:, None]
+    key = worst_sum(vector)
+    asked = worst_sum(np.concatenate([worst_sum(vector * key)[None], place * key]))
+    score = float(worst_sum(np.concatenate([asked[None], place * asked]))[0])
+    exact = (1 + (2 * d_model - 1) * MORE) ** 2  # and its size: no term is negative
+    assert score - exact > (2 * d_model + 3 + 16) * U * exact  # embedded before all else
+    assert score - exact <= prover._score_gamma * exact

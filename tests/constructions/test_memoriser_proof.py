@@ -82,7 +82,7 @@ def longhand(model: Memoriser, query: list, context: list, vector: float, precis
         )
         token_sizes.append([a + abs(b) + abs(c) for a, b, c in zip(sizes, w["embedding_bias"], wave, strict=True)])
     by_score, by_output = lost(w, vector)
-    n, m = 2 * 4 + 2 * d + 2 + 16, 4 + 2 * CONTEXT + 2 * d + 2 + 2 * (4 + d) + 20
+    n, m = 2 * 4 + 4 * d + 2 + 16, 4 + 2 * CONTEXT + 2 * d + 2 + 2 * (4 + d) + 20
     from_weights, rounding = [0.0, 0.0], [abs(number) for number in w["decoder_bias"]]
     for head in range(2):
         w_q, w_k, w_v, w_o = (w[name][head] for name in ("w_q", "w_k", "w_v", "w_o"))

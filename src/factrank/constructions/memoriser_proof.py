@@ -4,10 +4,11 @@ With $\tilde x = |e||W_e| + |b| + |p|$ the sizes of an embedded vector, a score 
 vectors and the weights between them. Under the assumptions of `arithmetic`, with matrices multiplied in any order, it
 is off by at most
 
-$$r_j = \gamma_n\, \tilde x_0\, |W_Q|\, |W_K|^T\, \tilde x_j^T / \sqrt s, \qquad n = 2 d_{in} + 2 d + d_{qk} + 16,$$
+$$r_j = \gamma_n\, \tilde x_0\, |W_Q|\, |W_K|^T\, \tilde x_j^T / \sqrt s, \qquad n = 2 d_{in} + 4 d + d_{qk} + 16,$$
 
 in whatever order it is added and whichever matrices are multiplied first, one product after another: a term takes part
-in so many operations at most. The exponential is taken to be right up to 16 u and the largest score to be subtracted
+in so many operations at most. On either side it may go through $W_e$ in a product of weights, and then be added up with
+the d terms of the place beside its d_in; the bias is added to the place first. The exponential is taken to be right up to 16 u and the largest score to be subtracted
 first. Then the weights of a head are, but for the rounding of their sum, $\alpha_j e^{\pm 2 \epsilon}$ with
 
 $$\epsilon = \max_j \bigl[ r_j + u\,(|s_j - \max s| + 2 \max r) \bigr] - \ln(1 - 16 u),$$
@@ -194,7 +195,7 @@ class OutputProver:
     @property
     def _score_gamma(self) -> float:
         d_input, d_model = self.weights.embedding.shape
-        return self._gamma(2 * d_input + 2 * d_model + self.weights.w_q.shape[2] + 16)
+        return self._gamma(2 * d_input + 4 * d_model + self.weights.w_q.shape[2] + 16)
 
     @property
     def _values_read(self) -> int:
