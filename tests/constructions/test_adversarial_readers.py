@@ -180,7 +180,7 @@ def test_heads_of_a_memoriser_in_one_sum(monkeypatch):
 
 
 def test_places_of_a_memoriser_in_one_sum_with_vectors():
-    """Scores of vectors through W_e W_K and W_e Z, Z = W_Q (W_e W_K)^T, with b + p after them: four sums over d_model."""
+    """Vectors go through W_e W_K and W_e Z, Z = W_Q (W_e W_K)^T, and b + p is added to them: four sums over d_model."""
     d_model = 64
     shape = MemoriserShape(n_heads=1, d_model=d_model, d_qk=1, d_vo=1, positions=False)
     parts = {name: np.zeros(size, np.float32) for name, size in shape.part_sizes(1, 2).items()}

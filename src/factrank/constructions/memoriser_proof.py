@@ -8,8 +8,9 @@ $$r_j = \gamma_n\, \tilde x_0\, |W_Q|\, |W_K|^T\, \tilde x_j^T / \sqrt s, \qquad
 
 in whatever order it is added and whichever matrices are multiplied first, one product after another: a term takes part
 in so many operations at most. On either side it may go through $W_e$ in a product of weights, and then be added up with
-the d terms of the place beside its d_in; the bias is added to the place first. The exponential is taken to be right up to 16 u and the largest score to be subtracted
-first. Then the weights of a head are, but for the rounding of their sum, $\alpha_j e^{\pm 2 \epsilon}$ with
+the d terms of the place beside its d_in; the bias is added to the place, or to the vector, first. The exponential is
+taken to be right up to 16 u and the largest score to be subtracted first. Then the weights of a head are, but for the
+rounding of their sum, $\alpha_j e^{\pm 2 \epsilon}$ with
 
 $$\epsilon = \max_j \bigl[ r_j + u\,(|s_j - \max s| + 2 \max r) \bigr] - \ln(1 - 16 u),$$
 
