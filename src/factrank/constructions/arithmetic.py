@@ -10,22 +10,26 @@ Assumptions, for weights of p significant bits (float64 53, float32 24, bfloat16
 2. The logistic function is off by at most 4u, and is exactly 0 or 1 where its argument is at least 104 in size
    (float32, bfloat16) or 750 (float64). JAX computes $1 / (1 + e^{-s})$: there $e^{-s}$ overflows or vanishes beside 1.
    The same of a softmax over the two tokens, which subtracts the larger score before it does anything else, and whose
-   sum may divide the weights or what they weigh.
+   sum may divide the weights or what they weigh. A wider format with a larger range has to round weights to 0 too.
 3. One product after another. A program forms the scores $(x W_Q) \cdot (x W_K)$ and, for each token, the values
    $x W_V$; weighs these; multiplies by W_O and then by U, or by $W_O U$ formed first. Each of these products is a
    result of its own, and a sum over one index. The sums over heads, over the two tokens and over the direct path may be
    taken wherever they occur: by themselves, or together with the coordinates of W_O (heads concatenated, all or some of
-   them) or of U. All logits of a pair come from the same attention weights.
+   them) or of U. What a head has of a token, or of both once they are weighed, stays together: all its value
+   coordinates are added up with W_O before any of it meets U, or all of them go through $W_O U$, which is formed over
+   all coordinates of the stream. All logits of a pair come from the same attention weights.
 
 So the usual programs are covered: loops, matrix products, PyTorch's and JAX's modules, heads side by side or one by
 one, on any number of threads. *Not* covered: $W_Q W_K^T$ or $W_V W_O$ folded beforehand, which are other weights;
 tokens that are weighed before they meet W_V; several products under one sum (NumPy's `einsum` of three or more factors
-without `optimize`); fused kernels that turn scores into powers of two before they subtract; shortened products; weights
-converted to another precision.
+without `optimize`); the value coordinates of one head dealt to several parts that meet U one by one, or some of them
+folded into $W_O U$ and others not; fused kernels that turn scores into powers of two before they subtract; shortened
+products; weights converted to another precision.
 
 Memories, factual recall and memorisers take matrices in any order, one product after another, each a sum over one index
-or over heads and one index; every head pools its tokens in a sum of its own. So an `einsum` that sums over tokens,
-heads and coordinates at once is not covered there. Their proofs say how many terms their sums have; `roundings` counts
+or over heads and one index; a product that is added to another one (vectors and places, heads) may join its sum. Every
+head pools its tokens in a sum of its own. So an `einsum` that sums over tokens, heads and coordinates at once is not
+covered there. Their proofs say how many terms their sums have; `roundings` counts
 those of an attention layer.
 
 Then a sum of products whose terms each undergo at most n roundings is off by at most

@@ -13,10 +13,10 @@ terms of every sum that a program may form. For one pair let
 - J be the coordinates of the stream that they reach, counted once for each head and group;
 - D be the coordinates of $x_q$ that are read.
 
-A program sends each head and group into a *block*, in which value coordinates are added up with W_O, or through W_O U
-formed first. A block may be one head, some heads or all of them concatenated, and the direct path may be part of one.
-The blocks, what is folded and the direct path meet in a last sum, with U. So a term that goes through a block of $T_b$
-leaves, beside other blocks and $T_f \le T - T_b$ leaves that are folded, meets
+A program sends each head and group, with all its value coordinates, into a *block*, in which these are added up with
+W_O, or through W_O U formed first. A block may be one head, some heads or all of them concatenated, and the direct path
+may be part of one. The blocks, what is folded and the direct path meet in a last sum, with U. So a term that goes
+through a block of $T_b$ leaves, beside other blocks and $T_f \le T - T_b$ leaves that are folded, meets
 
 $$T_b + [D > 0] - 1 \quad\text{additions in its block and at most}\quad J + T_f + D - 1 \quad\text{in the last sum:}$$
 
@@ -24,9 +24,9 @@ no more than $T + J + D + [D > 0] - 2$ in all. A leaf that is folded meets as ma
 group reaches, which are then missing from the last sum: no more additions either. Weighing before or after W_O or U,
 adding heads one by one, adding logits of heads and of the direct path: all these are trees over the same terms.
 
-To the additions come the products with W_O and U (none where these are powers of two), those of $x W_V$, and where
-attention is soft three for weighing: the product with the weight, and $1 - a$ or the sum and the division of a softmax,
-whether that divides the weights or what they weigh.
+To the additions come the products with W_O and U (none where these are powers of two, but one at least, with U or with
+W_O U), those of $x W_V$, and where attention is soft three for weighing: the product with the weight, and $1 - a$ or
+the sum and the division of a softmax, whether that divides the weights or what they weigh.
 """
 
 from __future__ import annotations
