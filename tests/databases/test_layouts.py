@@ -180,6 +180,20 @@ def test_standard_input_has_a_name_in_errors(monkeypatch: pytest.MonkeyPatch) ->
         read("-")
 
 
+def test_standard_input_is_read_once(call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    piped(monkeypatch, b"key,query,value\na,q,1\n")
+    with pytest.raises(InputError, match=r"^standard input is given twice"):
+        read(["-", saved(tmp_path, "key,query,value\na,q,1\n"), "-"])
+    code, _, err = call("edit", "any.safetensors", "--from", "-", "--from", "-")
+    assert (code, "standard input is given twice" in err) == (2, True)
+
+
+def test_standard_input_has_a_name_in_reports(call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    saved(tmp_path, "key,query,value\nb,q,2\n", "more.csv")
+    piped(monkeypatch, b"key,query,value\na,q,1\n")
+    assert call("measure", "more.csv", "-")[1].startswith("more.csv, standard input\n2 facts")
+
+
 def test_every_command_that_reads_a_table_has_the_options(call, tmp_path: Path) -> None:
     for command in ("measure", "train", "construct", "recall", "verify", "convert", "edit"):
         text = call(command, "--help")[1]

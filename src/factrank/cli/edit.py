@@ -14,6 +14,7 @@ from factrank.cli.repeated_options import command_with, separate
 from factrank.cli.sources import Table, reads_table
 from factrank.cli.terminal import display, progress, say
 from factrank.databases.files import Layout
+from factrank.databases.source_files import require_one_standard_input
 from factrank.errors import InputError
 
 if TYPE_CHECKING:
@@ -85,6 +86,7 @@ def _changes(
     if not sources and layout != Layout():
         raise InputError("--long, --header and the like describe the table of --from FILE")
     changes = [Change(*words) for words in (*separate(setting), *separate(delete))]
+    require_one_standard_input(sources)
     for source in sources:
         rows = read_changes(source, layout)
         changes += [Change(key, query, value, where) for where, key, query, value in rows]

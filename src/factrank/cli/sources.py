@@ -16,6 +16,7 @@ import typer
 
 from factrank.databases import Database, read, sample
 from factrank.databases.files import Layout
+from factrank.databases.source_files import STANDARD_INPUT, STANDARD_INPUT_NAME
 from factrank.errors import InputError
 
 SAMPLE_PREFIX = "sample:"
@@ -32,8 +33,7 @@ Missing = Annotated[
     typer.Option(
         "--missing",
         metavar="TEXT",
-        help="A cell with this text, such as NA, is empty; with one fact per row, a row with an empty value is left "
-        "out. Repeatable.",
+        help="A cell with this text, such as NA, is empty: a row without a value holds no fact. Repeatable.",
         show_default=False,
     ),
 ]
@@ -119,7 +119,7 @@ class Table:
 
 def title(sources: Sequence[str]) -> str:
     """What a report calls the sources of its facts."""
-    return ", ".join(sources)
+    return ", ".join(STANDARD_INPUT_NAME if source == STANDARD_INPUT else source for source in sources)
 
 
 def reads_table(command: Callable[..., None], *, without: Sequence[str] = ()) -> Callable[..., None]:

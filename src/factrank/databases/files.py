@@ -19,7 +19,7 @@ from factrank.databases.jsonlines import JsonLines
 from factrank.databases.ntriples import NTriples
 from factrank.databases.parquet import Parquet
 from factrank.databases.records import Dialect
-from factrank.databases.source_files import STANDARD_INPUT, SourceFile, reading, source_file
+from factrank.databases.source_files import STANDARD_INPUT, SourceFile, reading, require_one_standard_input, source_file
 from factrank.databases.streams import replacing
 from factrank.errors import InputError, InputWarning
 
@@ -131,6 +131,7 @@ def read(  # noqa: PLR0913 - one argument for each thing that a file may leave o
     paths = [path] if isinstance(path, str | os.PathLike) else list(path)
     if not paths:
         raise InputError("there is no file to read")
+    require_one_standard_input(paths)
     with ExitStack() as files:
         tables = [files.enter_context(_opened(one, layout)) for one in paths]
         for table in tables:

@@ -14,7 +14,7 @@ import shutil
 import sys
 import tempfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +23,7 @@ from factrank.databases.streams import is_gzip, require_file
 from factrank.errors import InputError
 from factrank.foreign_text import quoted, shown_name
 
-STANDARD_INPUT = "-"
+STANDARD_INPUT, STANDARD_INPUT_NAME = "-", "standard input"
 LONGEST_LINE = 16 << 20
 """Bytes of a line, and of a record of several lines: more is no table, and would have to be held at once."""
 
@@ -57,6 +57,12 @@ class SourceFile:
         return shown_name(self.name, longest=None)
 
 
+def require_one_standard_input(paths: Sequence[str | os.PathLike[str]]) -> None:
+    """Check that standard input, which can be read once, is given once."""
+    if list(paths).count(STANDARD_INPUT) > 1:
+        raise InputError(f"{STANDARD_INPUT_NAME} is given twice ({STANDARD_INPUT}), and can be read once")
+
+
 @contextmanager
 def source_file(path: str | os.PathLike[str], encoding: str | None = None) -> Iterator[SourceFile]:
     """The file of a path, or standard input for the text "-"."""
@@ -73,7 +79,7 @@ def source_file(path: str | os.PathLike[str], encoding: str | None = None) -> It
             raise InputError(f"standard input: cannot be read: {error}") from None
         copy.seek(0)
         zipped = copy.read(2) == b"\x1f\x8b"
-        yield SourceFile(Path(copy.name), "standard input", zipped, encoding)
+        yield SourceFile(Path(copy.name), STANDARD_INPUT_NAME, zipped, encoding)
 
 
 @contextmanager
