@@ -15,7 +15,7 @@ import pytest
 from factrank.databases import from_table, read, read_changes, write
 from factrank.databases.blocks import _Loan
 from factrank.databases.files import Layout
-from factrank.errors import ConflictError, InputError
+from factrank.errors import ConflictError, InputError, InputWarning
 
 
 def saved(folder: Path, content: str | bytes, name: str = "facts.csv") -> Path:
@@ -192,6 +192,15 @@ def test_standard_input_has_a_name_in_reports(call, tmp_path: Path, monkeypatch:
     saved(tmp_path, "key,query,value\nb,q,2\n", "more.csv")
     piped(monkeypatch, b"key,query,value\na,q,1\n")
     assert call("measure", "more.csv", "-")[1].startswith("more.csv, standard input\n2 facts")
+
+
+def test_changes_are_never_wide(tmp_path: Path) -> None:
+    path = saved(tmp_path, "name,capital,currency\nNorway,Oslo,Krone\n")
+    with pytest.warns(InputWarning) as read_in:
+        read(path)
+    with pytest.warns(InputWarning) as edited_in:
+        assert len(list(read_changes(path))) == 1
+    assert ["--wide" in str(each.message) for each in (*read_in, *edited_in)] == [False, True, False, False]
 
 
 def test_every_command_that_reads_a_table_has_the_options(call, tmp_path: Path) -> None:

@@ -95,7 +95,7 @@ def require_wide(names: Sequence[str], source: str) -> None:
         raise InputError(f"{source}: column {names.index('', 1) + 1} has no name; in the wide form it names a query")
 
 
-def guesses(names: Sequence[str], form: Form, source: str, *, delimited: bool) -> list[str]:
+def guesses(names: Sequence[str], form: Form, source: str, *, delimited: bool, only_long: bool = False) -> list[str]:
     """What is taken for granted about a table because neither its header nor the user says it, and how to say it."""
     if form.wide or not form.headed:
         return []
@@ -110,10 +110,11 @@ def guesses(names: Sequence[str], form: Form, source: str, *, delimited: bool) -
             "a fact, pass header=False (--no-header); if not, header=True (--header)"
         )
     if form.long is None:
+        or_wide = ", or pass wide=True (--wide) if the first column holds the keys and each other column is a query"
         found.append(
             f"{source}: read as long, one fact per row, with the key in {key}, the query in {query} and the value in "
-            f'{value}. Say so with long=("KEY", "QUERY", "VALUE") (--long KEY QUERY VALUE), or pass wide=True (--wide) '
-            "if the first column holds the keys and each other column is a query"
+            f'{value}. Say so with long=("KEY", "QUERY", "VALUE") (--long KEY QUERY VALUE)'
+            f"{'' if only_long else or_wide}"
         )
     return found
 

@@ -156,7 +156,7 @@ def read_changes(path: AnyPath, layout: Layout | None = None) -> Iterator[tuple[
     [('line 2', 'Oslo'), ('line 3', None)]
     """
     with _opened(path, layout or Layout()) as table:
-        table.warn_of_guesses()
+        table.warn_of_guesses(only_long=True)
         file_format, source, form = table.file_format, table.source, table.form
         if isinstance(file_format, Delimited):
             placed = file_format.placed(source, form, open_values=True)
@@ -196,11 +196,11 @@ class _Table:
     file_format: Format
     form: Form
 
-    def warn_of_guesses(self) -> None:
+    def warn_of_guesses(self, *, only_long: bool = False) -> None:
         """Report what was chosen because neither the file nor the user says it."""
         names = self.file_format.column_names(self.source, self.form)
         delimited = isinstance(self.file_format, Delimited)
-        for guess in guesses(names, self.form, str(self.source), delimited=delimited):
+        for guess in guesses(names, self.form, str(self.source), delimited=delimited, only_long=only_long):
             warnings.warn(InputWarning(guess), stacklevel=3)
 
 
