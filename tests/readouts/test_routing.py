@@ -91,6 +91,13 @@ def test_what_is_right_is_routable():
         assert not routable(layer.parts(), pairs, fibers_of(database)).all()
 
 
+def test_circuits_that_are_infinite_on_both_tokens_are_not_routable():
+    """Their difference is not a number, of which nothing is said."""
+    circuits = np.full((1, 2, 2), np.inf)
+    parts = LayerTensor(direct=np.zeros((1, 2)), attention=np.ones((1, 1, 1)) / 2, circuits=circuits)
+    assert not routable(parts, np.zeros((1, 2), int), np.zeros((1, 1), int)).any()
+
+
 def test_what_is_not_finite_is_not_routable():
     parts = as_parts(np.array([9.0, 0.0]), np.array([[np.nan, 0.0]]))
     assert not routable(parts, np.zeros((1, 2), dtype=int), np.zeros((1, 1), dtype=int)).any()

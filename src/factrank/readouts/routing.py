@@ -38,7 +38,8 @@ def free_logits(parts: LayerTensor, pairs: Int[np.ndarray, "n 2"]) -> FreeLogits
     circuits, direct = np.asarray(parts.circuits), np.asarray(parts.direct)
     at_key = np.moveaxis(circuits[:, pairs[:, 0]], 0, 1).astype(np.float64)
     at_query = np.moveaxis(circuits[:, n_keys + pairs[:, 1]], 0, 1).astype(np.float64)
-    return FreeLogits(direct[pairs[:, 1]].astype(np.float64) + at_query.sum(axis=1), at_key - at_query)
+    with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is for the caller to judge
+        return FreeLogits(direct[pairs[:, 1]].astype(np.float64) + at_query.sum(axis=1), at_key - at_query)
 
 
 def routable(
