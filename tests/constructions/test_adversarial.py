@@ -68,7 +68,7 @@ def test_soft_attention_whose_scores_are_lost():
 # ---------------------------------------------------------------- the programs that people run
 
 
-def of_the_issue(size, leads_by):
+def ones_and_dust(size, leads_by):
     """One head after another writes ones: the sum of 2 and many times 2^-24 against 2 and `leads_by` less of these."""
     batch = attacks(Plan("concatenated", size, size, 1), "float32", [1.0])
     small = 2.0**-24
@@ -83,7 +83,7 @@ def of_the_issue(size, leads_by):
 def test_heads_concatenated_by_libraries(size):
     """Certified by a count that adds up each head by itself; NumPy, JAX or PyTorch answer otherwise."""
     for leads_by in (size, 2 * size - 6, size**2 // 3):
-        layer = of_the_issue(size, leads_by).layer(0)
+        layer = ones_and_dust(size, leads_by).layer(0)
         bound = margin_bounds(layer, FACT).margins[0]
         results = [np.asarray(one)[0] for one in jax_logits(layer)]
         read = np.ones(size**2, np.float32)
@@ -98,7 +98,7 @@ def test_pytorch_stays_within_the_bound():
     from factrank.models.torch_exchange import torch_module
 
     zero, rng = torch.zeros(1, dtype=torch.long), np.random.default_rng(2)
-    batches = [of_the_issue(size, 2 * size) for size in (8, 24)]
+    batches = [ones_and_dust(size, 2 * size) for size in (8, 24)]
     batches += [attacks(plan, "float32", rng.uniform(0.2, 1.5, 2)) for plan in plans("float32")]
     for batch in batches:
         for at in range(len(batch.keys)):
@@ -108,7 +108,7 @@ def test_pytorch_stays_within_the_bound():
 
 
 def test_a_layer_that_programs_answer_differently_is_not_certified():
-    layer = jax.tree.map(np.asarray, of_the_issue(24, 236).layer(0))
+    layer = jax.tree.map(np.asarray, ones_and_dust(24, 236).layer(0))
     found = verify(layer, FACT)
     assert not found.certified
     assert "not proved positive" in found.reason
