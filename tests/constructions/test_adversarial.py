@@ -14,7 +14,7 @@ from factrank.constructions.proved_attention import Scores
 from factrank.constructions.roundings import LayerTerms, PairTerms, roundings_of_logits
 
 FACT = numbered([(0, 0, 0)], (1, 1, 2))
-SHARES = np.linspace(0.1, 1.6, 12)
+SHARES = np.linspace(0.1, 1.6, 18)
 LARGEST = {"float64": 2.5, "float32": 1.0, "bfloat16": 1.5}
 """Times the shares: in float64 our own roundings count too, and bfloat16 leaves the proof little room."""
 
@@ -162,7 +162,7 @@ def test_mutants_of_the_count_certify_layers_that_are_wrong(monkeypatch, mutant)
         for plan in plans("float32"):
             if plan.terms < 20:
                 continue
-            batch = attacks(plan, "float32", SHARES[3:10:3])
+            batch = attacks(plan, "float32", SHARES[4:15:4])
             caught += int(((bounds_of(batch) > 0) & (evaluated(batch, rng) <= 0)).sum())
     assert caught
 
