@@ -434,7 +434,7 @@ def test_the_same_command_goes_on_from_checkpoints(call, monkeypatch, tmp_path):
         patch.setattr(TerminalMeter, "update", interrupted)
         code, out, err = call(*arguments, "--checkpoints", "states")
     assert (code, json.loads(out)["interrupted"]) == (130, True)
-    assert err.endswith("; the same command goes on from the checkpoints in states\n")
+    assert err.endswith("; the same command resumes from the checkpoints in states\n")
     assert len(list((tmp_path / "states").iterdir())) in (1, 2)
     assert call(*arguments, "--checkpoints", "states") == undisturbed
     assert list((tmp_path / "states").iterdir()) == []

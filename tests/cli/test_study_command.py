@@ -286,7 +286,7 @@ def test_ctrl_c_stops_a_paper_at_once(call, paper, monkeypatch):
     monkeypatch.setattr(runner, "run_study", interrupted)
     code, out, err = call("study", "run", "paper2025")
     assert (code, begun) == (130, ["one", "two"])
-    assert "interrupted; 2 of 6 trials are stored in factrank-store; the same command goes on" in err
+    assert "interrupted; 2 of 6 trials are stored in factrank-store; the same command continues with the others" in err
     assert "in all" not in out
 
 
@@ -316,7 +316,7 @@ def test_ctrl_c_while_a_report_is_written(call, paper, monkeypatch):
 
     monkeypatch.setattr(study_report, "write_report", interrupted)
     code, out, err = call("study", "run", "paper2025")
-    assert (code, err) == (130, "factrank: interrupted; the same command goes on\n")
+    assert (code, err) == (130, "factrank: interrupted; the same command resumes\n")
     assert "two (2 of 3)" not in out
     monkeypatch.undo()
 
@@ -370,7 +370,7 @@ def test_a_run_that_was_ended_goes_on(study, tmp_path, kind):
     before = store.finished()
     if kind == signal.SIGINT:
         assert process.returncode == 130
-        said = f"interrupted; {len(before)} of 30 trials are stored in factrank-store; the same command goes on"
+        said = f"interrupted; {len(before)} of 30 trials are stored in factrank-store; the same command continues with the others"
         assert said in err
     else:
         assert process.returncode == -signal.SIGKILL

@@ -33,7 +33,7 @@ def _logits(layer, keys, queries):
 
 
 def logits_of(saved, pairs):
-    """The logits of pairs of names, as the layer itself computes them; filled up, so that few sizes are compiled."""
+    """The logits of pairs of names, as the layer itself computes them; padded, so that few sizes are compiled."""
     named = np.array([(saved.database.keys.index(key), saved.database.queries.index(query)) for key, query in pairs])
     keys, rows = np.unique(named[:, 0], return_inverse=True)
     n_keys, embedding = saved.layer.n_keys, to_arrays(saved.layer)["embedding"]

@@ -219,7 +219,7 @@ def test_votes():
     np.testing.assert_allclose(tokens @ exact @ outputs.T, of_keys, atol=1e-9)
     slow = sum(np.outer(tokens[k], outputs[v]) for k, _, v in FACTS.triples)
     np.testing.assert_allclose(vote_circuit(tokens, of_keys, outputs, "outer product"), slow, atol=1e-9)
-    [circuit] = cut_to_rank([exact], [25])  # rank 6 of 20, filled up
+    [circuit] = cut_to_rank([exact], [25])  # rank 6 of 20, padded
     np.testing.assert_allclose(circuit.inward @ circuit.outward, exact, atol=1e-9)
     assert circuit.inward.shape == (20, 25)
 

@@ -14,7 +14,7 @@ from factrank.training.train import TASKS
 from factrank.training.trial import EXAMPLES, SEQUENCES, Given, Training, Trial
 
 ASSOCIATIONS, ANSWERS = associations(32, 64, seed=0), answer_sets(32, 8, 4, seed=0)
-CASES = {  # sizes at which nothing is filled up
+CASES = {  # sizes at which nothing is padded
     "linear": (MemoryShape(8), ASSOCIATIONS),
     "mlp": (MemoryShape(8, width=32), ASSOCIATIONS),
     "attention": (SequenceShape(8, 4, 2, 8), ANSWERS),

@@ -1,4 +1,4 @@
-"""Checkpoints: a run that was interrupted at any moment goes on to the bits of one that was not."""
+"""Checkpoints: a run that was interrupted at any moment resumes to the bits of one that was not."""
 
 import os
 import threading

@@ -1,4 +1,4 @@
-"""Checkpoints of lanes: a bundle that was cut off at any chunk goes on to the bits of one that was not."""
+"""Checkpoints of lanes: a bundle that was cut off at any chunk resumes to the bits of one that was not."""
 
 import warnings
 from dataclasses import replace

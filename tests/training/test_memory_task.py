@@ -1,4 +1,4 @@
-"""Training memories: losses, gradients and steps against NumPy, sizes filled up to rungs, what is measured."""
+"""Training memories: losses, gradients and steps against NumPy, sizes padded to rungs, what is measured."""
 
 from dataclasses import replace
 
@@ -27,7 +27,7 @@ def task_of(database, shape=LINEAR, training=ZIPF, **measures):
 
 
 def some_facts():
-    """Nine inputs, eleven outputs, not injective, and two inputs without a fact: both are filled up to 16."""
+    """Nine inputs, eleven outputs, not injective, and two inputs without a fact: both are padded to 16."""
     whole = associations(9, 11, kind="random", seed=2)
     return Database(whole.triples[[0, 1, 3, 4, 5, 7, 8]], *whole.vocabularies)
 

@@ -1,4 +1,4 @@
-"""Trials of different sizes in one bundle: who is filled up, and that what is filled up computes the same."""
+"""Trials of different sizes in one bundle: who is padded, and that what is padded computes the same."""
 
 from dataclasses import replace
 
@@ -16,7 +16,7 @@ TRAINING = Training(
     epochs=40, learning_rate=0.01, batch_size=8, schedule="cosine", stop="recall", check_every=20, precision="float64"
 )
 SIZES = {None: [(3, 5, "d_model"), (4, 7, "d_qk")], 1: [(3, 8, "d_qk"), (3, 6, "d_model")]}
-"""d_qk, tokens and the scale of scores, all filled up to d_qk = 4 and 8 tokens; by the number of contexts."""
+"""d_qk, tokens and the scale of scores, all padded to d_qk = 4 and 8 tokens; by the number of contexts."""
 
 
 def trial_of(d_qk=3, tokens=5, scaled_by="d_model", n_contexts=None, seed=0, **training):

@@ -58,7 +58,7 @@ def run_searches(
 ) -> list[CapacityInterval]:
     """Run searches, such as one for each seed, round by round all together; gives their intervals.
 
-    `databases` are those that trials name by fingerprint. Ctrl-C passes through: with a store, the same call goes on.
+    `databases` are those that trials name by fingerprint. Ctrl-C passes through: with a store, the same call resumes.
     """
     wanted = list(searches)
     if not wanted:

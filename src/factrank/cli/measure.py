@@ -47,7 +47,7 @@ def measure(
             database, budget, on_step=lambda method: status.update(f"measuring: {method}"), interruptible=True
         )
     if measurement.interrupted:
-        complain("interrupted; dearer bounds were not run")
+        complain("interrupted; costlier bounds were not run")
     if chart is not None:
         _draw(title(source), measurement, chart)
     if json:

@@ -2,7 +2,7 @@
 
 The name of a paper stands for all its studies, one after the other. Exit codes: 0 done, and no claim is refuted; 1
 done, but a claim is not reproduced or a trial failed; 2 bad input; 130 interrupted by Ctrl-C: what had ended is stored,
-and the same command goes on.
+and the same command resumes.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def run(
 ) -> None:
     """Run the trials of a study that the store does not have, judge its claims and write its report.
 
-    The name of a paper runs all its studies. Ctrl-C keeps what has ended, and the same command goes on with the rest.
+    The name of a paper runs all its studies. Ctrl-C keeps what has ended, and the same command continues with the rest.
     Exit code 1 says that a claim was not reproduced, or that trials failed.
     """
     from factrank.runs.runner import run_study  # noqa: PLC0415 - JAX takes a second to load

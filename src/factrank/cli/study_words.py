@@ -45,7 +45,7 @@ def finish_all(
             judged += verdicts
             sound = sound and not failures
     except KeyboardInterrupt:
-        complain("interrupted; the same command goes on")
+        complain("interrupted; the same command resumes")
         raise typer.Exit(INTERRUPTED) from None
     say_problems(store)
     if len(studies) > 1:
@@ -130,7 +130,7 @@ def say_interrupted(summary: Summary, store: Path) -> NoReturn:
     """How many trials are stored after Ctrl-C; ends with the exit code for it."""
     stored = summary.n_trials - summary.n_left
     done = f"interrupted; {stored:,} of {summary.n_trials:,} trials are stored in {store}"
-    complain(f"{done}; the same command goes on with the others")
+    complain(f"{done}; the same command continues with the others")
     raise typer.Exit(INTERRUPTED)
 
 

@@ -95,7 +95,7 @@ def train(
     The best has the highest recall, then the highest recall at tau, then the largest margin.
 
     After Ctrl-C, seeds that had ended are reported, the best is saved, and the exit code is 130. With --checkpoints the
-    same command then goes on with the others from where they were.
+    same command then continues with the others from where they were.
     """
     from factrank.models import LayerShape  # noqa: PLC0415 - JAX takes a second to load
     from factrank.training import Given, Measures, TerminalMeter, Training, Trial, best_of, train_many  # noqa: PLC0415
@@ -212,7 +212,7 @@ def _exit(results: Sequence[TrialResult], best: TrialResult | None, checkpoints:
         kept = "" if best is not None else ", and there is no layer to keep"
         unended = {result.trial.hash for result in results if result.status == "interrupted"}
         found = checkpoints is not None and any(_of(path.stem, unended) for path in checkpoints.glob("*"))
-        again = f"; the same command goes on from the checkpoints in {checkpoints}" if found else ""
+        again = f"; the same command resumes from the checkpoints in {checkpoints}" if found else ""
         complain(f"interrupted; {ended} of {len(results)} seeds had ended{kept}{again}")
         raise typer.Exit(INTERRUPTED)
     if best is None:

@@ -1,6 +1,6 @@
 """`factrank verify`: whether a layer recalls every fact of a table, checked and proved from its weights alone.
 
-And whether what the file says beside the weights is so: the facts that it stores, its certificate.
+And whether what the file says in addition to the weights is true: the facts that it stores, its certificate.
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ def _in_blocks(
 ) -> Iterator[tuple[Int[np.ndarray, " rows"], tuple[np.ndarray, ...]]]:
     """Margins of the fibers, or leads and probabilities of the best values, for pairs numbered key by key.
 
-    Blocks, their keys and their queries are filled up to powers of two, so that few shapes are compiled.
+    Blocks, their keys and their queries are padded to powers of two, so that few shapes are compiled.
     """
     if not len(pairs):
         return

@@ -217,7 +217,7 @@ def _forward_margins(
 
 
 def blocks_of(examples: VectorExamples, cells_per_row: int) -> Iterator[tuple[Int[np.ndarray, " height"], int]]:
-    """The numbers of the examples of each block, filled up so that few sizes are compiled, and how many are meant."""
+    """The numbers of the examples of each block, padded so that few sizes are compiled, and how many are meant."""
     total, step = examples.n_examples, BLOCK_STEP
     height = min(-(-total // step) * step, max(step, BLOCK_CELLS // cells_per_row))
     for start in range(0, total, height):

@@ -107,7 +107,7 @@ def _margins_of(memory: AssociativeMemory, database: Database) -> Float[np.ndarr
     with jax.enable_x64(precision_of(memory) == "float64"), jax.default_matmul_precision("highest"):
         placed = on_device(memory)
         for rows in _blocks(len(keys), memory.n_values):
-            # The last block is filled up with its first row, so that one shape is compiled.
+            # The last block is padded with its first row, so that one shape is compiled.
             here = np.resize(keys[rows], rows.stop - rows.start), np.resize(values[rows], rows.stop - rows.start)
             margin = np.asarray(_block_margins(placed, *map(jnp.asarray, here)), np.float64)
             found[rows] = margin[: len(keys[rows])]

@@ -120,7 +120,7 @@ def of_queries(database: Database, queries: Int[np.ndarray, " some"]) -> Databas
 
 
 def joint_shape(one: LayerShape, other: LayerShape) -> LayerShape:
-    """The shape of both side by side; heads are split or filled up to the width that costs least.
+    """The shape of both side by side; heads are split or padded to the width that costs least.
 
     >>> joint_shape(LayerShape(4, 3, 1, 1), LayerShape(9, 2, 1, 4))
     LayerShape(d_model=13, n_heads=7, d_qk=1, d_vo=2)

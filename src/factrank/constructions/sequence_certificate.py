@@ -187,7 +187,7 @@ def _forward_margins(
     with jax.enable_x64(precision_of(model) == "float64"), jax.default_matmul_precision("highest"):
         placed = on_device(model)
         for start in range(0, len(database), height):
-            # The last block is filled up with its first rows, so that one shape is compiled.
+            # The last block is padded with its first rows, so that one shape is compiled.
             rows = np.resize(np.arange(start, min(start + height, len(database))), height)
             for context in contexts:
                 counts = np.tile(context, (height, 1))

@@ -98,7 +98,7 @@ def votes_of(
 
 
 def cut_to_rank(matrices: Sequence[Square], ranks: Sequence[int]) -> list[Circuit]:
-    """The best factors of these ranks in the Frobenius norm; filled up with zeros where ranks exceed the size.
+    """The best factors of these ranks in the Frobenius norm; padded with zeros where ranks exceed the size.
 
     >>> [circuit] = cut_to_rank([np.diag([3.0, 1.0])], [1])
     >>> (circuit.inward @ circuit.outward).round(9).tolist()

@@ -1,6 +1,6 @@
 """Evaluation in blocks: what is asked of a model on many (key, query) pairs, in bounded memory and full precision.
 
-A block is a fixed number of rows, so that one shape is compiled; the last block is filled up by repeating its last row.
+A block is a fixed number of rows, so that one shape is compiled; the last block is padded by repeating its last row.
 Results come back as NumPy arrays.
 """
 

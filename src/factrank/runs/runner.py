@@ -42,7 +42,7 @@ class Summary:
     """What a run did: all trials of the study, those stored before, those that ended and failed now.
 
     Of searches, those trials count that were asked for until the run ended. `interrupted`
-    says that Ctrl-C ended it; the same call goes on.
+    says that Ctrl-C ended it; the same call resumes.
     """
 
     n_trials: int

@@ -69,7 +69,7 @@ class Bundle:
         return bundle
 
     def save(self) -> None:
-        """Write the state where it goes on from; between two chunks alone it is a state."""
+        """Write the state to resume from; between two chunks alone it is a state."""
         if self.file is not None and self._at_rest and self.epoch:
             state = BundleState(self.lanes, self.records, self._dropped, self.epoch, self._chunk)
             self.file.save(state, self._all)
@@ -92,7 +92,7 @@ class Bundle:
     def run(self) -> Iterator[list[Finished]]:
         """Train to the end; finished lanes come out as they are dropped, and an empty list after every chunk.
 
-        Of a bundle that goes on, those come first that had been dropped before.
+        Of a bundle that resumes, those come first that had been dropped before.
         """
         if self._dropped:
             yield [one.record.finished(one.epoch, one.model, one.numbers, one.width) for one in self._dropped]

@@ -85,7 +85,7 @@ class Checkpoints:
     def save(self, runs: Iterable[Run], marks: Marks) -> None:
         """Write the newest state of each run, in one step each, where it has moved since it was last written.
 
-        What cannot be written is a warning: the training goes on.
+        What cannot be written is a warning: training continues.
         """
         self._since = perf_counter()
         for run in runs:

@@ -47,7 +47,7 @@ class ExampleLayout:
 
     @classmethod
     def of(cls, examples: Examples, *, filled: bool = False) -> ExampleLayout:
-        """That of these examples; `filled`: drawn contexts are filled up to the next power of two."""
+        """That of these examples; `filled`: drawn contexts are padded to the next power of two."""
         drawn = isinstance(examples, RandomExamples)
         return cls(
             context_size=rung_above(examples.context_size) if filled and drawn else examples.context_size,
@@ -61,7 +61,7 @@ class ExampleLayout:
 class ExampleData(TypedDict):
     """What differs between the trials of a bundle; arrays of vectors are there for given examples alone.
 
-    `n_tokens` is there where contexts are filled up: so many of their tokens are real.
+    `n_tokens` is there where contexts are padded: so many of their tokens are real.
     """
 
     n_examples: Int[Array, ""]

@@ -123,7 +123,7 @@ class FactsTask:
         return cast("FactData", {"rows": rows, "score_scale": scale})
 
     def batches(self, data: FactData, key: PRNGKeyArray, epoch: Epoch) -> Int[Array, "steps batch"]:  # noqa: ARG002
-        """A random order of the facts in rows of `batch_size`, filled up from its beginning; one empty row for all."""
+        """A random order of the facts in rows of `batch_size`, padded from its beginning; one empty row for all."""
         wanted, n_facts = self.trial.training.batch_size, data["rows"]["keys"].shape[0]
         if wanted is None:
             return jnp.zeros((1, 0), dtype=jnp.int32)

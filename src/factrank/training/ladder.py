@@ -8,7 +8,7 @@ it ran at.
 from __future__ import annotations
 
 LEAST_USED = 0.75
-"""A bundle is filled up with dummy lanes only when at least this share of it does real work."""
+"""A bundle is padded with dummy lanes only when at least this share of it does real work."""
 
 
 def widths(n_trials: int, widest: int) -> list[int]:

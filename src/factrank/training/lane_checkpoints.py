@@ -1,4 +1,4 @@
-"""Checkpoints of lanes: the state of a bundle on disk, from which it goes on to the same bits.
+"""Checkpoints of lanes: the state of a bundle on disk, from which it resumes to the same bits.
 
 One sealed safetensors file per bundle, `lanes-<hash of its trials and width>.safetensors`: the bytes of the trained
 weights and of the optimiser of the lanes that still run, the weights of those that ended and were dropped, and `notes`,
@@ -65,7 +65,7 @@ class BundleState:
 
 
 def lane_marks() -> dict[str, str]:
-    """What the last bits depend on beside the trials and the width."""
+    """What the last bits depend on in addition to the trials and the width."""
     own_version = str(sys.modules["factrank"].__version__)  # the whole package stands above this one
     return {"device": _device(), "factrank": own_version, "jax": jax.__version__}
 
@@ -96,7 +96,7 @@ class BundleFile:
         return cls(folder / f"lanes-{name}{SUFFIX}", name)
 
     def save(self, state: BundleState, records: Sequence[Record]) -> None:
-        """Write a state in one step; what cannot be written is a warning: the training goes on.
+        """Write a state in one step; what cannot be written is a warning: training continues.
 
         `records` are those of the whole bundle before anything was dropped, in its order.
         """

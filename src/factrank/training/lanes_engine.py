@@ -34,7 +34,7 @@ def run_lanes(
 
     `memory` is what the lanes of one bundle may take on each device, in bytes. Thrown an interruption, it hands out the
     lanes that had stopped before it lets it through. With `checkpoints` the state of the bundle in flight is written
-    now and then, and on an interruption, and a bundle whose state is found there goes on from it.
+    now and then, and on an interruption, and a bundle whose state is found there resumes from it.
     """
     use_compilation_cache()
     groups = side_by_side(trials, tasks).values()

@@ -60,7 +60,7 @@ class MemoriserTask:
     trial: Trial
     examples: Examples
     filled: bool = False
-    """Whether head size and contexts are filled up, so that trials of different sizes share a program."""
+    """Whether head size and contexts are padded, so that trials of different sizes share a program."""
 
     def __post_init__(self) -> None:
         require_options(self.trial, OPTIONS, "a memoriser")
@@ -94,7 +94,7 @@ class MemoriserTask:
     def filled_up(self) -> MemoriserTask:
         """The same task with sizes that more trials share: d_qk and the context size are the next powers of two.
 
-        Heads are not filled up: the work grows with them, with the others it grows little.
+        Heads are not padded: the work grows with them, with the others it grows little.
         """
         return replace(self, filled=True)
 

@@ -5,7 +5,7 @@ $$\mathrm{loss} = \sum_x p_x \bigl( \log \sum_y e^{\ell_y(x)} - \ell_{f(x)}(x) \
 
 over the inputs with a fact, all of them in every step; recalls count every fact alike.
 
-A search for the capacity tries many sizes, and every size is a compilation. So N and M are filled up to rungs
+A search for the capacity tries many sizes, and every size is a compilation. So N and M are padded to rungs
 (`size_rung`): added inputs have weight 0, added outputs probability 0. The rungs follow from the trial alone, so that a
 trial among many computes what it would compute alone.
 
@@ -80,7 +80,7 @@ class MemoryTask:
 
     @property
     def _rungs(self) -> tuple[int, int]:
-        """N and M, filled up."""
+        """N and M, padded."""
         return size_rung(self.database.n_keys), size_rung(self.database.n_values)
 
     @property
@@ -97,7 +97,7 @@ class MemoryTask:
         return tuple(sorted({*self.trial.training.frozen, *embeddings}))
 
     def init(self, rng: np.random.Generator) -> AssociativeMemory:
-        """The memory before training, filled up; closed forms are computed in float64."""
+        """The memory before training, padded; closed forms are computed in float64."""
         n_keys, _, n_values = self.database.shape
         if self._shape.start == "random":
             memory = draw_memory(self._shape, n_keys, n_values, rng=rng, dtype=self._real)
@@ -158,7 +158,7 @@ class MemoryTask:
     def finish(
         self, model: AssociativeMemory, numbers: Mapping[str, float]
     ) -> tuple[AssociativeMemory, dict[str, float], list[Reading]]:
-        """The memory without what it was filled up with, its size, and what it holds."""
+        """The memory without what it was padded with, its size, and what it holds."""
         n_keys, _, n_values = self.database.shape
         parameters, bits = self._shape.memory_parameters, self.database.bits_by_query
         further = {
@@ -251,7 +251,7 @@ def log_partitions_by_autodiff(
 def _exponentials(
     streams: Float[Array, "n d_model"], outputs: Float[Array, "values d_model"], n_values: Int[Array, ""]
 ) -> tuple[Float[Array, " n"], Float[Array, "n values"]]:
-    """The largest logit of every row, and exp(logit - largest), 0 for outputs that were filled up."""
+    """The largest logit of every row, and exp(logit - largest), 0 for outputs that were padded."""
     logits = streams @ outputs.T
     logits = jnp.where(jnp.arange(logits.shape[1]) < n_values, logits, -jnp.inf)
     top = jax.lax.stop_gradient(logits.max(axis=1))

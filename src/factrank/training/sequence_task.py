@@ -13,7 +13,7 @@ answers. Recall is over all facts, each in several noise contexts, which the see
 
 Further numbers: `sequence_measures`. Copying sequences are the same number for every cue.
 
-Every size of a vocabulary is a compilation, and a search for a capacity tries many. So sizes are filled up to rungs:
+Every size of a vocabulary is a compilation, and a search for a capacity tries many. So sizes are padded to rungs:
 keys, queries and values per query to the next power of two. Filled-up facts have weight 0, filled-up tokens never
 occur, filled-up outputs are never chosen, and the model that is handed out has none of them. The rungs are a function
 of the trial alone, so that a trial alone and the same trial among others are the same computation.
@@ -141,12 +141,12 @@ class SequenceTask:
     # ---------------------------------------------------------------- before training
 
     def init(self, rng: np.random.Generator) -> SequenceReader:
-        """The model before training, filled up, its score scale not yet taken in."""
+        """The model before training, padded, its score scale not yet taken in."""
         drawn = draw_sequence_model(self._shape, self.database.shape, rng=rng, dtype=self._real)
         return widened(drawn, self.rungs)
 
     def data(self) -> SequenceData:
-        """The facts as arrays, filled up, and the real sizes."""
+        """The facts as arrays, padded, and the real sizes."""
         n_facts, n_rows = len(self.database), self.rungs.n_keys * self.rungs.n_queries
         triples = np.zeros((n_rows, 3), np.int32)
         triples[:n_facts] = self.database.triples

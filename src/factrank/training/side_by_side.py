@@ -1,9 +1,9 @@
-"""Which trials run side by side: those of one recipe, and few of several recipes that can be filled up to one.
+"""Which trials run side by side: those of one recipe, and few of several recipes that can be padded to one.
 
 A study over sizes has few trials of each, and a bundle of few lanes leaves most of a GPU idle: it is the number of
-compiled operations that costs, not what is in them. So trials whose recipe has fewer than 16 of them are filled up to
+compiled operations that costs, not what is in them. So trials whose recipe has fewer than 16 of them are padded to
 sizes that more trials share, where their tasks know how to (`Fillable`) and others are found that then have the same
-recipe. On a CPU, where arithmetic is what costs, nothing is filled up.
+recipe. On a CPU, where arithmetic is what costs, nothing is padded.
 
 Who runs with whom follows from the list of trials and the kind of device alone.
 """
@@ -26,7 +26,7 @@ WIDE_ELSEWHERE = 16
 
 @runtime_checkable
 class Fillable(Protocol):
-    """A task that can be filled up."""
+    """A task that can be padded."""
 
     def filled_up(self) -> Task:
         """The same with sizes that more trials share; results are those of the real sizes, up to rounding."""
@@ -40,7 +40,7 @@ class Member(NamedTuple):
 
 
 def side_by_side(trials: Sequence[Trial], tasks: Sequence[Task]) -> dict[Recipe, list[Member]]:
-    """The groups of a list of trials; filled up ones have the longest first, so that few wait for others."""
+    """The groups of a list of trials; padded ones have the longest first, so that few wait for others."""
     groups: dict[Recipe, list[Member]] = {}
     for place, (trial, task) in enumerate(zip(trials, tasks, strict=True)):
         groups.setdefault(recipe_of(trial, task), []).append(Member(place, task))

@@ -155,7 +155,7 @@ def train_many(
     fingerprint. `on_result` is called with each result as soon as it is there, so that an interruption loses only
     what is in flight; with `interruptible`, Ctrl-C ends the run and the unfinished trials have the status
     "interrupted". `memory` is what one bundle of lanes may take, in bytes. `checkpoints` is a folder for the states of
-    trials in flight, from which the same call goes on after an interruption to the same bits.
+    trials in flight, from which the same call resumes after an interruption and gets to the same bits.
     """
     trials = list(trials)
     tasks = _tasks(trials, databases)
