@@ -370,7 +370,8 @@ def test_a_run_that_was_ended_goes_on(study, tmp_path, kind):
     before = store.finished()
     if kind == signal.SIGINT:
         assert process.returncode == 130
-        said = f"interrupted; {len(before)} of 30 trials are stored in factrank-store; the same command continues with the others"
+        stored = f"{len(before)} of 30 trials are stored in factrank-store"
+        said = f"interrupted; {stored}; the same command continues with the others"
         assert said in err
     else:
         assert process.returncode == -signal.SIGKILL
