@@ -21,10 +21,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from factrank.constructions import CONSTRUCTIONS, Change, Constructed, construct, edit_file, verify
-from factrank.constructions.some_keys import of_keys
-from factrank.databases import Database, uniform
-from factrank.models import AttentionLayer, LayerShape, SavedLayer, load_layer
+from factrank.databases.database import Database
+from factrank.databases.generators.random_tables import uniform
+from factrank.families.attention.attention_layer import AttentionLayer
+from factrank.families.attention.editing.fact_edits import Change, edit_file
+from factrank.families.attention.editing.some_keys import of_keys
+from factrank.families.attention.forms.choose import construct
+from factrank.families.attention.forms.constructed import Constructed
+from factrank.families.attention.forms.registry import CONSTRUCTIONS
+from factrank.families.attention.layer_files import SavedLayer, load_layer
+from factrank.families.attention.layer_shape import LayerShape
+from factrank.families.attention.proof.verification import verify
 
 GIB = 2**30 if sys.platform == "darwin" else 2**20
 PAIRS_AT_ONCE = 2**13
@@ -143,7 +150,8 @@ SHAPES = [
 
 
 def trained_against_constructed(n_keys: int = 1_000, n_queries: int = 10, n_values: int = 100) -> None:
-    from factrank.training import Given, Training, Trial, train_many
+    from factrank.experiments.specs.trial import Given, Training, Trial
+    from factrank.experiments.training import train_many
 
     database = uniform(n_keys, n_queries, n_values, seed=0)
     print(f"{database.n_facts:,} facts: {n_keys:,} keys x {n_queries} queries -> {n_values:,} values")

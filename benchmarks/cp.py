@@ -15,10 +15,10 @@ import numpy as np
 from tensorly.decomposition import parafac
 from threadpoolctl import threadpool_limits
 
-from factrank.databases import uniform
-from factrank.tensors import ZeroOneTensor
-from factrank.tensors.als import DenseEntries, als_cp
-from factrank.tensors.cp import CPFit, fit_cp
+from factrank.databases.generators.random_tables import uniform
+from factrank.tensors.core.zero_one import ZeroOneTensor
+from factrank.tensors.cp.als import DenseEntries, als_cp
+from factrank.tensors.cp.cp_fit import CPFit, fit_cp
 
 REPEATS = 5
 SECONDS = 60.0

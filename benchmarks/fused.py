@@ -12,12 +12,13 @@ import time
 
 import jax
 
-from factrank.training import Training, Trial, generated, train_many
-from factrank.training.facts_task import FactsTask
-from factrank.training.fused_gpu import Wave, shared_room
-from factrank.training.fused_plan import Tiles, plan_for
-from factrank.training.fused_run import Fibers, Run, prepare
-from factrank.training.fused_threads import Threads, thread_count
+from factrank.experiments.specs.trial import Training, Trial, generated
+from factrank.experiments.training import train_many
+from factrank.families.attention.facts_task import FactsTask
+from factrank.families.attention.fused.fused_gpu import Wave, shared_room
+from factrank.families.attention.fused.fused_plan import Tiles, plan_for
+from factrank.families.attention.fused.fused_run import Fibers, Run, prepare
+from factrank.families.attention.fused.fused_threads import Threads, thread_count
 from lanes import SHAPE, W, lanes, plain_pytorch
 
 ON_GPU = jax.local_devices()[0].platform != "cpu"

@@ -17,9 +17,12 @@ import time
 import jax
 import torch
 
-from factrank.databases import Database
-from factrank.models import LayerShape, init_layer, torch_module
-from factrank.training import Training, Trial, generated, train_many
+from factrank.databases.database import Database
+from factrank.experiments.specs.trial import Training, Trial, generated
+from factrank.experiments.training import train_many
+from factrank.families.attention.attention_layer import init_layer
+from factrank.families.attention.layer_shape import LayerShape
+from factrank.families.attention.torch_exchange import torch_module
 
 SHAPE = LayerShape(d_model=10, n_heads=1, d_qk=5, d_vo=5)
 W = {"n_keys": 20, "n_queries": 10, "n_values": 20}

@@ -47,7 +47,7 @@ def write_facts(folder: Path, n_triples: int) -> None:
 
 
 def factrank_loader() -> Callable[[Path], Sized]:
-    from factrank.databases import read
+    from factrank.databases.files.formats import read
 
     return read
 

@@ -16,10 +16,11 @@ from pathlib import Path
 
 import numpy as np
 
-from factrank.databases import zipf
-from factrank.tensors import RankBounds, ZeroOneTensor, measure
-from factrank.tensors.matrix_ranks import rank_bounds
-from factrank.tensors.zero_one import flattening
+from factrank.databases.generators.random_tables import zipf
+from factrank.tensors.bounds.rank_bounds import RankBounds
+from factrank.tensors.core.zero_one import ZeroOneTensor, flattening
+from factrank.tensors.matrix.matrix_ranks import rank_bounds
+from factrank.tensors.measurement import measure
 
 GIB = 2**30 if sys.platform == "darwin" else 2**20
 

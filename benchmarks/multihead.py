@@ -34,9 +34,10 @@ import jax
 import torch
 from torch.nn import functional
 
-from factrank.databases import RandomExamples
-from factrank.models import MemoriserShape
-from factrank.training import Training, Trial, train_many
+from factrank.experiments.specs.trial import Training, Trial
+from factrank.experiments.training import train_many
+from factrank.families.memoriser.examples.examples import RandomExamples
+from factrank.families.memoriser.memoriser_shape import MemoriserShape
 from lanes import Stopwatch
 
 SHAPE = MemoriserShape(n_heads=20, d_model=64, d_qk=64, d_vo=1)

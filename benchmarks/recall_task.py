@@ -20,8 +20,9 @@ import jax
 import torch
 from torch.nn import functional
 
-from factrank.models.sequence_shape import SequenceShape
-from factrank.training import Training, Trial, generated, train_many
+from factrank.experiments.specs.trial import Training, Trial, generated
+from factrank.experiments.training import train_many
+from factrank.families.factual_recall.sequence_shape import SequenceShape
 from lanes import Stopwatch
 
 BATCH = 1024

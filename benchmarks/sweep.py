@@ -20,8 +20,8 @@ SIZES = [(50, 20, 50), (20, 10, 20), (40, 5, 20), (10, 20, 20)]
 
 
 def sweep_trials() -> list:
-    from factrank.models import LayerShape
-    from factrank.training import Training, Trial, generated
+    from factrank.experiments.specs.trial import Training, Trial, generated
+    from factrank.families.attention.layer_shape import LayerShape
 
     training, trials = Training(epochs=2000), []
     for n_keys, n_queries, n_values in SIZES:
@@ -34,7 +34,7 @@ def sweep_trials() -> list:
 
 
 def sweep(name: str) -> None:
-    from factrank.training import train_many
+    from factrank.experiments.training import train_many
 
     trials = sweep_trials()
     if name == "warm":

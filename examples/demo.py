@@ -9,21 +9,27 @@ from pathlib import Path
 from rich.console import Console
 
 import factrank
-from factrank.models import LayerShape, SavedLayer
-from factrank.readouts import answer, attribute_facts, diagnose, threshold_tensor
-from factrank.report.answers import answer_tables
+from factrank.experiments.execution.runner import run_study
+from factrank.experiments.progress import TerminalMeter
+from factrank.experiments.specs.trial import Given, Measures, Training, Trial
+from factrank.experiments.store.store import Store
+from factrank.experiments.study.study_table import judge
+from factrank.experiments.training import best_of, train_many
+from factrank.families.attention.circuits.answers import answer
+from factrank.families.attention.circuits.attribution import attribute_facts
+from factrank.families.attention.circuits.diagnosis import diagnose
+from factrank.families.attention.layer_files import SavedLayer
+from factrank.families.attention.layer_shape import LayerShape
+from factrank.readouts.readout import threshold_tensor
+from factrank.report.answer_tables import answer_tables
 from factrank.report.charts import save_chart, sizes_chart
-from factrank.report.constructed import constructed_table
-from factrank.report.layers import recall_tables, trained_table
-from factrank.report.study_report import write_report
-from factrank.report.study_terminal import claims_table
-from factrank.report.terminal import measurement_table
-from factrank.report.terms import terms_in_words
-from factrank.runs.runner import run_study
-from factrank.runs.store import Store
-from factrank.runs.study_table import judge
+from factrank.report.constructed_tables import constructed_table
+from factrank.report.layer_tables import recall_tables, trained_table
+from factrank.report.measurement_tables import measurement_table
+from factrank.report.study.study_report import write_report
+from factrank.report.study.study_terminal import claims_table
+from factrank.report.term_words import terms_in_words
 from factrank.studies import study
-from factrank.training import Given, Measures, TerminalMeter, Training, Trial, best_of, train_many
 
 SHAPE = LayerShape(d_model=16, n_heads=2, d_qk=8, d_vo=8)
 TAU = 0.95

@@ -3,11 +3,17 @@
 from dataclasses import dataclass, field
 from functools import partial
 
-from factrank.capacity import CapacitySearch, Criterion
-from factrank.models import LayerShape
-from factrank.runs import Chart, Claim, Fit, Quantity, Study, Summary, no_trials, run_study
-from factrank.runs.bundles import Failure
-from factrank.training import Training, Trial, TrialResult, generated
+from factrank.experiments.capacity.capacity_interval import Criterion
+from factrank.experiments.capacity.capacity_search import CapacitySearch
+from factrank.experiments.execution.bundles import Failure
+from factrank.experiments.execution.runner import run_study
+from factrank.experiments.specs.trial import Training, Trial, generated
+from factrank.experiments.statistics.claims import Claim, Quantity
+from factrank.experiments.statistics.fits import Fit
+from factrank.experiments.statistics.summaries import Summary
+from factrank.experiments.study.study import Chart, Study, no_trials
+from factrank.experiments.training import TrialResult
+from factrank.families.attention.layer_shape import LayerShape
 
 RATES = (0.01, 0.03)
 

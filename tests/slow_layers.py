@@ -6,7 +6,7 @@ import jax
 import numpy as np
 from hypothesis import strategies as st
 
-from factrank.tensors.modular import PRIME, rank_mod_prime
+from factrank.tensors.matrix.modular import PRIME, rank_mod_prime
 
 
 @st.composite

@@ -5,8 +5,9 @@ from itertools import product
 import numpy as np
 from hypothesis import strategies as st
 
-from factrank.databases import Database, Vocabulary
-from factrank.tensors import ZeroOneTensor
+from factrank.databases.database import Database
+from factrank.databases.vocabulary import Vocabulary
+from factrank.tensors.core.zero_one import ZeroOneTensor
 
 
 @st.composite

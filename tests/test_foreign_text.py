@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from rich.table import Table
 from rich.text import Text
 
-from factrank.cli.terminal import Terminal, complain, say
-from factrank.databases import Database, read
+from factrank.cli.support.terminal import Terminal, complain, say
+from factrank.databases.database import Database
+from factrank.databases.files.formats import read
 from factrank.errors import ConflictError, InputError, InputWarning
 from factrank.foreign_text import quoted, shown_message, shown_name, visible
 

@@ -86,7 +86,7 @@ OPTIONAL_FOR_TRIALS = [
 
 def test_what_a_trial_executes_needs_few_libraries():
     """Trials run on bare GPU machines: numpy, scipy, numba, jax, equinox, optax, pyarrow, safetensors suffice."""
-    rooms = "factrank.training, factrank.readouts, factrank.models, factrank.databases"
+    rooms = "factrank.experiments.training, factrank.readouts.recall_report, factrank.databases.database"
     code = f"import sys; sys.modules.update(dict.fromkeys({OPTIONAL_FOR_TRIALS})); import {rooms}"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (run.returncode, run.stderr) == (0, "")

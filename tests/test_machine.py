@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from factrank import machine
 from factrank.errors import InputError
+from factrank.host import memory as machine
 
 GIB = 2**30
 

@@ -5,8 +5,8 @@ import json
 import numpy as np
 from safetensors.numpy import save_file
 
-from factrank.models.token_families.checkpoint import FAMILIES
-from factrank.models.token_families.configuration import Settings
+from factrank.checkpoints.checkpoint import FAMILIES
+from factrank.checkpoints.configuration import Settings
 
 SETTINGS = {
     "bert": {

@@ -22,14 +22,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from factrank.databases import RandomExamples
-from factrank.models import MemoriserShape
-from factrank.runs.store import Store
-from factrank.runs.study import Size
+from factrank.experiments.lanes.ladder import rung_above
+from factrank.experiments.specs.trial import Trial
+from factrank.experiments.store.store import Store
+from factrank.experiments.study.study import Size
+from factrank.experiments.training import TrialResult, train_many
+from factrank.families.memoriser.examples.examples import RandomExamples
+from factrank.families.memoriser.memoriser_shape import MemoriserShape
 from factrank.studies.mahdavi import STUDIES, knee, settings
 from factrank.studies.mahdavi.settings import LARGER_PLACE, SEEDS_PER_PASS
-from factrank.training import Trial, TrialResult, train_many
-from factrank.training.ladder import rung_above
 
 settings.NOT_RUN = knee.NOT_RUN = ()  # what was not run is what is to be run
 

@@ -21,18 +21,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from factrank.runs.runner import run_study
-from factrank.runs.searches import Search
-from factrank.runs.store import Store
-from factrank.runs.study import Size, Study, no_trials
+from factrank.experiments.execution.runner import run_study
+from factrank.experiments.specs.trial import Trial
+from factrank.experiments.store.store import Store
+from factrank.experiments.study.searches import Search
+from factrank.experiments.study.study import Size, Study, no_trials
 from factrank.studies.nichani import attention_against_mlp_criteria as grid
-from factrank.studies.nichani import recall_capacity_criteria as capacities
-from factrank.studies.nichani import recall_capacity_variants as variants
-from factrank.studies.nichani.linear_memory import LARGEST, LINEAR_MEMORY
-from factrank.studies.nichani.linear_memory_training import LINEAR_MEMORY_TRAINING
-from factrank.studies.nichani.mlp_memory_few_outputs import MLP_MEMORY_FEW_OUTPUTS
+from factrank.studies.nichani import factual_recall_capacity_criteria as capacities
+from factrank.studies.nichani import factual_recall_capacity_variants as variants
+from factrank.studies.nichani.memories.linear_memory import LARGEST, LINEAR_MEMORY
+from factrank.studies.nichani.memories.linear_memory_training import LINEAR_MEMORY_TRAINING
+from factrank.studies.nichani.memories.mlp_memory_few_outputs import MLP_MEMORY_FEW_OUTPUTS
 from factrank.studies.nichani.settings import FEW_SEEDS, SEEDS
-from factrank.training.trial import Trial
 
 FOLDERS = ("curves", "readings", "trials")
 """Of a store; the trials come last: then all of it counts."""

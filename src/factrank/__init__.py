@@ -15,90 +15,128 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from factrank.constructions import Certificate as Certificate
-    from factrank.constructions import Constructed as Constructed
-    from factrank.constructions import construct as construct
-    from factrank.constructions import edit as edit
-    from factrank.constructions import verify as verify
-    from factrank.databases import Database as Database
-    from factrank.databases import RandomExamples as RandomExamples
-    from factrank.databases import VectorExamples as VectorExamples
-    from factrank.databases import from_table as from_table
-    from factrank.databases import generate as generate
-    from factrank.databases import read as read
-    from factrank.databases import sample as sample
-    from factrank.databases import to_table as to_table
-    from factrank.databases import write as write
+    from factrank.databases.database import Database as Database
+    from factrank.databases.files.formats import read as read
+    from factrank.databases.files.formats import write as write
+    from factrank.databases.generators.registry import generate as generate
+    from factrank.databases.sample_tables import sample as sample
+    from factrank.databases.tables import from_table as from_table
+    from factrank.databases.tables import to_table as to_table
     from factrank.errors import FactrankError as FactrankError
-    from factrank.models import AttentionLayer as AttentionLayer
-    from factrank.models import LayerShape as LayerShape
-    from factrank.models import MemoriserShape as MemoriserShape
-    from factrank.models import MemoryShape as MemoryShape
-    from factrank.models import OneHotShape as OneHotShape
-    from factrank.models import RecallTransformer as RecallTransformer
-    from factrank.models import SequenceShape as SequenceShape
-    from factrank.models import TransformerShape as TransformerShape
-    from factrank.models import load_layer as load_layer
-    from factrank.models import save_layer as save_layer
-    from factrank.readouts import answer as answer
-    from factrank.readouts import attribute as attribute
-    from factrank.readouts import diagnose as diagnose
-    from factrank.readouts import recall as recall
-    from factrank.runs import Store as Store
-    from factrank.runs import Study as Study
-    from factrank.runs import run_study as run_study
-    from factrank.tensors import Measurement as Measurement
-    from factrank.tensors import RankBounds as RankBounds
-    from factrank.tensors import measure as measure
-    from factrank.training import Training as Training
-    from factrank.training import Trial as Trial
-    from factrank.training import best_of as best_of
-    from factrank.training import train as train
-    from factrank.training import train_many as train_many
+    from factrank.experiments.capacity.capacity_interval import Criterion as Criterion
+    from factrank.experiments.capacity.capacity_search import CapacitySearch as CapacitySearch
+    from factrank.experiments.capacity.find_capacities import capacity as capacity
+    from factrank.experiments.execution.runner import run_study as run_study
+    from factrank.experiments.specs.trial import Given as Given
+    from factrank.experiments.specs.trial import Measures as Measures
+    from factrank.experiments.specs.trial import Training as Training
+    from factrank.experiments.specs.trial import Trial as Trial
+    from factrank.experiments.specs.trial import generated as generated
+    from factrank.experiments.statistics.claims import Claim as Claim
+    from factrank.experiments.statistics.claims import Quantity as Quantity
+    from factrank.experiments.store.store import Store as Store
+    from factrank.experiments.study.study import Chart as Chart
+    from factrank.experiments.study.study import Study as Study
+    from factrank.experiments.study.study import no_trials as no_trials
+    from factrank.experiments.training import best_of as best_of
+    from factrank.experiments.training import train as train
+    from factrank.experiments.training import train_many as train_many
+    from factrank.families.attention.attention_layer import AttentionLayer as AttentionLayer
+    from factrank.families.attention.attention_layer import init_layer as init_layer
+    from factrank.families.attention.attention_layer import layer_from_arrays as layer_from_arrays
+    from factrank.families.attention.circuits.answers import answer as answer
+    from factrank.families.attention.circuits.attribution import attribute as attribute
+    from factrank.families.attention.circuits.diagnosis import diagnose as diagnose
+    from factrank.families.attention.editing.fact_edits import edit as edit
+    from factrank.families.attention.forms.choose import construct as construct
+    from factrank.families.attention.forms.constructed import Constructed as Constructed
+    from factrank.families.attention.layer_files import load_layer as load_layer
+    from factrank.families.attention.layer_files import save_layer as save_layer
+    from factrank.families.attention.layer_files import verdict as verdict
+    from factrank.families.attention.layer_shape import LayerShape as LayerShape
+    from factrank.families.attention.pair_transformer import RecallTransformer as RecallTransformer
+    from factrank.families.attention.pair_transformer import TransformerShape as TransformerShape
+    from factrank.families.attention.proof.certificate import Certificate as Certificate
+    from factrank.families.attention.proof.verification import verify as verify
+    from factrank.families.factual_recall.certified_sizes import smallest_recall as smallest_recall
+    from factrank.families.factual_recall.factual_recall_form import construct_recall as construct_recall
+    from factrank.families.factual_recall.sequence_shape import OneHotShape as OneHotShape
+    from factrank.families.factual_recall.sequence_shape import SequenceShape as SequenceShape
+    from factrank.families.memoriser.examples.examples import RandomExamples as RandomExamples
+    from factrank.families.memoriser.examples.examples import VectorExamples as VectorExamples
+    from factrank.families.memoriser.memoriser_shape import MemoriserShape as MemoriserShape
+    from factrank.families.memoriser.solving.memoriser_certificate import verify_memoriser as verify_memoriser
+    from factrank.families.memoriser.solving.memoriser_solve import solve as solve
+    from factrank.families.memory.memory_construction import construct_memory as construct_memory
+    from factrank.families.memory.memory_proof import verify_memory as verify_memory
+    from factrank.families.memory.memory_shape import MemoryShape as MemoryShape
+    from factrank.readouts.recall_report import recall as recall
+    from factrank.tensors.bounds.rank_bounds import RankBounds as RankBounds
+    from factrank.tensors.measurement import Measurement as Measurement
+    from factrank.tensors.measurement import measure as measure
 
 __version__ = "0.1.0"
 
 _HOME = {
-    "AttentionLayer": "factrank.models",
-    "Certificate": "factrank.constructions",
-    "Constructed": "factrank.constructions",
-    "Database": "factrank.databases",
+    "answer": "factrank.families.attention.circuits.answers",
+    "AttentionLayer": "factrank.families.attention.attention_layer",
+    "attribute": "factrank.families.attention.circuits.attribution",
+    "best_of": "factrank.experiments.training",
+    "capacity": "factrank.experiments.capacity.find_capacities",
+    "CapacitySearch": "factrank.experiments.capacity.capacity_search",
+    "Certificate": "factrank.families.attention.proof.certificate",
+    "Chart": "factrank.experiments.study.study",
+    "Claim": "factrank.experiments.statistics.claims",
+    "construct": "factrank.families.attention.forms.choose",
+    "construct_memory": "factrank.families.memory.memory_construction",
+    "construct_recall": "factrank.families.factual_recall.factual_recall_form",
+    "Constructed": "factrank.families.attention.forms.constructed",
+    "Criterion": "factrank.experiments.capacity.capacity_interval",
+    "Database": "factrank.databases.database",
+    "diagnose": "factrank.families.attention.circuits.diagnosis",
+    "edit": "factrank.families.attention.editing.fact_edits",
     "FactrankError": "factrank.errors",
-    "LayerShape": "factrank.models",
-    "Measurement": "factrank.tensors",
-    "MemoriserShape": "factrank.models",
-    "MemoryShape": "factrank.models",
-    "OneHotShape": "factrank.models",
-    "RandomExamples": "factrank.databases",
-    "RankBounds": "factrank.tensors",
-    "RecallTransformer": "factrank.models",
-    "SequenceShape": "factrank.models",
-    "Store": "factrank.runs",
-    "Study": "factrank.runs",
-    "Training": "factrank.training",
-    "TransformerShape": "factrank.models",
-    "VectorExamples": "factrank.databases",
-    "Trial": "factrank.training",
-    "answer": "factrank.readouts",
-    "attribute": "factrank.readouts",
-    "construct": "factrank.constructions",
-    "diagnose": "factrank.readouts",
-    "edit": "factrank.constructions",
-    "from_table": "factrank.databases",
-    "generate": "factrank.databases",
-    "load_layer": "factrank.models",
-    "measure": "factrank.tensors",
-    "read": "factrank.databases",
-    "recall": "factrank.readouts",
-    "run_study": "factrank.runs",
-    "sample": "factrank.databases",
-    "save_layer": "factrank.models",
-    "to_table": "factrank.databases",
-    "best_of": "factrank.training",
-    "train": "factrank.training",
-    "train_many": "factrank.training",
-    "verify": "factrank.constructions",
-    "write": "factrank.databases",
+    "from_table": "factrank.databases.tables",
+    "generate": "factrank.databases.generators.registry",
+    "generated": "factrank.experiments.specs.trial",
+    "Given": "factrank.experiments.specs.trial",
+    "init_layer": "factrank.families.attention.attention_layer",
+    "layer_from_arrays": "factrank.families.attention.attention_layer",
+    "LayerShape": "factrank.families.attention.layer_shape",
+    "load_layer": "factrank.families.attention.layer_files",
+    "measure": "factrank.tensors.measurement",
+    "Measurement": "factrank.tensors.measurement",
+    "Measures": "factrank.experiments.specs.trial",
+    "MemoriserShape": "factrank.families.memoriser.memoriser_shape",
+    "MemoryShape": "factrank.families.memory.memory_shape",
+    "no_trials": "factrank.experiments.study.study",
+    "OneHotShape": "factrank.families.factual_recall.sequence_shape",
+    "Quantity": "factrank.experiments.statistics.claims",
+    "RandomExamples": "factrank.families.memoriser.examples.examples",
+    "RankBounds": "factrank.tensors.bounds.rank_bounds",
+    "read": "factrank.databases.files.formats",
+    "recall": "factrank.readouts.recall_report",
+    "RecallTransformer": "factrank.families.attention.pair_transformer",
+    "run_study": "factrank.experiments.execution.runner",
+    "sample": "factrank.databases.sample_tables",
+    "save_layer": "factrank.families.attention.layer_files",
+    "SequenceShape": "factrank.families.factual_recall.sequence_shape",
+    "smallest_recall": "factrank.families.factual_recall.certified_sizes",
+    "solve": "factrank.families.memoriser.solving.memoriser_solve",
+    "Store": "factrank.experiments.store.store",
+    "Study": "factrank.experiments.study.study",
+    "to_table": "factrank.databases.tables",
+    "train": "factrank.experiments.training",
+    "train_many": "factrank.experiments.training",
+    "Training": "factrank.experiments.specs.trial",
+    "TransformerShape": "factrank.families.attention.pair_transformer",
+    "Trial": "factrank.experiments.specs.trial",
+    "VectorExamples": "factrank.families.memoriser.examples.examples",
+    "verdict": "factrank.families.attention.layer_files",
+    "verify": "factrank.families.attention.proof.verification",
+    "verify_memoriser": "factrank.families.memoriser.solving.memoriser_certificate",
+    "verify_memory": "factrank.families.memory.memory_proof",
+    "write": "factrank.databases.files.formats",
 }
 """Where each public name lives. It is loaded when first used, so that `import factrank` stays fast."""
 

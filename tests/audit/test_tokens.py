@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from factrank.audit import read_vectors
+from factrank.audit.token_vectors import read_vectors
 from factrank.audit.tokens import Request, token_vectors
-from factrank.databases.token_sources import digits, passage, windows, word_ids, words_of
+from factrank.checkpoints.checkpoint import read_model
+from factrank.checkpoints.representations import tokens_of
+from factrank.checkpoints.token_sources import digits, passage, windows, word_ids, words_of
 from factrank.errors import InputError
-from factrank.models.token_families import read_model, tokens_of
 from tiny_checkpoints import drawn_weights, inputs_of, write_checkpoint
 
 

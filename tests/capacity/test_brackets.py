@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from factrank.capacity.brackets import Sizes, bracket, is_monotone
 from factrank.errors import InputError
+from factrank.experiments.capacity.brackets import Sizes, bracket, is_monotone
 
 
 @st.composite

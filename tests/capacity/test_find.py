@@ -2,11 +2,13 @@
 
 import pytest
 
-from factrank.capacity import CapacitySearch, capacity, run_searches
 from factrank.errors import InputError
-from factrank.models import MemoryShape
-from factrank.runs import Store, executors
-from factrank.training import Training, Trial, generated
+from factrank.experiments.capacity.capacity_search import CapacitySearch
+from factrank.experiments.capacity.find_capacities import capacity, run_searches
+from factrank.experiments.execution import executors
+from factrank.experiments.specs.trial import Training, Trial, generated
+from factrank.experiments.store.store import Store
+from factrank.families.memory.memory_shape import MemoryShape
 
 D_MODEL = 6
 

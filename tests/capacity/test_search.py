@@ -4,9 +4,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from factrank.capacity import CapacitySearch, Criterion
 from factrank.errors import InputError
-from factrank.runs.columns import row_of
+from factrank.experiments.capacity.capacity_interval import Criterion
+from factrank.experiments.capacity.capacity_search import CapacitySearch
+from factrank.experiments.store.columns import row_of
 from made_up_searches import RATES, family, keys_of, result_of, searches
 
 

@@ -9,7 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from factrank.databases import SAMPLES, answer_sets, associations, matmul, read, sample, write
+from factrank.databases.files.formats import read, write
+from factrank.databases.generators.answer_sets import answer_sets
+from factrank.databases.generators.associations import associations
+from factrank.databases.generators.named import matmul
+from factrank.databases.sample_tables import SAMPLES, sample
 
 
 def test_version(call):

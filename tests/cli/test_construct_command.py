@@ -5,9 +5,13 @@ import json
 import numpy as np
 import pytest
 
-from factrank.constructions import CONSTRUCTIONS, BinaryCodes, Built
-from factrank.databases import Database, sample, write
-from factrank.models import load_layer
+from factrank.databases.database import Database
+from factrank.databases.files.formats import write
+from factrank.databases.sample_tables import sample
+from factrank.families.attention.forms.binary_codes import BinaryCodes
+from factrank.families.attention.forms.construction import Built
+from factrank.families.attention.forms.registry import CONSTRUCTIONS
+from factrank.families.attention.layer_files import load_layer
 
 PROMISED = {
     "construction", "shape", "parameters", "facts", "recalled", "margin", "certified", "bits_per_parameter",

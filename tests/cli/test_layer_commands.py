@@ -14,9 +14,16 @@ import numpy as np
 import pytest
 
 from factrank.cli import run as run_command_line
-from factrank.databases import Database, read, sample, write
-from factrank.models import LayerShape, TransformerShape, init_layer, init_transformer, load_layer, save_layer
-from factrank.readouts import attribute, recall, softmax_at
+from factrank.databases.database import Database
+from factrank.databases.files.formats import read, write
+from factrank.databases.sample_tables import sample
+from factrank.families.attention.attention_layer import init_layer
+from factrank.families.attention.circuits.attribution import attribute
+from factrank.families.attention.layer_files import load_layer, save_layer
+from factrank.families.attention.layer_shape import LayerShape
+from factrank.families.attention.pair_transformer import TransformerShape, init_transformer
+from factrank.readouts.readout import softmax_at
+from factrank.readouts.recall_report import recall
 
 SMALL = ["--d-model", "4", "--heads", "1", "--d-qk", "2", "--d-vo", "2"]
 FIELDS = {"shape", "parameters", "facts", "recall", "recall_tau", "margin", "artifacts", "seeds"}
@@ -287,7 +294,7 @@ def test_an_output_that_cannot_be_written_is_said_before_training(call, monkeypa
     def never(*_args, **_kwargs):
         raise AssertionError("trained although the layer cannot be saved")
 
-    monkeypatch.setattr("factrank.training.train_many", never)
+    monkeypatch.setattr("factrank.experiments.training.train_many", never)
     (tmp_path / "folder.safetensors").mkdir()
     for target in ("nowhere/layer.safetensors", "layer.txt", "folder.safetensors"):
         assert call("train", "sample:astrid", "-o", target)[0] == 2
@@ -297,7 +304,7 @@ def test_links_are_followed_before_training(call, monkeypatch, tmp_path):
     def never(*_args, **_kwargs):
         raise AssertionError("trained although the layer cannot be saved")
 
-    monkeypatch.setattr("factrank.training.train_many", never)
+    monkeypatch.setattr("factrank.experiments.training.train_many", never)
     (tmp_path / "dangling.safetensors").symlink_to(tmp_path / "gone" / "layer.safetensors")
     (tmp_path / "device.safetensors").symlink_to("/dev/null")
     for link, words in (("dangling.safetensors", "gone"), ("device.safetensors", "regular file")):
@@ -308,14 +315,14 @@ def test_links_are_followed_before_training(call, monkeypatch, tmp_path):
 
 def test_a_failed_save_loses_no_report(call, monkeypatch, tmp_path):
     """The folder goes away while the layer is trained."""
-    from factrank.training import train_many
+    from factrank.experiments.training import train_many
 
     def train_and_lose_the_folder(*arguments, **options):
         results = train_many(*arguments, **options)
         (tmp_path / "folder").rmdir()
         return results
 
-    monkeypatch.setattr("factrank.training.train_many", train_and_lose_the_folder)
+    monkeypatch.setattr("factrank.experiments.training.train_many", train_and_lose_the_folder)
     arguments = ["sample:astrid", *SMALL, "--seeds", "2", "--epochs", "300", "-o", "folder/layer.safetensors"]
     for json_option in (["--json"], []):
         (tmp_path / "folder").mkdir()
@@ -337,7 +344,7 @@ def test_too_little_memory_is_one_line(call, monkeypatch, error):
     def exhausted(*_args, **_kwargs):
         raise error
 
-    monkeypatch.setattr("factrank.training.train_many", exhausted)
+    monkeypatch.setattr("factrank.experiments.training.train_many", exhausted)
     code, out, err = call("train", "sample:astrid", *SMALL)
     assert (code, out) == (2, "")
     assert len(err.splitlines()) == 1
@@ -348,7 +355,7 @@ def test_other_defects_are_not_hidden(call, monkeypatch):
     def broken(*_args, **_kwargs):
         raise RuntimeError("a defect")
 
-    monkeypatch.setattr("factrank.training.train_many", broken)
+    monkeypatch.setattr("factrank.experiments.training.train_many", broken)
     with pytest.raises(RuntimeError, match="a defect"):
         call("train", "sample:astrid", *SMALL)
 
@@ -372,7 +379,7 @@ def test_several_values_end_early_too(call, tmp_path):
 @pytest.fixture
 def interrupted_after(monkeypatch):
     """Make training stop by Ctrl-C after so many results."""
-    module = sys.modules["factrank.training.train"]
+    module = sys.modules["factrank.experiments.training"]
     run_lanes = module.run_lanes
 
     def set_up(most):
@@ -419,7 +426,8 @@ def test_interrupting_before_any_seed_ended(call, interrupted_after, tmp_path):
 
 def test_the_same_command_goes_on_from_checkpoints(call, monkeypatch, tmp_path):
     """Ctrl-C when the first epochs are done; then the same command, which ends as if nothing had happened."""
-    from factrank.training import TerminalMeter, fused_threads
+    from factrank.experiments.progress import TerminalMeter
+    from factrank.families.attention.fused import fused_threads
 
     monkeypatch.setattr(fused_threads, "CHUNK_SECONDS", 1e-3)
     monkeypatch.setattr(fused_threads, "HEARTBEAT_SECONDS", 1e-3)

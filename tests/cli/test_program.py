@@ -8,8 +8,8 @@ import sys
 import pytest
 
 from factrank import __main__ as program
-from factrank.cli import environment
-from factrank.training.fused_threads import Threads
+from factrank.cli.support import environment
+from factrank.families.attention.fused.fused_threads import Threads
 
 INTERRUPTED_IMPORT = """
 import importlib.abc, os, signal, sys
@@ -37,7 +37,8 @@ def run(code, **environment):
 
 
 @pytest.mark.parametrize(
-    ("module", "arguments"), [("factrank.cli", ["samples"]), ("factrank.models", ["ask", "x.safetensors", "k", "q"])]
+    ("module", "arguments"),
+    [("factrank.cli", ["samples"]), ("factrank.families.attention.layer_files", ["ask", "x.safetensors", "k", "q"])],
 )
 def test_interrupted_imports_end_at_once(module, arguments):
     """No module can swallow the interruption, and nothing in C is left half made."""

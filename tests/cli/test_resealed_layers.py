@@ -14,8 +14,8 @@ import pytest
 from typer.main import get_command
 
 from factrank import cli
-from factrank.constructions import construct
-from factrank.databases import sample
+from factrank.databases.sample_tables import sample
+from factrank.families.attention.forms.choose import construct
 from resealed import content, names_of, reseal
 
 FACTS = list(sample("astrid"))

@@ -12,11 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from factrank import studies as studies_of_papers
-from factrank.report import study_report
-from factrank.runs import runner, trackers
-from factrank.runs.runner import Summary
-from factrank.runs.store import Store
-from factrank.runs.study_files import load_study
+from factrank.experiments.execution import runner, trackers
+from factrank.experiments.execution.runner import Summary
+from factrank.experiments.store.store import Store
+from factrank.experiments.study.study_files import load_study
+from factrank.report.study import study_report
 from factrank.studies import CATALOGUE, PAPERS
 
 TEXT = """\
@@ -142,9 +142,9 @@ def test_failed_trials_are_a_no(call, study):
 
 PYTHON = """
 from pathlib import Path
-from factrank.models import LayerShape
-from factrank.runs import Study
-from factrank.training import Training, Trial, generated
+from factrank import LayerShape
+from factrank import Study
+from factrank import Training, Trial, generated
 
 Path("executed").touch()
 facts = generated("uniform", n_keys=6, n_queries=4, n_values=5, seed=0)

@@ -6,11 +6,13 @@ import equinox as eqx
 import numpy as np
 import pytest
 
-from factrank.constructions.binary_codes import BinaryCodes
-from factrank.constructions.construction import Search
-from factrank.constructions.verify import verify
-from factrank.databases import Database, sample, write
-from factrank.models import load_layer, save_layer
+from factrank.databases.database import Database
+from factrank.databases.files.formats import write
+from factrank.databases.sample_tables import sample
+from factrank.families.attention.forms.binary_codes import BinaryCodes
+from factrank.families.attention.forms.construction import Search
+from factrank.families.attention.layer_files import load_layer, save_layer
+from factrank.families.attention.proof.verification import verify
 
 FIELDS = {
     "layer", "certified", "facts", "recalled", "margin", "proved_margin", "worst", "silent_fibers", "answered",

@@ -12,8 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 from exact_layers import dtype_of
 
-from factrank.constructions.arithmetic import ARITHMETIC
-from factrank.models import AttentionLayer
+from factrank.certificates.arithmetic import ARITHMETIC
+from factrank.families.attention.attention_layer import AttentionLayer
 
 
 class Batch(NamedTuple):

@@ -7,10 +7,11 @@ import numpy as np
 from flint import arb, ctx
 from scipy.special import expit
 
-from factrank.constructions.arithmetic import ARITHMETIC, LOGISTIC_UNITS
-from factrank.databases import Database, Vocabulary
-from factrank.models import AttentionLayer
-from factrank.models.part_arrays import to_arrays
+from factrank.certificates.arithmetic import ARITHMETIC, LOGISTIC_UNITS
+from factrank.databases.database import Database
+from factrank.databases.vocabulary import Vocabulary
+from factrank.families.attention.attention_layer import AttentionLayer
+from factrank.families.attention.part_arrays import to_arrays
 
 NAMES = ("embedding", "w_q", "w_k", "w_v", "w_o", "unembedding")
 
@@ -72,7 +73,7 @@ def _row(vector, matrix):
 
 
 class Form(NamedTuple):
-    """How a program adds up a layer: see `factrank.constructions.roundings`.
+    """How a program adds up a layer: see `factrank.families.attention.proof.roundings`.
 
     `heads`: "concatenated", "one by one", "unembedded" one by one, "at once" with the coordinates of the stream, or
     "folded" with W_O U. `differences`: attention weighs o_k - o_q, as it does for few heads. `late`: what heads write

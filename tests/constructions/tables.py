@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from factrank.databases import Database
-from factrank.databases.generators import numbered
+from factrank.databases.database import Database
+from factrank.databases.generators.random_tables import numbered
 from slow_layers import slow_layer_tensor, slow_transformer_tensor
 
 
@@ -68,8 +68,8 @@ def strict_winners(model, database):
 
 def in_eight_bits(layer):
     """The layer whose parts went through 8-bit integers, one scale of 1 for all."""
-    from factrank.models import to_arrays
-    from factrank.models.attention_layer import AttentionLayer
+    from factrank.families.attention.attention_layer import AttentionLayer
+    from factrank.families.attention.part_arrays import to_arrays
 
     small = {name: np.rint(part.astype(np.float64)) for name, part in to_arrays(layer).items()}
     assert all(np.abs(part).max() <= 127 for part in small.values())

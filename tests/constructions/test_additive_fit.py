@@ -5,9 +5,16 @@ from itertools import combinations, permutations
 import pytest
 from hypothesis import given, settings
 
-from factrank.constructions.additive_fit import _programme, additive_classes, additive_fit, pair_cycle
-from factrank.databases import Database, disjoint, sample, uniform
+from factrank.databases.database import Database
+from factrank.databases.generators.random_tables import disjoint, uniform
+from factrank.databases.sample_tables import sample
 from factrank.errors import InputError
+from factrank.families.attention.forms.building.additive_fit import (
+    _programme,
+    additive_classes,
+    additive_fit,
+    pair_cycle,
+)
 from strategies import as_database, tensors
 
 
@@ -95,5 +102,5 @@ def test_one_query_and_mistakes(monkeypatch):
         additive_fit(database, ["q1", "q1"])
     with pytest.raises(InputError, match="not in the vocabulary"):
         additive_fit(database, ["q9"])
-    monkeypatch.setattr("factrank.constructions.additive_fit.MOST_INEQUALITIES", 3)
+    monkeypatch.setattr("factrank.families.attention.forms.building.additive_fit.MOST_INEQUALITIES", 3)
     assert additive_fit(disjoint(20, 5, 4, seed=0)).fits is None

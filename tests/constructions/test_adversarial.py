@@ -8,10 +8,11 @@ import pytest
 from adversarial_layers import Plan, attacks, jax_logits, leads, programs, score_attack
 from exact_layers import numbered
 
-from factrank.constructions import proofs, verify
-from factrank.constructions.proofs import margin_bounds
-from factrank.constructions.proved_attention import Scores
-from factrank.constructions.roundings import LayerTerms, PairTerms, roundings_of_logits
+from factrank.families.attention.proof import recall_proofs as proofs
+from factrank.families.attention.proof.proved_attention import Scores
+from factrank.families.attention.proof.recall_proofs import margin_bounds
+from factrank.families.attention.proof.roundings import LayerTerms, PairTerms, roundings_of_logits
+from factrank.families.attention.proof.verification import verify
 
 FACT = numbered([(0, 0, 0)], (1, 1, 2))
 SHARES = np.linspace(0.1, 1.6, 18)
@@ -95,7 +96,7 @@ def test_heads_concatenated_by_libraries(size):
 
 def test_pytorch_stays_within_the_bound():
     torch = pytest.importorskip("torch")
-    from factrank.models.torch_exchange import torch_module
+    from factrank.families.attention.torch_exchange import torch_module
 
     zero, rng = torch.zeros(1, dtype=torch.long), np.random.default_rng(2)
     batches = [ones_and_dust(size, 2 * size) for size in (8, 24)]

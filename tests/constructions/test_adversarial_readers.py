@@ -10,17 +10,18 @@ import numpy as np
 import pytest
 from adversarial_layers import total
 
-from factrank.constructions import memory_proof
-from factrank.constructions.arithmetic import ARITHMETIC
-from factrank.constructions.memoriser_proof import OutputProver, leads, plain_memoriser
-from factrank.constructions.memory_proof import verify_memory
-from factrank.constructions.proved_pooling import PlainSequence, Pooling
-from factrank.constructions.sequence_proof import SequenceProver
-from factrank.databases import Database, VectorExamples
-from factrank.models import MemoriserShape
-from factrank.models.associative_memory import LinearMemory, MlpMemory
-from factrank.models.memoriser import memoriser_of
-from factrank.models.sequence_layout import SequenceLayout
+from factrank.certificates.arithmetic import ARITHMETIC
+from factrank.certificates.proved_pooling import PlainSequence, Pooling
+from factrank.databases.database import Database
+from factrank.families.factual_recall.sequence_layout import SequenceLayout
+from factrank.families.factual_recall.sequence_proof import SequenceProver
+from factrank.families.memoriser.examples.examples import VectorExamples
+from factrank.families.memoriser.memoriser import memoriser_of
+from factrank.families.memoriser.memoriser_shape import MemoriserShape
+from factrank.families.memoriser.solving.memoriser_proof import OutputProver, leads, plain_memoriser
+from factrank.families.memory import memory_proof
+from factrank.families.memory.associative_memory import LinearMemory, MlpMemory
+from factrank.families.memory.memory_proof import verify_memory
 
 U = 2.0**-24
 MORE = U * (1 + 2 * U)

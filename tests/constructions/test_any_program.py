@@ -9,11 +9,11 @@ comes in. Layers have several values, coordinates that none reads, values that c
 import numpy as np
 import pytest
 
-from factrank.constructions.arithmetic import ARITHMETIC
-from factrank.constructions.plain_weights import PlainWeights
-from factrank.constructions.proved_attention import ProvedAttention
-from factrank.constructions.proved_streams import Streams
-from factrank.constructions.roundings import LayerTerms, roundings_of_logits
+from factrank.certificates.arithmetic import ARITHMETIC
+from factrank.families.attention.proof.plain_weights import PlainWeights
+from factrank.families.attention.proof.proved_attention import ProvedAttention
+from factrank.families.attention.proof.proved_streams import Streams
+from factrank.families.attention.proof.roundings import LayerTerms, roundings_of_logits
 
 
 def added(numbers):

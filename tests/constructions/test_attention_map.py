@@ -9,13 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tables import UNICODE, slow_margins
 
-from factrank.constructions import AttentionMap, Search
-from factrank.constructions.attention_map import most_levels, score_of
-from factrank.constructions.proofs import prove
-from factrank.constructions.verify import verify
-from factrank.databases import Database, uniform
+from factrank.databases.database import Database
+from factrank.databases.generators.random_tables import uniform
 from factrank.errors import InputError
-from factrank.models import to_arrays
+from factrank.families.attention.forms.attention_map import AttentionMap, most_levels, score_of
+from factrank.families.attention.forms.construction import Search
+from factrank.families.attention.part_arrays import to_arrays
+from factrank.families.attention.proof.recall_proofs import prove
+from factrank.families.attention.proof.verification import verify
 from strategies import as_database, tensors
 
 attention_map = AttentionMap()

@@ -6,15 +6,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tables import UNICODE, in_eight_bits, slow_margins, strict_winners
 
-from factrank.constructions import CONSTRUCTIONS, BinaryCodes, Construction, Search
-from factrank.constructions.binary_codes import bits_for, code_words
-from factrank.constructions.blocks import best_width
-from factrank.constructions.construction import dtype_of, rounded
-from factrank.constructions.routing import SATURATION, STRENGTHS, block_routing, separate_routing
-from factrank.databases import Database, uniform
+from factrank.databases.database import Database
+from factrank.databases.generators.random_tables import uniform
 from factrank.errors import InputError
-from factrank.models import to_arrays
-from factrank.readouts import recall
+from factrank.families.attention.forms.binary_codes import BinaryCodes, bits_for, code_words
+from factrank.families.attention.forms.building.block_layers import best_width
+from factrank.families.attention.forms.building.query_routing import (
+    SATURATION,
+    STRENGTHS,
+    block_routing,
+    separate_routing,
+)
+from factrank.families.attention.forms.construction import Construction, Search, dtype_of, rounded
+from factrank.families.attention.forms.registry import CONSTRUCTIONS
+from factrank.families.attention.part_arrays import to_arrays
+from factrank.readouts.recall_report import recall
 from strategies import as_database, tensors
 
 PRECISIONS = ("float64", "float32", "bfloat16")

@@ -9,12 +9,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from constructions.tables import UNICODE, slow_margins, with_ranges, with_sets
-from factrank.constructions import CONSTRUCTIONS, BinaryCodes, Built, Search, SharedHeads, choose, construct, verify
-from factrank.constructions.mixed import Mixed, joint_shape, of_queries
-from factrank.databases import Database, disjoint, sample, uniform
-from factrank.databases.generators import numbered
+from factrank.databases.database import Database
+from factrank.databases.generators.random_tables import disjoint, numbered, uniform
+from factrank.databases.sample_tables import sample
 from factrank.errors import InputError
-from factrank.models import LayerShape, RecallTransformer, to_arrays
+from factrank.families.attention.forms import choose
+from factrank.families.attention.forms.binary_codes import BinaryCodes
+from factrank.families.attention.forms.choose import construct
+from factrank.families.attention.forms.construction import Built, Search
+from factrank.families.attention.forms.mixed import Mixed, joint_shape, of_queries
+from factrank.families.attention.forms.registry import CONSTRUCTIONS
+from factrank.families.attention.forms.shared_heads import SharedHeads
+from factrank.families.attention.layer_shape import LayerShape
+from factrank.families.attention.pair_transformer import RecallTransformer
+from factrank.families.attention.part_arrays import to_arrays
+from factrank.families.attention.proof.verification import verify
 from slow_layers import slow_layer_tensor
 from strategies import as_database, tensors
 

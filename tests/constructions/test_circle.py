@@ -8,13 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tables import UNICODE, slow_margins, strict_winners, with_ranges
 
-from factrank.constructions import Circle, Search
-from factrank.constructions.circle_layer import OWN, most_points, points
-from factrank.constructions.proofs import prove
-from factrank.constructions.verify import verify
-from factrank.databases import Database, uniform
-from factrank.databases.generators import numbered
+from factrank.databases.database import Database
+from factrank.databases.generators.random_tables import numbered, uniform
 from factrank.errors import InputError
+from factrank.families.attention.forms.circle_layer import OWN, Circle, most_points, points
+from factrank.families.attention.forms.construction import Search
+from factrank.families.attention.proof.recall_proofs import prove
+from factrank.families.attention.proof.verification import verify
 from strategies import as_database, tensors
 
 PRECISIONS = ("float64", "float32", "bfloat16")
@@ -71,7 +71,7 @@ def test_the_most_points():
 
 
 def test_too_many_points_are_not_proved(monkeypatch):
-    monkeypatch.setattr("factrank.constructions.circle_layer.most_points", lambda _: 10**6)
+    monkeypatch.setattr("factrank.families.attention.forms.circle_layer.most_points", lambda _: 10**6)
     database = every_value(40)
     assert not prove(built(database, "bfloat16"), database).holds
 

@@ -8,13 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tables import UNICODE, slow_margins
 
-from factrank.constructions import Digits, Parabola, Search
-from factrank.constructions.construction import SIGNIFICAND
-from factrank.constructions.digits_layer import base_for, digits, digits_for, largest_digit
-from factrank.constructions.proofs import prove
-from factrank.constructions.verify import verify
-from factrank.databases import Database, uniform
+from factrank.databases.database import Database
+from factrank.databases.generators.random_tables import uniform
 from factrank.errors import InputError
+from factrank.families.attention.forms.construction import SIGNIFICAND, Search
+from factrank.families.attention.forms.digits_layer import Digits, base_for, digits, digits_for, largest_digit
+from factrank.families.attention.forms.parabola_layer import Parabola
+from factrank.families.attention.proof.recall_proofs import prove
+from factrank.families.attention.proof.verification import verify
 from strategies import as_database, tensors
 
 PRECISIONS = ("float64", "float32", "bfloat16")

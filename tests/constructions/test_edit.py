@@ -11,13 +11,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from constructions.tables import UNICODE, slow_margins, with_ranges
-from factrank.constructions import Change, construct, edit, edit_file, verify
-from factrank.constructions.plain_weights import fingerprint_of
-from factrank.databases import Database, sample, uniform
+from factrank.databases.database import Database
+from factrank.databases.generators.random_tables import uniform
+from factrank.databases.sample_tables import sample
 from factrank.errors import InputError
-from factrank.models import LayerShape, SavedLayer, init_layer, save_layer, to_arrays
-from factrank.models.weights import on_device
-from factrank.readouts.blocks import full_precision
+from factrank.families.attention.attention_layer import init_layer
+from factrank.families.attention.editing.fact_edits import Change, edit, edit_file
+from factrank.families.attention.forms.choose import construct
+from factrank.families.attention.layer_files import SavedLayer, save_layer
+from factrank.families.attention.layer_shape import LayerShape
+from factrank.families.attention.part_arrays import to_arrays
+from factrank.families.attention.proof.plain_weights import fingerprint_of
+from factrank.families.attention.proof.verification import verify
+from factrank.nn.weights import on_device
+from factrank.readouts.evaluation_blocks import full_precision
 
 EXACT = ("binary", "shared-heads", "parabola", "digits", "compact-parabola", "one-hot-parabola")
 EDITABLE = (*EXACT, "circle", "attention-map")

@@ -11,10 +11,13 @@ import time
 import numpy as np
 import pytest
 
-from factrank.constructions import construct, edit, edit_file, verify
-from factrank.databases import sample, uniform
+from factrank.databases.generators.random_tables import uniform
+from factrank.databases.sample_tables import sample
 from factrank.errors import InputError
-from factrank.models import load_layer, save_layer
+from factrank.families.attention.editing.fact_edits import edit, edit_file
+from factrank.families.attention.forms.choose import construct
+from factrank.families.attention.layer_files import load_layer, save_layer
+from factrank.families.attention.proof.verification import verify
 
 
 def facts_of(database):
@@ -23,7 +26,8 @@ def facts_of(database):
 
 EDITORS = """
     import os, sys
-    from factrank.constructions import edit_file, CONSTRUCTIONS
+    from factrank.families.attention.editing.fact_edits import edit_file
+    from factrank.families.attention.forms.registry import CONSTRUCTIONS
     children = []
     for editor, path in enumerate(sys.argv[2:]):  # they start with everything imported and nothing running
         if not (child := os.fork()):
@@ -94,7 +98,8 @@ def test_what_cannot_be_done_leaves_the_file_alone(tmp_path):
 
 EDITOR = """
     import os, sys
-    from factrank.constructions import edit_file, CONSTRUCTIONS
+    from factrank.families.attention.editing.fact_edits import edit_file
+    from factrank.families.attention.forms.registry import CONSTRUCTIONS
     for line in sys.stdin:  # one child for each line: it starts with everything imported and nothing running
         child = os.fork()
         if not child:

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from exact_layers import parabola_layer, random_table
 
-from factrank.constructions.arithmetic import ARITHMETIC
-from factrank.constructions.plain_weights import PlainWeights
-from factrank.constructions.proofs import margin_bounds
-from factrank.constructions.proved_attention import Scores
+from factrank.certificates.arithmetic import ARITHMETIC
+from factrank.families.attention.proof.plain_weights import PlainWeights
+from factrank.families.attention.proof.proved_attention import Scores
+from factrank.families.attention.proof.recall_proofs import margin_bounds
 
 FACTS = random_table(np.random.default_rng(0), 3, 2, 5)
 FLOAT32 = ARITHMETIC["float32"]

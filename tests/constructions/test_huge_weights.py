@@ -5,9 +5,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from factrank.constructions import construct, verify, verify_memoriser, verify_recall
-from factrank.databases import RandomExamples, sample, uniform
-from factrank.models import MemoriserShape, SequenceShape, init_memoriser, init_sequence_model
+from factrank.databases.generators.random_tables import uniform
+from factrank.databases.sample_tables import sample
+from factrank.families.attention.forms.choose import construct
+from factrank.families.attention.proof.verification import verify
+from factrank.families.factual_recall.sequence_certificate import verify_recall
+from factrank.families.factual_recall.sequence_shape import SequenceShape
+from factrank.families.factual_recall.sequence_transformer import init_sequence_model
+from factrank.families.memoriser.examples.examples import RandomExamples
+from factrank.families.memoriser.memoriser import init_memoriser
+from factrank.families.memoriser.memoriser_shape import MemoriserShape
+from factrank.families.memoriser.solving.memoriser_certificate import verify_memoriser
 
 
 def filled(model, part, number):

@@ -6,13 +6,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tables import UNICODE, slow_margins
 
-from factrank.constructions import LinearSolve, Search
-from factrank.constructions.linear_solve import solved_layer
-from factrank.constructions.proofs import prove
-from factrank.constructions.verify import verify
-from factrank.databases import Database, uniform
+from factrank.databases.database import Database
+from factrank.databases.generators.random_tables import uniform
 from factrank.errors import InputError
-from factrank.models import LayerShape
+from factrank.families.attention.forms.construction import Search
+from factrank.families.attention.forms.linear_solve import LinearSolve, solved_layer
+from factrank.families.attention.layer_shape import LayerShape
+from factrank.families.attention.proof.recall_proofs import prove
+from factrank.families.attention.proof.verification import verify
 from strategies import as_database, tensors
 
 linear_solve = LinearSolve()
@@ -81,6 +82,6 @@ def test_refusals(monkeypatch):
     assert "at most 2,000" in linear_solve.refusal(uniform(300, 10, 5, seed=0), "float64")
     several = Database.from_facts([("k", "q", "v"), ("k", "q", "w")], multi=True)
     assert "several values" in linear_solve.refusal(several, "float64")
-    monkeypatch.setattr("factrank.constructions.linear_solve.LARGEST_ERROR", -1.0)
+    monkeypatch.setattr("factrank.families.attention.forms.linear_solve.LARGEST_ERROR", -1.0)
     with pytest.raises(InputError, match="no random attention solves this table"):
         linear_solve.build(database, "float64", Search())

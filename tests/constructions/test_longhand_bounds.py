@@ -12,20 +12,20 @@ import numpy as np
 import pytest
 from exact_layers import numbered
 
-from factrank.constructions import memory_proof
-from factrank.constructions.arithmetic import ARITHMETIC
-from factrank.constructions.plain_weights import plain_weights
-from factrank.constructions.proofs import margin_bounds
-from factrank.constructions.proved_attention import Scores
-from factrank.constructions.proved_pooling import PlainSequence, Pooling
-from factrank.constructions.proved_streams import Streams
-from factrank.constructions.roundings import roundings_of_logits
-from factrank.constructions.sequence_proof import SequenceProver
-from factrank.databases import associations
-from factrank.models import LayerShape
-from factrank.models.associative_memory import MlpMemory
-from factrank.models.attention_layer import draw_layer
-from factrank.models.sequence_layout import SequenceLayout
+from factrank.certificates.arithmetic import ARITHMETIC
+from factrank.certificates.proved_pooling import PlainSequence, Pooling
+from factrank.databases.generators.associations import associations
+from factrank.families.attention.attention_layer import draw_layer
+from factrank.families.attention.layer_shape import LayerShape
+from factrank.families.attention.proof.plain_weights import plain_weights
+from factrank.families.attention.proof.proved_attention import Scores
+from factrank.families.attention.proof.proved_streams import Streams
+from factrank.families.attention.proof.recall_proofs import margin_bounds
+from factrank.families.attention.proof.roundings import roundings_of_logits
+from factrank.families.factual_recall.sequence_layout import SequenceLayout
+from factrank.families.factual_recall.sequence_proof import SequenceProver
+from factrank.families.memory import memory_proof
+from factrank.families.memory.associative_memory import MlpMemory
 
 UNITS = {"float32": 2.0**-24, "bfloat16": 2.0**-8 * (1 + 2.0**-10)}
 

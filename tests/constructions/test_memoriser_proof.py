@@ -9,14 +9,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from factrank.constructions import memoriser_certificate, verify_memoriser
-from factrank.constructions.arithmetic import ARITHMETIC
-from factrank.constructions.memoriser_proof import OutputProver, plain_memoriser
-from factrank.databases import VectorExamples
+from factrank.certificates.arithmetic import ARITHMETIC
 from factrank.errors import InputError
-from factrank.models import MemoriserShape
-from factrank.models.memoriser import Memoriser, draw_memoriser, memoriser_of
-from factrank.models.weights import on_device
+from factrank.families.memoriser.examples.examples import VectorExamples
+from factrank.families.memoriser.memoriser import Memoriser, draw_memoriser, memoriser_of
+from factrank.families.memoriser.memoriser_shape import MemoriserShape
+from factrank.families.memoriser.solving import memoriser_certificate
+from factrank.families.memoriser.solving.memoriser_certificate import verify_memoriser
+from factrank.families.memoriser.solving.memoriser_proof import OutputProver, plain_memoriser
+from factrank.nn.weights import on_device
 
 SHAPE = MemoriserShape(n_heads=2, d_model=3, d_qk=2, d_vo=2)
 SIZES = {"d_input": 4, "n_outputs": 2}

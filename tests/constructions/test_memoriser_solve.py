@@ -9,17 +9,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from factrank.constructions import solve, verify_memoriser
-from factrank.constructions.arithmetic import ARITHMETIC
-from factrank.constructions.memoriser_fit import features_of
-from factrank.constructions.memoriser_proof import OutputProver, ProvedOutputs, leads, plain_memoriser
-from factrank.constructions.memoriser_solve import started_memoriser
-from factrank.databases import RandomExamples, VectorExamples
+from factrank.certificates.arithmetic import ARITHMETIC
 from factrank.errors import InputError
-from factrank.models import MemoriserShape
-from factrank.models.example_vectors import stored
-from factrank.models.memoriser import Memoriser, draw_memoriser, memoriser_of, sinusoids
-from factrank.tensors.memoriser_rank import memoriser_capacity
+from factrank.families.memoriser.examples.example_vectors import stored
+from factrank.families.memoriser.examples.examples import RandomExamples, VectorExamples
+from factrank.families.memoriser.memoriser import Memoriser, draw_memoriser, memoriser_of, sinusoids
+from factrank.families.memoriser.memoriser_shape import MemoriserShape
+from factrank.families.memoriser.ranks.memoriser_rank import memoriser_capacity
+from factrank.families.memoriser.solving.memoriser_certificate import verify_memoriser
+from factrank.families.memoriser.solving.memoriser_fit import features_of
+from factrank.families.memoriser.solving.memoriser_proof import OutputProver, ProvedOutputs, leads, plain_memoriser
+from factrank.families.memoriser.solving.memoriser_solve import solve, started_memoriser
 
 PLAIN = MemoriserShape(n_heads=3, d_model=6, d_qk=4, embedded=False, positions=False)
 FULL = MemoriserShape(n_heads=3, d_model=6, d_qk=4, d_vo=2)
@@ -231,8 +231,8 @@ def test_small_blocks_answer_as_one(monkeypatch) -> None:
     logits = slow_outputs(model, examples)
     right = logits[np.arange(130), examples.labels] > np.where(np.eye(3)[examples.labels], -np.inf, logits).max(axis=1)
     assert whole.recalled == right.sum()
-    monkeypatch.setattr("factrank.constructions.memoriser_certificate.BLOCK_CELLS", 1)
-    monkeypatch.setattr("factrank.constructions.memoriser_proof.BLOCK_CELLS", 1)
+    monkeypatch.setattr("factrank.families.memoriser.solving.memoriser_certificate.BLOCK_CELLS", 1)
+    monkeypatch.setattr("factrank.families.memoriser.solving.memoriser_proof.BLOCK_CELLS", 1)
     parts = verify_memoriser(model, examples)
     assert (parts.recalled, parts.worst, parts.reason) == (whole.recalled, whole.worst, whole.reason)
     np.testing.assert_allclose([parts.margin, parts.proved_margin], [whole.margin, whole.proved_margin], rtol=1e-6)
@@ -242,7 +242,7 @@ def test_features_in_small_blocks_are_what_heads_read(monkeypatch) -> None:
     rng = np.random.default_rng(3)
     examples = VectorExamples.of(rng.random((130, 6)), rng.random((1, 4, 6)), rng.random(130))
     model = draw_memoriser(FULL, 6, 1, rng=rng, dtype="float64")
-    monkeypatch.setattr("factrank.constructions.memoriser_certificate.BLOCK_CELLS", 1)
+    monkeypatch.setattr("factrank.families.memoriser.solving.memoriser_certificate.BLOCK_CELLS", 1)
     with jax.enable_x64(True):
         features = np.asarray(features_of(model, examples, np.dtype(np.float64)))
     values = np.concatenate([(model.w_v @ model.w_o @ model.decoder).ravel(), model.decoder_bias])

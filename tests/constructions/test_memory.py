@@ -9,14 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import check_grad
 
-from factrank.constructions.memory import construct_memory
-from factrank.constructions.memory_forms import _Problem, closed_form, least_squares, logistic, outer_product, two_sided
-from factrank.constructions.memory_proof import verify_memory
-from factrank.databases import Database, associations
+from factrank.databases.database import Database
+from factrank.databases.generators.associations import associations
 from factrank.errors import InputError
-from factrank.models.associative_memory import LinearMemory, MlpMemory, unit_rows
-from factrank.models.memory_shape import MemoryShape
-from factrank.readouts import recall
+from factrank.families.memory.associative_memory import LinearMemory, MlpMemory, unit_rows
+from factrank.families.memory.memory_construction import construct_memory
+from factrank.families.memory.memory_proof import verify_memory
+from factrank.families.memory.memory_shape import MemoryShape
+from factrank.nn.associative_matrices import _Problem, closed_form, least_squares, logistic, outer_product, two_sided
+from factrank.readouts.recall_report import recall
 
 FORMS = ("outer product", "least squares", "two-sided", "logistic")
 HELD = {16: (14, 23, 27, 65), 32: (32, 55, 64, 192)}

@@ -8,17 +8,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tables import UNICODE, slow_margins, with_ranges
 
-from factrank.constructions import CONSTRUCTIONS, Construction, Parabola, Search
-from factrank.constructions.compact_routing import compact_refusal, compact_routing
-from factrank.constructions.construction import SIGNIFICAND, rounded
-from factrank.constructions.parabola_labels import Labels, label_choices, labels_for, stretched_sizes
-from factrank.constructions.parabola_layer import column_of, packed
-from factrank.constructions.proofs import prove
-from factrank.constructions.routing import SATURATION
-from factrank.constructions.verify import verify
-from factrank.databases import Database, uniform
+from factrank.databases.database import Database
+from factrank.databases.generators.random_tables import uniform
 from factrank.errors import InputError
-from factrank.models import to_arrays
+from factrank.families.attention.forms.building.compact_routing import compact_refusal, compact_routing
+from factrank.families.attention.forms.building.parabola_labels import (
+    Labels,
+    label_choices,
+    labels_for,
+    stretched_sizes,
+)
+from factrank.families.attention.forms.building.query_routing import SATURATION
+from factrank.families.attention.forms.construction import SIGNIFICAND, Construction, Search, rounded
+from factrank.families.attention.forms.parabola_layer import Parabola, column_of, packed
+from factrank.families.attention.forms.registry import CONSTRUCTIONS
+from factrank.families.attention.part_arrays import to_arrays
+from factrank.families.attention.proof.recall_proofs import prove
+from factrank.families.attention.proof.verification import verify
 from strategies import as_database, tensors
 
 PRECISIONS = ("float64", "float32", "bfloat16")
@@ -146,7 +152,9 @@ def test_the_most_values_are_recalled_by_the_forward_pass():
 
 def test_integers_beyond_the_limit_are_not_proved(monkeypatch):
     """21 values with integer labels are not proved any more; at 41 the layer's own forward pass is wrong."""
-    monkeypatch.setattr("factrank.constructions.parabola_layer.label_choices", lambda *_: (Labels("integers", 1, 99),))
+    monkeypatch.setattr(
+        "factrank.families.attention.forms.parabola_layer.label_choices", lambda *_: (Labels("integers", 1, 99),)
+    )
     for n_values, proved in ((19, True), (21, False)):
         database = every_value(n_values)
         assert prove(built(database, "bfloat16", "one-hot"), database).holds == proved

@@ -20,12 +20,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import expit
 
-from factrank.constructions.arithmetic import ARITHMETIC, LOGISTIC_UNITS
-from factrank.constructions.proofs import margin_bounds, prove, why_no_bounds
-from factrank.databases import Database
-from factrank.models import LayerShape
-from factrank.models.attention_layer import draw_layer
-from factrank.readouts.fibers import fibers_of
+from factrank.certificates.arithmetic import ARITHMETIC, LOGISTIC_UNITS
+from factrank.databases.database import Database
+from factrank.families.attention.attention_layer import draw_layer
+from factrank.families.attention.layer_shape import LayerShape
+from factrank.families.attention.proof.recall_proofs import margin_bounds, prove, why_no_bounds
+from factrank.readouts.fiber_values import fibers_of
 
 PRECISIONS = ["float64", "float32", "bfloat16"]
 SHAPES = st.tuples(*[st.integers(1, 4)] * 4)
@@ -183,7 +183,7 @@ def test_blocks_do_not_matter(monkeypatch):
     for layer in (parabola_layer(database), parabola_layer(database, score=8)):
         whole = margin_bounds(layer, database)
         with monkeypatch.context() as patch:
-            patch.setattr("factrank.constructions.proofs.BLOCK_CELLS", 20)
+            patch.setattr("factrank.families.attention.proof.recall_proofs.BLOCK_CELLS", 20)
             assert margin_bounds(layer, database).margins.tolist() == pytest.approx(whole.margins.tolist(), rel=1e-9)
 
 

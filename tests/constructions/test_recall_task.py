@@ -9,17 +9,19 @@ import jax
 import numpy as np
 import pytest
 
-from factrank.constructions import recall_task
-from factrank.constructions.recall_sizes import smallest_recall
-from factrank.constructions.recall_task import construct_recall
-from factrank.constructions.separation import separate
-from factrank.constructions.sequence_certificate import noise_contexts, verify_recall
-from factrank.constructions.value_circuits import cut_to_rank, vote_circuit, votes_of
-from factrank.databases import Database, answer_sets
+from factrank.databases.database import Database
+from factrank.databases.generators.answer_sets import answer_sets
 from factrank.errors import InputError
-from factrank.models import SequenceShape, SequenceTransformer, init_sequence_model
-from factrank.models.sequence_layout import SequenceLayout
-from factrank.models.weights import on_device
+from factrank.families.factual_recall import factual_recall_form as recall_task
+from factrank.families.factual_recall.certified_sizes import smallest_recall
+from factrank.families.factual_recall.factual_recall_form import construct_recall
+from factrank.families.factual_recall.separation import separate
+from factrank.families.factual_recall.sequence_certificate import noise_contexts, verify_recall
+from factrank.families.factual_recall.sequence_layout import SequenceLayout
+from factrank.families.factual_recall.sequence_shape import SequenceShape
+from factrank.families.factual_recall.sequence_transformer import SequenceTransformer, init_sequence_model
+from factrank.families.factual_recall.value_circuits import cut_to_rank, vote_circuit, votes_of
+from factrank.nn.weights import on_device
 
 FACTS = answer_sets(6, 4, 4, seed=0)
 ATTENTION = SequenceShape(d_model=24, n_heads=2, d_qk=1, d_vo=4, length=8)

@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 from exact_layers import numbered
 
-from factrank.constructions.arithmetic import ARITHMETIC
-from factrank.constructions.plain_weights import PlainWeights
-from factrank.constructions.proofs import margin_bounds
-from factrank.constructions.proved_attention import ProvedAttention
-from factrank.constructions.proved_streams import Streams
-from factrank.constructions.roundings import roundings_of_logits
-from factrank.models import AttentionLayer
+from factrank.certificates.arithmetic import ARITHMETIC
+from factrank.families.attention.attention_layer import AttentionLayer
+from factrank.families.attention.proof.plain_weights import PlainWeights
+from factrank.families.attention.proof.proved_attention import ProvedAttention
+from factrank.families.attention.proof.proved_streams import Streams
+from factrank.families.attention.proof.recall_proofs import margin_bounds
+from factrank.families.attention.proof.roundings import roundings_of_logits
 
 FOLDED = -1
 

@@ -7,10 +7,10 @@ from itertools import combinations_with_replacement
 import numpy as np
 import pytest
 
-from factrank.constructions.arithmetic import ARITHMETIC
-from factrank.constructions.proved_pooling import PlainSequence, Pooling
-from factrank.constructions.sequence_proof import SequenceProver
-from factrank.models.sequence_layout import SequenceLayout
+from factrank.certificates.arithmetic import ARITHMETIC
+from factrank.certificates.proved_pooling import PlainSequence, Pooling
+from factrank.families.factual_recall.sequence_layout import SequenceLayout
+from factrank.families.factual_recall.sequence_proof import SequenceProver
 
 LAYOUT = SequenceLayout(n_keys=3, n_queries=2, n_values=4, n_noise=4)
 N_NOISE = 3

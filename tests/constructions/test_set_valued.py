@@ -9,13 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tables import slow_margins, with_sets
 
-from factrank.constructions import CONSTRUCTIONS, Search, SetValued
-from factrank.constructions.verify import verify
-from factrank.databases import Database, uniform
-from factrank.databases.generators import numbered
+from factrank.databases.database import Database
+from factrank.databases.generators.random_tables import numbered, uniform
 from factrank.errors import InputError
-from factrank.models import to_arrays
-from factrank.readouts import recall
+from factrank.families.attention.forms.construction import Search
+from factrank.families.attention.forms.registry import CONSTRUCTIONS
+from factrank.families.attention.forms.set_valued import SetValued
+from factrank.families.attention.part_arrays import to_arrays
+from factrank.families.attention.proof.verification import verify
+from factrank.readouts.recall_report import recall
 from strategies import as_database, tensors
 
 PRECISIONS = ("float64", "float32", "bfloat16")

@@ -8,13 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tables import UNICODE, in_eight_bits, slow_margins, strict_winners, with_ranges
 
-from factrank.constructions import BinaryCodes, Search, SharedHeads
-from factrank.constructions.binary_codes import bits_for
-from factrank.constructions.colouring import coloured, overlap_graph
-from factrank.constructions.shared_heads import best_plan, grouped_by_range, plan_of, ranges_of
-from factrank.databases import disjoint, sample, uniform
-from factrank.databases.generators import numbered
-from factrank.readouts import recall
+from factrank.databases.generators.random_tables import disjoint, numbered, uniform
+from factrank.databases.sample_tables import sample
+from factrank.families.attention.forms.binary_codes import BinaryCodes, bits_for
+from factrank.families.attention.forms.building.colouring import coloured, overlap_graph
+from factrank.families.attention.forms.construction import Search
+from factrank.families.attention.forms.shared_heads import SharedHeads, best_plan, grouped_by_range, plan_of, ranges_of
+from factrank.readouts.recall_report import recall
 from strategies import as_database, tensors
 
 shared = SharedHeads()
@@ -60,7 +60,7 @@ def test_all_facts_are_recalled_and_nothing_is_invented(tensor, precision):
 @given(tensors(functional=True, empty=False, most=5), st.integers(0, 9))
 def test_every_grouping_and_colouring_recalls(tensor, seed):
     """Also those that are not the smallest: ranges apart, with random orders of colouring."""
-    from factrank.constructions.binary_codes import built_with_words
+    from factrank.families.attention.forms.binary_codes import built_with_words
 
     database = as_database(tensor)
     plan = plan_of(database, grouped_by_range(database), Search(0.001, seed))

@@ -6,10 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tables import UNICODE, slow_margins, strict_winners
 
-from factrank.constructions.shared_tokens import shared_token_model, shared_token_refusal, shared_token_shape
-from factrank.databases import Database, Vocabulary, uniform
+from factrank.databases.database import Database
+from factrank.databases.generators.random_tables import uniform
+from factrank.databases.vocabulary import Vocabulary
 from factrank.errors import InputError
-from factrank.readouts import recall
+from factrank.families.attention.forms.shared_tokens import shared_token_model, shared_token_refusal, shared_token_shape
+from factrank.readouts.recall_report import recall
 from strategies import as_database, tensors
 
 PRECISIONS = ("float64", "float32", "bfloat16")

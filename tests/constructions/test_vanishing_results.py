@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 from exact_layers import parabola_layer, random_table
 
-from factrank.constructions.arithmetic import ARITHMETIC
-from factrank.constructions.memory_proof import verify_memory
-from factrank.constructions.plain_weights import PlainWeights
-from factrank.constructions.proofs import margin_bounds
-from factrank.constructions.proved_attention import Scores
-from factrank.constructions.proved_pooling import PlainSequence, Pooling
-from factrank.constructions.sequence_proof import SequenceProver
-from factrank.databases import Database
-from factrank.models.associative_memory import LinearMemory
-from factrank.models.sequence_layout import SequenceLayout
+from factrank.certificates.arithmetic import ARITHMETIC
+from factrank.certificates.proved_pooling import PlainSequence, Pooling
+from factrank.databases.database import Database
+from factrank.families.attention.proof.plain_weights import PlainWeights
+from factrank.families.attention.proof.proved_attention import Scores
+from factrank.families.attention.proof.recall_proofs import margin_bounds
+from factrank.families.factual_recall.sequence_layout import SequenceLayout
+from factrank.families.factual_recall.sequence_proof import SequenceProver
+from factrank.families.memory.associative_memory import LinearMemory
+from factrank.families.memory.memory_proof import verify_memory
 
 FLOAT32 = ARITHMETIC["float32"]
 LAYOUT = SequenceLayout(n_keys=2, n_queries=1, n_values=2, n_noise=1)

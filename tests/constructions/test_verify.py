@@ -11,26 +11,22 @@ import pytest
 from exact_layers import margin, numbered, parabola_layer, random_table, sets_layer
 from scipy.special import softmax
 
-from factrank.constructions.certificate import Certificate, certificate_from_json
-from factrank.constructions.forward_pass import evaluate
-from factrank.constructions.proofs import prove
-from factrank.constructions.verify import verify
-from factrank.databases import Database
+from factrank.databases.database import Database
 from factrank.errors import InputError
-from factrank.models import (
-    AttentionLayer,
-    LayerShape,
+from factrank.families.attention.attention_layer import AttentionLayer, draw_layer, layer_from_arrays
+from factrank.families.attention.layer_files import load_layer, save_layer
+from factrank.families.attention.layer_shape import LayerShape
+from factrank.families.attention.pair_transformer import (
     RecallTransformer,
     TransformerShape,
+    draw_transformer,
     init_transformer,
-    layer_from_arrays,
-    load_layer,
-    model_from_arrays,
-    save_layer,
-    to_arrays,
 )
-from factrank.models.attention_layer import draw_layer
-from factrank.models.recall_transformer import draw_transformer
+from factrank.families.attention.part_arrays import model_from_arrays, to_arrays
+from factrank.families.attention.proof.certificate import Certificate, certificate_from_json
+from factrank.families.attention.proof.forward_pass import evaluate
+from factrank.families.attention.proof.recall_proofs import prove
+from factrank.families.attention.proof.verification import verify
 from slow_layers import slow_layer_tensor, slow_transformer_tensor
 
 PRECISIONS = ["float64", "float32", "bfloat16"]
@@ -145,9 +141,9 @@ def test_sets_of_values_are_certified_as_a_whole():
 def test_the_forward_pass_is_that_of_the_formula(kind, cells, grid, monkeypatch):
     """The layers of blocks have fewer tokens and give the same logits, of facts and of silent fibers."""
     if grid is not None:
-        monkeypatch.setattr("factrank.constructions.forward_pass.GRID_GAIN", 0)
-        monkeypatch.setattr("factrank.constructions.forward_pass.GRID_CELLS", grid)
-    monkeypatch.setattr("factrank.constructions.forward_pass.BLOCK_CELLS", cells)
+        monkeypatch.setattr("factrank.families.attention.proof.forward_pass.GRID_GAIN", 0)
+        monkeypatch.setattr("factrank.families.attention.proof.forward_pass.GRID_CELLS", grid)
+    monkeypatch.setattr("factrank.families.attention.proof.forward_pass.BLOCK_CELLS", cells)
     shape = (5, 2, 3, 2)
     if kind == "layer":
         layer = draw_layer(LayerShape(*shape), *TABLE.shape, rng=np.random.default_rng(0))
@@ -170,7 +166,7 @@ def test_silent_fibers_that_are_too_many_are_not_counted(monkeypatch):
     layer = parabola_layer(TABLE)
     found = verify(layer, TABLE)
     assert found.silent_fibers == found.answered == 18 - len(TABLE)
-    monkeypatch.setattr("factrank.constructions.forward_pass.MOST_SILENT_CELLS", 10)
+    monkeypatch.setattr("factrank.families.attention.proof.forward_pass.MOST_SILENT_CELLS", 10)
     uncounted = verify(layer, TABLE)
     assert uncounted == replace(found, answered=None, artifacts=None)
     assert certificate_from_json(uncounted.to_json()) == uncounted
@@ -329,7 +325,7 @@ def test_a_forward_pass_below_the_proved_bound_refutes_the_proof(monkeypatch):
     layer = parabola_layer(TABLE)
     forward = evaluate(layer, TABLE)
     lower = forward._replace(margins=forward.margins * 0.999)
-    monkeypatch.setattr(import_module("factrank.constructions.verify"), "evaluate", lambda *_: lower)
+    monkeypatch.setattr(import_module("factrank.families.attention.proof.verification"), "evaluate", lambda *_: lower)
     found = verify(layer, TABLE)
     assert not found.certified
     assert f"margins below the bounds that were proved: {len(TABLE)}" in found.reason

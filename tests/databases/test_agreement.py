@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from factrank.databases import Database, Vocabulary
 from factrank.databases.agreement import agreement_of
+from factrank.databases.database import Database
+from factrank.databases.vocabulary import Vocabulary
 from factrank.errors import InputError
 
 AXES = [Vocabulary([f"{axis}{i}" for i in range(4)]) for axis in "kqv"]

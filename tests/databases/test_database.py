@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from factrank.databases import COLUMNS, Database, Vocabulary, sample
+from factrank.databases.database import COLUMNS, Database
+from factrank.databases.sample_tables import sample
+from factrank.databases.vocabulary import Vocabulary
 from factrank.errors import ConflictError, InputError
 
 names = st.sampled_from(["a", "b", "c", "1", "01", "Zürich", ""])

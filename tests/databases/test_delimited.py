@@ -11,10 +11,11 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from factrank.databases import Database, read
 from factrank.databases.columns import Form
-from factrank.databases.delimited import Delimited
-from factrank.databases.records import Dialect
+from factrank.databases.database import Database
+from factrank.databases.files.delimited import Delimited
+from factrank.databases.files.formats import read
+from factrank.databases.files.records import Dialect
 from factrank.databases.source_files import SourceFile
 from factrank.errors import ConflictError, InputError, InputWarning
 
@@ -80,7 +81,7 @@ def test_fast_and_slow_agree(tmp_path: Path, form: Form, text: str) -> None:
 
 @pytest.mark.parametrize("quoted", [False, True])
 def test_files_of_many_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quoted: bool) -> None:
-    monkeypatch.setattr("factrank.databases.blocks.BLOCK_BYTES", 64)
+    monkeypatch.setattr("factrank.databases.files.text_blocks.BLOCK_BYTES", 64)
     facts = [(f"k{i % 17}", f"q{i % 5}", f"two\nlines {i % 85}" if quoted else f"v{i % 85}") for i in range(500)]
     with (tmp_path / "facts.csv").open("w", newline="") as file:
         csv.writer(file).writerows([("key", "query", "value"), *facts])
@@ -261,7 +262,7 @@ def test_errors_name_the_line(tmp_path: Path, text: str, message: str) -> None:
 
 
 def test_errors_beyond_the_first_block_name_the_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("factrank.databases.blocks.BLOCK_BYTES", 64)
+    monkeypatch.setattr("factrank.databases.files.text_blocks.BLOCK_BYTES", 64)
     good = "".join(f"k{i},q,v\n" for i in range(100))
     assert complaint(saved(tmp_path, f"key,query,value\n{good}x,q,\n")) == ", line 102: empty cell in column 'value'"
     assert complaint(saved(tmp_path, f"key,query,value\n{good}x,q\n")) == ", line 102: expected 3 fields, found 2"
@@ -269,7 +270,7 @@ def test_errors_beyond_the_first_block_name_the_line(tmp_path: Path, monkeypatch
 
 
 def test_a_record_longer_than_a_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("factrank.databases.blocks.BLOCK_BYTES", 64)
+    monkeypatch.setattr("factrank.databases.files.text_blocks.BLOCK_BYTES", 64)
     assert "block" in complaint(saved(tmp_path, f"key,query,value\n{'x' * 500},q,v\n"))
 
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from factrank.databases import RandomExamples, VectorExamples
 from factrank.errors import InputError
+from factrank.families.memoriser.examples.examples import RandomExamples, VectorExamples
 
 RNG = np.random.default_rng(0)
 QUERIES, CONTEXTS, LABELS = RNG.random((6, 4)), RNG.random((2, 3, 4)), np.array([0, 2, 1, 0, 2, 1])

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from factrank.databases import Database, read, write
-from factrank.databases.files import FORMATS
+from factrank.databases.database import Database
+from factrank.databases.files.formats import FORMATS, read, write
 from factrank.errors import ConflictError, FactrankError, InputError
 
 SUFFIXES = sorted(FORMATS)
@@ -127,7 +127,7 @@ def test_writing_twice_gives_the_same_bytes(tmp_path: Path) -> None:
 
 
 def test_large_files_are_written_in_several_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("factrank.databases.rows.CELLS_AT_ONCE", 7)
+    monkeypatch.setattr("factrank.databases.files.rows.CELLS_AT_ONCE", 7)
     database = Database.from_facts((f"k{i}", f"q{j}", i * j) for i, j in itertools.product(range(20), range(5)))
     for suffix in LINE_SUFFIXES:
         write(database, tmp_path / f"facts{suffix}")

@@ -10,28 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from factrank.databases import (
-    GENERATORS,
-    Database,
-    KnownRank,
-    answer_sets,
-    associations,
-    bijections,
-    boxes,
-    diagonal,
-    diagonal2,
-    disjoint,
-    generate,
-    matmul,
-    overlapping_boxes,
-    registry,
-    structured,
-    uniform,
-    unit,
-    w_state,
-    zipf,
-)
-from factrank.databases import generators as generators_module
+from factrank.databases.database import Database
+from factrank.databases.generators import random_tables as generators_module
+from factrank.databases.generators import registry
+from factrank.databases.generators.answer_sets import answer_sets
+from factrank.databases.generators.associations import associations
+from factrank.databases.generators.known_rank import KnownRank, boxes, overlapping_boxes
+from factrank.databases.generators.named import diagonal, diagonal2, matmul, unit, w_state
+from factrank.databases.generators.random_tables import bijections, disjoint, structured, uniform, zipf
+from factrank.databases.generators.registry import GENERATORS, generate
 from factrank.errors import InputError
 
 sizes = st.integers(1, 8)

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from factrank.databases import Database, read, write
+from factrank.databases.database import Database
+from factrank.databases.files.formats import read, write
 from factrank.errors import InputError, InputWarning
 
 

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from factrank.databases import from_table, read, read_changes, write
-from factrank.databases.blocks import _Loan
-from factrank.databases.files import Layout
+from factrank.databases.files.formats import Layout, read, read_changes, write
+from factrank.databases.files.text_blocks import _Loan
+from factrank.databases.tables import from_table
 from factrank.errors import ConflictError, InputError, InputWarning
 
 
@@ -244,7 +244,7 @@ def test_endless_lines_are_not_held(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_endless_quoted_fields_are_not_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("factrank.databases.records.LONGEST_LINE", 1 << 16)
+    monkeypatch.setattr("factrank.databases.files.records.LONGEST_LINE", 1 << 16)
     path = saved(tmp_path, 'key,query,value\na,b,"' + "a line of text\n" * (1 << 17))
     tracemalloc.start()
     try:
@@ -287,7 +287,7 @@ def test_arrow_holds_nothing_of_pythons_afterwards(
         loans.append(self)
 
     monkeypatch.setattr(_Loan, "__init__", recorded)
-    monkeypatch.setattr("factrank.databases.blocks.BLOCK_BYTES", 64)
+    monkeypatch.setattr("factrank.databases.files.text_blocks.BLOCK_BYTES", 64)
     path = saved(tmp_path, content + b"k,q,v\n" * 100)
     with suppress(InputError):
         read(path, multi=True)

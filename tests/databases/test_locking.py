@@ -7,8 +7,8 @@ import textwrap
 
 import pytest
 
-from factrank.databases.locking import locked, waiting_for_others
 from factrank.errors import InputError
+from factrank.host.locking import locked, waiting_for_others
 
 COUNT = textwrap.dedent(
     """

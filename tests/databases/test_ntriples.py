@@ -9,9 +9,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from factrank.databases import Database, read, write
-from factrank.databases.ntriples import _STATEMENT
-from factrank.databases.terms import BLANK_NODE, IRI, LITERAL, Position, spell_term, term_text
+from factrank.databases.database import Database
+from factrank.databases.files.formats import read, write
+from factrank.databases.files.ntriples import _STATEMENT
+from factrank.databases.files.rdf_terms import BLANK_NODE, IRI, LITERAL, Position, spell_term, term_text
 from factrank.errors import InputError
 
 XSD = "http://www.w3.org/2001/XMLSchema#"

@@ -5,8 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from factrank.databases import Database, Vocabulary
+from factrank.databases.database import Database
 from factrank.databases.recoding import recode
+from factrank.databases.vocabulary import Vocabulary
 from factrank.errors import InputError
 from strategies import as_database, tensors
 

@@ -10,7 +10,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from factrank.databases import SAMPLES, Database, sample
+from factrank.databases.database import Database
+from factrank.databases.sample_tables import SAMPLES, sample
 from factrank.errors import InputError
 
 BLOCKS = "spdf"

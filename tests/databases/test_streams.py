@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from factrank.databases.streams import replacing
 from factrank.errors import InputError
+from factrank.host.streams import replacing
 
 
 def mode_of(path: Path) -> int:

@@ -18,7 +18,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from factrank.databases import Database, from_table, read, to_table, write
+from factrank.databases.database import Database
+from factrank.databases.files.formats import read, write
+from factrank.databases.tables import from_table, to_table
 from factrank.errors import ConflictError, InputError
 
 FACTS = {("Ann", "city", "Oslo"), ("Ann", "born", "1990"), ("Bob", "city", "Lima")}

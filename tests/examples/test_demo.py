@@ -4,8 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from factrank.databases import sample
-from factrank.models import load_layer
+from factrank.databases.sample_tables import sample
+from factrank.families.attention.layer_files import load_layer
 
 DEMO = Path(__file__).parents[2] / "examples" / "demo.py"
 

@@ -10,10 +10,10 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from factrank.constructions import construct
-from factrank.databases import sample
-from factrank.models.layer_files import FORMAT, VERSION
-from factrank.models.sealed_file import Sealed, read_sealed, write_sealed
+from factrank.databases.sample_tables import sample
+from factrank.families.attention.forms.choose import construct
+from factrank.families.attention.layer_files import FORMAT, VERSION
+from factrank.nn.sealed_file import Sealed, read_sealed, write_sealed
 from fuzz.hostile import NUMBERS, changed_bytes, changed_plain, encodable_text, written
 
 TYPES = ["float32", "float64", "int32", "int64", "uint8"]

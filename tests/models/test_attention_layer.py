@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 
 from factrank.errors import InputError
-from factrank.models import AttentionLayer, LayerShape, init_layer, layer_from_arrays
+from factrank.families.attention.attention_layer import AttentionLayer, init_layer, layer_from_arrays
+from factrank.families.attention.layer_shape import LayerShape
 from slow_layers import arrays, assert_equals_reference, compiled, layer_sizes, slow_layer_tensor, softmax
 
 PARTS = ("embedding", "w_q", "w_k", "w_v", "w_o", "unembedding")

@@ -5,9 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from factrank.databases import RandomExamples
-from factrank.models import example_vectors as module
-from factrank.models.example_vectors import context_vectors, example_labels, query_vectors, stored
+from factrank.families.memoriser.examples import example_vectors as module
+from factrank.families.memoriser.examples.example_vectors import context_vectors, example_labels, query_vectors, stored
+from factrank.families.memoriser.examples.examples import RandomExamples
 
 WORD = 2**32
 

@@ -10,10 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from factrank.errors import InputError
-from factrank.models import AttentionLayer, LayerShape, TransformerShape, init_layer, init_transformer
-from factrank.models.attention_layer import layer_from_arrays
-from factrank.models.part_arrays import model_from_arrays, part_sizes, to_arrays
-from factrank.models.torch_exchange import from_torch_state_dict, to_torch_state_dict, torch_module
+from factrank.families.attention.attention_layer import AttentionLayer, init_layer, layer_from_arrays
+from factrank.families.attention.layer_shape import LayerShape
+from factrank.families.attention.pair_transformer import TransformerShape, init_transformer
+from factrank.families.attention.part_arrays import model_from_arrays, part_sizes, to_arrays
+from factrank.families.attention.torch_exchange import from_torch_state_dict, to_torch_state_dict, torch_module
 
 SIZES = (3, 2, 5)
 SHAPES = [

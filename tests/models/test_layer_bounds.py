@@ -7,8 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from factrank.errors import InputError
-from factrank.models import LayerShape, TransformerShape, init_layer, init_transformer
-from factrank.models.layer_bounds import _expected_rank, flattening_ranks_of, layer_rank_bounds
+from factrank.families.attention.attention_layer import init_layer
+from factrank.families.attention.layer_bounds import _expected_rank, flattening_ranks_of, layer_rank_bounds
+from factrank.families.attention.layer_shape import LayerShape
+from factrank.families.attention.pair_transformer import TransformerShape, init_transformer
 from slow_layers import layer_sizes, modular_flattenings, modular_layer_tensor, modular_substitution
 
 # (K, Q, V), (d_model, H, d_qk, d_vo), c, r_U, bound for all weights, key flattening, expected rank, whether proved

@@ -14,10 +14,14 @@ import safetensors.numpy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from factrank.databases import Database, Vocabulary
+from factrank.databases.database import Database
+from factrank.databases.vocabulary import Vocabulary
 from factrank.errors import InputError
-from factrank.models import LayerShape, TransformerShape, init_layer, init_transformer, sealed_file, shared_rows
-from factrank.models.layer_files import SavedLayer, load_layer, save_layer, verdict
+from factrank.families.attention.attention_layer import init_layer
+from factrank.families.attention.layer_files import SavedLayer, load_layer, save_layer, verdict
+from factrank.families.attention.layer_shape import LayerShape
+from factrank.families.attention.pair_transformer import TransformerShape, init_transformer, shared_rows
+from factrank.nn import sealed_file
 from resealed import content, documented_checksum, write
 
 SHAPE = LayerShape(4, 2, 3, 1)

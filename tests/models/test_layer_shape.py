@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 
 from factrank.errors import InputError
-from factrank.models import LayerShape, init_layer
+from factrank.families.attention.attention_layer import init_layer
+from factrank.families.attention.layer_shape import LayerShape
 from slow_layers import layer_sizes
 
 

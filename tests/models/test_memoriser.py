@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from factrank.errors import InputError
-from factrank.models.memoriser import draw_memoriser, init_memoriser, sinusoids
-from factrank.models.memoriser_shape import MemoriserShape
+from factrank.families.memoriser.memoriser import draw_memoriser, init_memoriser, sinusoids
+from factrank.families.memoriser.memoriser_shape import MemoriserShape
 from slow_memoriser import slow_read
 
 FEW, MANY = 1, 40

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from factrank.errors import InputError
-from factrank.models import MemoriserShape, to_arrays
-from factrank.models.memoriser import draw_memoriser
-from factrank.models.part_arrays import memoriser_from_arrays
+from factrank.families.attention.part_arrays import memoriser_from_arrays, to_arrays
+from factrank.families.memoriser.memoriser import draw_memoriser
+from factrank.families.memoriser.memoriser_shape import MemoriserShape
 
 SHAPES = {
     "authors": (MemoriserShape(), (64, 100)),

@@ -5,10 +5,12 @@ import numpy as np
 import pytest
 
 from factrank.errors import InputError
-from factrank.models import MemoryShape, OneHotShape, SequenceShape, model_from_arrays, to_arrays
-from factrank.models.associative_memory import draw_memory
-from factrank.models.reader_parts import reader_part_sizes
-from factrank.models.sequence_transformer import draw_sequence_model
+from factrank.families.attention.part_arrays import model_from_arrays, to_arrays
+from factrank.families.factual_recall.sequence_shape import OneHotShape, SequenceShape
+from factrank.families.factual_recall.sequence_transformer import draw_sequence_model
+from factrank.families.memory.associative_memory import draw_memory
+from factrank.families.memory.memory_shape import MemoryShape
+from factrank.families.reader_parts import reader_part_sizes
 
 SIZES = (6, 3, 12)
 SHAPES = {

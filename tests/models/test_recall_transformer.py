@@ -7,7 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from factrank.errors import InputError
-from factrank.models import LayerShape, TransformerShape, init_layer, init_transformer, shared_rows
+from factrank.families.attention.attention_layer import init_layer
+from factrank.families.attention.layer_shape import LayerShape
+from factrank.families.attention.pair_transformer import TransformerShape, init_transformer, shared_rows
 from slow_layers import (
     assert_equals_reference,
     compiled,

@@ -4,12 +4,12 @@ import jax
 import numpy as np
 import pytest
 
-from factrank.databases import RandomExamples, VectorExamples
-from factrank.models import saturation as module
-from factrank.models.example_vectors import stored
-from factrank.models.memoriser import draw_memoriser, memoriser_of
-from factrank.models.memoriser_shape import MemoriserShape
-from factrank.models.saturation import saturation_of
+from factrank.families.memoriser import saturation as module
+from factrank.families.memoriser.examples.example_vectors import stored
+from factrank.families.memoriser.examples.examples import RandomExamples, VectorExamples
+from factrank.families.memoriser.memoriser import draw_memoriser, memoriser_of
+from factrank.families.memoriser.memoriser_shape import MemoriserShape
+from factrank.families.memoriser.saturation import saturation_of
 from slow_memoriser import slow_read
 
 PLAIN = MemoriserShape(n_heads=2, d_model=2, d_qk=1, embedded=False, positions=False)

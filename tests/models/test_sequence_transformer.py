@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from factrank.errors import InputError
-from factrank.models.sequence_layout import SequenceLayout, count_tokens
-from factrank.models.sequence_shape import OneHotShape, SequenceShape
-from factrank.models.sequence_transformer import (
+from factrank.families.factual_recall.sequence_layout import SequenceLayout, count_tokens
+from factrank.families.factual_recall.sequence_shape import OneHotShape, SequenceShape
+from factrank.families.factual_recall.sequence_transformer import (
     OneHotTransformer,
     SequenceTransformer,
     draw_sequence_model,

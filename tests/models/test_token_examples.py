@@ -5,10 +5,10 @@ from dataclasses import fields
 import numpy as np
 import pytest
 
+from factrank.checkpoints.representations import representations
 from factrank.errors import InputError
-from factrank.models.token_examples import TokenExamples
-from factrank.models.token_families import representations
-from factrank.training.assumption_measures import assumption_measures
+from factrank.families.memoriser.assumption_measures import assumption_measures
+from factrank.families.memoriser.examples.token_examples import TokenExamples
 
 
 def test_the_query_is_the_token_that_is_read_out():

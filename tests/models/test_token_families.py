@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
+from factrank.checkpoints.checkpoint import TokenModel, bundled_folder, random_weights, read_model
+from factrank.checkpoints.layers import STAGES, attention
+from factrank.checkpoints.representations import representations, tokens_of
 from factrank.errors import InputError
-from factrank.models.token_families import STAGES, TokenModel, random_weights, read_model, representations, tokens_of
-from factrank.models.token_families.checkpoint import bundled_folder
-from factrank.models.token_families.layers import attention
-from factrank.tensors.assumptions import check_assumptions, queries_of
+from factrank.families.memoriser.ranks.assumptions import check_assumptions, queries_of
 from tiny_checkpoints import SETTINGS, drawn_weights, family_of, inputs_of, write_checkpoint
 
 KINDS = ("bert", "gpt2", "vit")

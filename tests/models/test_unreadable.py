@@ -7,10 +7,10 @@ import pytest
 import safetensors.numpy
 
 from factrank.audit.token_vectors import read_array
+from factrank.checkpoints.checkpoint import read_model
 from factrank.errors import InputError
-from factrank.models import load_layer
-from factrank.models.token_families.checkpoint import read_model
-from factrank.runs.kept_weights import weights_problems
+from factrank.experiments.store.kept_weights import weights_problems
+from factrank.families.attention.layer_files import load_layer
 from tiny_checkpoints import drawn_weights, write_checkpoint
 
 WHOLE = safetensors.numpy.save({"a": np.arange(40.0), "b": np.arange(3)}, {"format": "factrank.layer"})

@@ -6,8 +6,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from factrank.databases import Database, Vocabulary
-from factrank.models import AttentionLayer, LayerShape, init_layer, layer_from_arrays
+from factrank.databases.database import Database
+from factrank.databases.vocabulary import Vocabulary
+from factrank.families.attention.attention_layer import AttentionLayer, init_layer, layer_from_arrays
+from factrank.families.attention.layer_shape import LayerShape
 
 
 class Table(eqx.Module):

@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 from planted_layers import random_layer
 
-from factrank.databases import Database, Vocabulary
+from factrank.databases.database import Database
+from factrank.databases.vocabulary import Vocabulary
 from factrank.errors import InputError
-from factrank.models import LayerShape, SavedLayer, init_layer, layer_from_arrays
-from factrank.models.attention_layer import PARTS
-from factrank.readouts import Answer, answer
-from factrank.readouts import attribute as attribute_pair
-from factrank.readouts.answer import MOST_COMPARED, close_names
+from factrank.families.attention.attention_layer import PARTS, init_layer, layer_from_arrays
+from factrank.families.attention.circuits.answers import MOST_COMPARED, Answer, answer, close_names
+from factrank.families.attention.circuits.attribution import attribute as attribute_pair
+from factrank.families.attention.layer_files import SavedLayer
+from factrank.families.attention.layer_shape import LayerShape
 
 
 def saved_with_logits(logits, facts):
@@ -87,6 +88,6 @@ def test_close_names_are_found_in_large_vocabularies_with_bounded_work(monkeypat
         compared.append(len(among))
         return [name for name in among if sorted(name) == sorted(wanted)]
 
-    monkeypatch.setattr(sys.modules["factrank.readouts.answer"], "get_close_matches", compare)
+    monkeypatch.setattr(sys.modules["factrank.families.attention.circuits.answers"], "get_close_matches", compare)
     assert close_names("ASTIRD", names) == ["Astrid"]
     assert compared == [MOST_COMPARED]

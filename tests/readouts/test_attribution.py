@@ -5,8 +5,11 @@ import pytest
 from planted_layers import Table, circle_layer, numbered, random_facts, random_layer
 
 from factrank.errors import InputError
-from factrank.models import TransformerShape, init_transformer, layer_from_arrays
-from factrank.readouts import attribute, attribute_facts, blocks, margins_of
+from factrank.families.attention.attention_layer import layer_from_arrays
+from factrank.families.attention.circuits.attribution import attribute, attribute_facts
+from factrank.families.attention.pair_transformer import TransformerShape, init_transformer
+from factrank.readouts import evaluation_blocks as blocks
+from factrank.readouts.recall_report import margins_of
 
 SHAPE = (7, 5, 6)
 

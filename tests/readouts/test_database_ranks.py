@@ -8,10 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from planted_layers import random_facts
 
-from factrank.databases import generate, sample
+from factrank.databases.generators.registry import generate
+from factrank.databases.sample_tables import sample
 from factrank.readouts import database_ranks
 from factrank.readouts.database_ranks import certified_ranks
-from factrank.tensors import cp_bounds, effective, measure
+from factrank.tensors.bounds import effective
+from factrank.tensors.bounds.upper import cp_bounds
+from factrank.tensors.measurement import measure
 
 NAMES = ("rank", "completion", "effective")
 

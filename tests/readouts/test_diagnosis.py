@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from planted_layers import Table, circle_layer, numbered, random_facts, random_layer, sufficient_scale
 
-from factrank.databases import generate, sample
-from factrank.models import TransformerShape, init_transformer
-from factrank.readouts import diagnose
-from factrank.readouts.diagnosis import effective_rank_at_least, typical_trained_rank
+from factrank.databases.generators.registry import generate
+from factrank.databases.sample_tables import sample
+from factrank.families.attention.circuits.diagnosis import diagnose, effective_rank_at_least, typical_trained_rank
+from factrank.families.attention.pair_transformer import TransformerShape, init_transformer
 
 SHAPE = (20, 4, 6)
 
@@ -88,7 +88,7 @@ def test_an_untrained_large_layer_is_told_neither_that_d_vo_is_too_small_nor_of_
 
 def test_routing_at_chance_is_not_named(monkeypatch, table):
     """Half of the wrong facts can be routed, and half of all other values too."""
-    from factrank.readouts import diagnosis
+    from factrank.families.attention.circuits import diagnosis
 
     layer, fibers = random_layer((40, 8, 5, 5), table.shape), []
 
@@ -106,7 +106,7 @@ def test_routing_at_chance_is_not_named(monkeypatch, table):
 @pytest.mark.parametrize(("could", "expected"), [(0.55, "unstored"), (0.75, "unstored; routing"), (0.95, "routing")])
 def test_what_chance_leaves_over_is_shared_between_the_causes(monkeypatch, table, could, expected):
     """Half by chance: of the other half 0.1, 0.5 and 0.9 are put down to routing."""
-    from factrank.readouts import diagnosis
+    from factrank.families.attention.circuits import diagnosis
 
     shares = iter([could, 0.5])
     monkeypatch.setattr(
@@ -116,7 +116,7 @@ def test_what_chance_leaves_over_is_shared_between_the_causes(monkeypatch, table
 
 
 def test_few_wrong_facts_are_compared_with_all_other_values(monkeypatch):
-    from factrank.readouts import diagnosis
+    from factrank.families.attention.circuits import diagnosis
 
     asked = []
 
@@ -195,7 +195,7 @@ def test_a_shape_that_cannot_hold_the_database_is_said_to():
 
 
 def test_several_heads_and_many_wrong_facts_are_sampled(monkeypatch):
-    from factrank.readouts import diagnosis
+    from factrank.families.attention.circuits import diagnosis
 
     monkeypatch.setattr(diagnosis, "MOST_PROGRAMS", 17)
     shape = (20, 10, 20)

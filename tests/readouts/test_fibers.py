@@ -3,7 +3,7 @@ import sys
 
 from hypothesis import given
 
-from factrank.readouts.fibers import fiber_sizes, fibers_of
+from factrank.readouts.fiber_values import fiber_sizes, fibers_of
 from strategies import as_database, tensors
 
 
@@ -24,7 +24,7 @@ def test_it_needs_no_jax():
     code = (
         "import sys, types; package = types.ModuleType('factrank.readouts');"
         "import factrank, pathlib; package.__path__ = [str(pathlib.Path(factrank.__file__).parent / 'readouts')];"
-        "sys.modules['factrank.readouts'] = package; import factrank.readouts.fibers; print('jax' in sys.modules)"
+        "sys.modules['factrank.readouts'] = package; import factrank.readouts.fiber_values; print('jax' in sys.modules)"
     )
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert loaded.stdout.strip() == "False"

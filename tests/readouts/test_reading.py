@@ -10,10 +10,13 @@ import pytest
 from planted_layers import Table, numbered, random_facts, random_layer
 
 from factrank.errors import InputError
-from factrank.models import TransformerShape, init_transformer
-from factrank.readouts import additive_numbers, attribute_facts, blocks, margins_of, readout_ranks, threshold_tensor
+from factrank.families.attention.circuits.attribution import additive_numbers, attribute_facts
+from factrank.families.attention.pair_transformer import TransformerShape, init_transformer
+from factrank.readouts import evaluation_blocks as blocks
 from factrank.readouts.reading import readings_of, rounded_to, softmax
-from factrank.tensors import ZeroOneTensor
+from factrank.readouts.readout import readout_ranks, threshold_tensor
+from factrank.readouts.recall_report import margins_of
+from factrank.tensors.core.zero_one import ZeroOneTensor
 
 SHAPE = (7, 5, 6)
 

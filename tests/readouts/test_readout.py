@@ -7,8 +7,10 @@ import pytest
 from planted_layers import Table, circle_layer, random_facts, random_layer, sufficient_scale
 
 from factrank.errors import InputError
-from factrank.readouts import argmax_tensor, blocks, logits_at, readout_ranks, softmax_at, threshold_tensor
-from factrank.tensors import ZeroOneTensor, measure
+from factrank.readouts import evaluation_blocks as blocks
+from factrank.readouts.readout import argmax_tensor, logits_at, readout_ranks, softmax_at, threshold_tensor
+from factrank.tensors.core.zero_one import ZeroOneTensor
+from factrank.tensors.measurement import measure
 
 SHAPE = (7, 5, 6)
 

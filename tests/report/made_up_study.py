@@ -2,14 +2,14 @@
 
 import pyarrow as pa
 
-from factrank.models import LayerShape
-from factrank.runs.claims import Claim, Quantity
-from factrank.runs.columns import trial_columns, versions
-from factrank.runs.fits import Fit
-from factrank.runs.result_tables import Tables
-from factrank.runs.study import Chart, Source, Study
-from factrank.runs.summaries import Summary
-from factrank.training import Trial, generated
+from factrank.experiments.specs.trial import Trial, generated
+from factrank.experiments.statistics.claims import Claim, Quantity
+from factrank.experiments.statistics.fits import Fit
+from factrank.experiments.statistics.summaries import Summary
+from factrank.experiments.store.columns import trial_columns, versions
+from factrank.experiments.store.result_tables import Tables
+from factrank.experiments.study.study import Chart, Source, Study
+from factrank.families.attention.layer_shape import LayerShape
 
 RUN = {"status": "finished", "error": None, "engine": "fused", "device": "x86_64", "width": 1, "seconds": 0.5}
 

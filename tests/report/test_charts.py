@@ -5,10 +5,10 @@ import re
 
 import pytest
 
-from factrank.databases import sample
+from factrank.databases.sample_tables import sample
 from factrank.errors import InputError
 from factrank.report.charts import save_chart, size_records, sizes_chart
-from factrank.tensors import measure
+from factrank.tensors.measurement import measure
 
 
 @pytest.fixture(scope="module")

@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from factrank.errors import InputError
-from factrank.report.lab_report import first_text, picture_name, pictures_named, render
+from factrank.experiments.store.store import Store
 from factrank.report.markdown import number_text
-from factrank.report.study_results import study_results
-from factrank.runs.store import Store
+from factrank.report.publishing.lab_report import first_text, picture_name, pictures_named, render
+from factrank.report.study.study_results import study_results
 from reproductions.made_up_paper import PAPER, fill
 
 FIT = (

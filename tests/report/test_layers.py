@@ -3,12 +3,18 @@
 import numpy as np
 from rich.console import Console
 
-from factrank.databases import Database, sample
-from factrank.models import LayerShape, TransformerShape, init_layer, init_transformer
-from factrank.readouts import Answer, attribute_facts, diagnose
-from factrank.report.answers import answer_tables, verdict_in_words
-from factrank.report.layers import MOST_ROWS, layer_lines, recall_tables, shape_in_words, trained_table
-from factrank.training import Given, Measures, Trial, TrialResult
+from factrank.databases.database import Database
+from factrank.databases.sample_tables import sample
+from factrank.experiments.specs.trial import Given, Measures, Trial
+from factrank.experiments.training import TrialResult
+from factrank.families.attention.attention_layer import init_layer
+from factrank.families.attention.circuits.answers import Answer
+from factrank.families.attention.circuits.attribution import attribute_facts
+from factrank.families.attention.circuits.diagnosis import diagnose
+from factrank.families.attention.layer_shape import LayerShape
+from factrank.families.attention.pair_transformer import TransformerShape, init_transformer
+from factrank.report.answer_tables import answer_tables, verdict_in_words
+from factrank.report.layer_tables import MOST_ROWS, layer_lines, recall_tables, shape_in_words, trained_table
 
 SHAPE = LayerShape(2, 1, 1, 1)
 

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from factrank.foreign_text import shown_name
-from factrank.readouts.plain import percent
-from factrank.report.plain import json_text, name_text
+from factrank.readouts.plain_data import percent
+from factrank.report.plain_output import json_text, name_text
 
 
 @given(st.text())

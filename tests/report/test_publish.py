@@ -15,13 +15,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from factrank.errors import InputError
-from factrank.report.publish import differences, publish
-from factrank.report.published_checks import checksums_text
-from factrank.report.published_tables import LEFT_OUT, load_published, published_size, write_published
-from factrank.runs.columns import row_of
-from factrank.runs.result_tables import Tables
-from factrank.runs.store import Store
-from factrank.runs.study_table import judge, study_table, summarise
+from factrank.experiments.store.columns import row_of
+from factrank.experiments.store.result_tables import Tables
+from factrank.experiments.store.store import Store
+from factrank.experiments.study.study_table import judge, study_table, summarise
+from factrank.report.publishing.published_checks import checksums_text
+from factrank.report.publishing.published_tables import LEFT_OUT, load_published, published_size, write_published
+from factrank.report.publishing.publishing import differences, publish
 from reproductions.made_up_paper import PAPER, QUOTE, fill, recall_of, result_of, widths
 
 WIDTHS, READOUTS = PAPER
@@ -335,7 +335,7 @@ def test_two_processes_do_not_publish_to_one_folder_at_once(tmp_path, monkeypatc
         seen.append(arguments[1].name)
         return write_published(*arguments)
 
-    monkeypatch.setattr("factrank.report.publish.write_published", write)
+    monkeypatch.setattr("factrank.report.publishing.publishing.write_published", write)
     publish("made-up", PAPER, "quick", tables, folder)
     assert seen == [study.name for study in PAPER]
 

@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from factrank.errors import InputError
-from factrank.report.published_tables import write_published
-from factrank.report.restore import restore
-from factrank.runs.runner import missing
-from factrank.runs.store import Store
+from factrank.experiments.execution.runner import missing
+from factrank.experiments.store.store import Store
+from factrank.report.publishing.published_tables import write_published
+from factrank.report.publishing.restoring import restore
 from reproductions.made_up_paper import PAPER, fill, result_of
 
 

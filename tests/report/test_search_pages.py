@@ -3,11 +3,11 @@
 import pytest
 from rich.console import Console
 
-from factrank.report.publish import differences, publish
-from factrank.report.study_page import build_page
-from factrank.report.study_terminal import catalogue_table, dry_run_lines, study_lines
-from factrank.runs import Store
-from factrank.runs.estimate import DryRun
+from factrank.experiments.execution.estimate import DryRun
+from factrank.experiments.store.store import Store
+from factrank.report.publishing.publishing import differences, publish
+from factrank.report.study.study_page import build_page
+from factrank.report.study.study_terminal import catalogue_table, dry_run_lines, study_lines
 from made_up_searches import PARTS, FakeExecutor, family, run, searches, study_with
 
 

@@ -8,11 +8,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from factrank.report.chart_records import chart_records
-from factrank.report.small_svg import small_svg
-from factrank.report.study_charts import draw
-from factrank.runs.result_tables import Tables
-from factrank.runs.study import Chart
+from factrank.experiments.store.result_tables import Tables
+from factrank.experiments.study.study import Chart
+from factrank.report.publishing.small_svg import small_svg
+from factrank.report.study.chart_records import chart_records
+from factrank.report.study.study_charts import draw
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -24,19 +24,19 @@ from made_up_study import (
 )
 from rich.console import Console
 
-from factrank.report.chart_records import chart_records
-from factrank.report.labels import label
-from factrank.report.study_charts import chart_text, draw
-from factrank.report.study_page import build_page, script_data
-from factrank.report.study_pictures import save_charts
-from factrank.report.study_terminal import claims_table
-from factrank.report.summary_charts import draw_summary, summary_records
-from factrank.runs.claims import Claim
-from factrank.runs.columns import failed_row, versions
-from factrank.runs.fits import Fit
-from factrank.runs.study import Chart, Source
-from factrank.runs.study_table import judge, summarise
-from factrank.runs.summaries import Summary
+from factrank.experiments.statistics.claims import Claim
+from factrank.experiments.statistics.fits import Fit
+from factrank.experiments.statistics.summaries import Summary
+from factrank.experiments.store.columns import failed_row, versions
+from factrank.experiments.study.study import Chart, Source
+from factrank.experiments.study.study_table import judge, summarise
+from factrank.report.study.chart_records import chart_records
+from factrank.report.study.labels import label
+from factrank.report.study.study_charts import chart_text, draw
+from factrank.report.study.study_page import build_page, script_data
+from factrank.report.study.study_pictures import save_charts
+from factrank.report.study.study_terminal import claims_table
+from factrank.report.study.summary_charts import draw_summary, summary_records
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 HOSTILE = (

@@ -6,11 +6,13 @@ from dataclasses import replace
 import numpy as np
 from rich.console import Console
 
-from factrank.databases import Database, sample
-from factrank.report.terminal import measurement_table, samples_table, skipped_table
-from factrank.report.terms import terms_in_words
-from factrank.tensors import Bound, Decomposition, Estimate, RankBounds, measure
-from factrank.tensors.decomposition import Factor
+from factrank.databases.database import Database
+from factrank.databases.sample_tables import sample
+from factrank.report.measurement_tables import measurement_table, samples_table, skipped_table
+from factrank.report.term_words import terms_in_words
+from factrank.tensors.bounds.rank_bounds import Bound, Estimate, RankBounds
+from factrank.tensors.core.decomposition import Decomposition, Factor
+from factrank.tensors.measurement import measure
 
 
 def printed(renderable):

@@ -2,11 +2,12 @@
 
 from dataclasses import replace
 
-from factrank.models import LayerShape
-from factrank.runs import Chart, Claim, Fit, Quantity, Study, Summary
-from factrank.runs.study import Source
-from factrank.training import Measures, Trial, generated
-from factrank.training.trial import Readings
+from factrank.experiments.specs.trial import Measures, Readings, Trial, generated
+from factrank.experiments.statistics.claims import Claim, Quantity
+from factrank.experiments.statistics.fits import Fit
+from factrank.experiments.statistics.summaries import Summary
+from factrank.experiments.study.study import Chart, Source, Study
+from factrank.families.attention.layer_shape import LayerShape
 from runs.made_up_results import made_up_result
 
 WIDTHS, TAUS = (1, 2, 3, 4), (0.5, 0.95)

@@ -9,8 +9,8 @@ from xml.etree import ElementTree
 import pyarrow.csv
 import pytest
 
-from factrank.report.lab_report import picture_name, pictures_named
-from factrank.report.published_tables import data_used, load_published, published_size, table_path
+from factrank.report.publishing.lab_report import picture_name, pictures_named
+from factrank.report.publishing.published_tables import data_used, load_published, published_size, table_path
 from factrank.studies import PAPERS
 
 FOLDER = Path(__file__).parents[2] / "reproductions"

@@ -1,8 +1,8 @@
 """Results as training would give them, without training."""
 
-from factrank.models import LayerShape
-from factrank.training import Measures, Training, Trial, generated
-from factrank.training.train import TrialResult
+from factrank.experiments.specs.trial import Measures, Training, Trial, generated
+from factrank.experiments.training import TrialResult
+from factrank.families.attention.layer_shape import LayerShape
 
 FACTS = generated("uniform", n_keys=4, n_queries=3, n_values=4, seed=0)
 

@@ -1,9 +1,10 @@
 """Small studies, and a process that runs one of them until it ends or is killed."""
 
-from factrank.models import LayerShape
-from factrank.runs import Study, runner
-from factrank.runs.store import Store
-from factrank.training import Training, Trial, generated
+from factrank.experiments.execution import runner
+from factrank.experiments.specs.trial import Training, Trial, generated
+from factrank.experiments.store.store import Store
+from factrank.experiments.study.study import Study
+from factrank.families.attention.layer_shape import LayerShape
 
 NOT_THE_SAME = ["seconds"]
 """The columns in which a repeated run differs."""

@@ -11,16 +11,26 @@ from hypothesis import strategies as st
 from scipy.stats import linregress, pearsonr, spearmanr
 
 from factrank.errors import InputError
-from factrank.models import LayerShape
-from factrank.runs.claims import OF_ONE_COLUMN, RESAMPLES, Claim, Kind, Quantity, Verdict, _weights, evaluate
-from factrank.runs.columns import row_of, trial_columns
-from factrank.runs.expressions import columns_in, frozen_where, numbers, selected, values
-from factrank.runs.fits import Fit
-from factrank.runs.result_tables import Tables
-from factrank.runs.statistics import sample_of
-from factrank.runs.study import Study
-from factrank.runs.study_table import judge, study_table
-from factrank.training import Training, Trial, generated, train_many
+from factrank.experiments.specs.trial import Training, Trial, generated
+from factrank.experiments.statistics.claims import (
+    OF_ONE_COLUMN,
+    RESAMPLES,
+    Claim,
+    Kind,
+    Quantity,
+    Verdict,
+    _weights,
+    evaluate,
+)
+from factrank.experiments.statistics.expressions import columns_in, frozen_where, numbers, selected, values
+from factrank.experiments.statistics.fits import Fit
+from factrank.experiments.statistics.quantities import sample_of
+from factrank.experiments.store.columns import row_of, trial_columns
+from factrank.experiments.store.result_tables import Tables
+from factrank.experiments.study.study import Study
+from factrank.experiments.study.study_table import judge, study_table
+from factrank.experiments.training import train_many
+from factrank.families.attention.layer_shape import LayerShape
 
 
 def planted(n_seeds, recall, d_vo=(1, 2, 3, 4), d_qk=(1, 2), database_seeds=True):
@@ -410,7 +420,7 @@ class TestData:
 
     def test_sums_over_resamples_equal_the_plain_way(self):
         """One product of matrices against the quantity on tables that hold the drawn seeds again and again."""
-        from factrank.runs.statistics import over_resamples
+        from factrank.experiments.statistics.quantities import over_resamples
 
         table = planted(5, linear(0.3, shared=0.2))
         sample = sample_of(table, "recall", "model.d_vo", ("model.d_qk",))

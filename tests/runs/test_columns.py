@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 from made_up_results import made_up_result, made_up_trial
 
 from factrank.errors import InputError
-from factrank.runs.columns import (
+from factrank.experiments.specs.specification import Options
+from factrank.experiments.specs.trial import Given, Measures, Optimiser, Readings, Training, Trial, generated
+from factrank.experiments.store.columns import (
     LONGEST_ERROR,
     RUN_COLUMNS,
     curve_rows,
@@ -23,8 +25,7 @@ from factrank.runs.columns import (
     trial_of,
     versions,
 )
-from factrank.runs.parts import table_of
-from factrank.training import Given, Measures, Optimiser, Options, Readings, Training, Trial, generated
+from factrank.experiments.store.parquet_parts import table_of
 
 
 def test_a_row_holds_the_whole_result():

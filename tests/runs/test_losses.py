@@ -7,14 +7,15 @@ import pytest
 from made_up_results import made_up_result
 from small_studies import facts, same_table, study_of
 
-from factrank.models import LayerShape, to_arrays
-from factrank.models.attention_layer import draw_layer
-from factrank.runs.bundles import Failure
-from factrank.runs.estimate import plan_run
-from factrank.runs.executors import LocalExecutor
-from factrank.runs.runner import run_study
-from factrank.runs.store import Store
-from factrank.training import Measures, Readings, Training, Trial
+from factrank.experiments.execution.bundles import Failure
+from factrank.experiments.execution.estimate import plan_run
+from factrank.experiments.execution.executors import LocalExecutor
+from factrank.experiments.execution.runner import run_study
+from factrank.experiments.specs.trial import Measures, Readings, Training, Trial
+from factrank.experiments.store.store import Store
+from factrank.families.attention.attention_layer import draw_layer
+from factrank.families.attention.layer_shape import LayerShape
+from factrank.families.attention.part_arrays import to_arrays
 from made_up_searches import result_of, searches, study_with
 
 READ = [{"precision": "float32", "temperature": 1.0, "tau": 0.5, "recall": 0.25}]

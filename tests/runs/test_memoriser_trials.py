@@ -6,15 +6,19 @@ import jax
 import numpy as np
 import pytest
 
-from factrank.databases import RandomExamples, VectorExamples, sample
+from factrank.databases.sample_tables import sample
 from factrank.errors import InputError
-from factrank.models import LayerShape, MemoriserShape
-from factrank.runs import Store, Study, estimate
-from factrank.runs.bundles import cut
-from factrank.runs.columns import row_of, trial_columns, trial_of
-from factrank.runs.tables import is_measured
-from factrank.training import Given, Measures, Training, Trial, TrialResult, best_of
-from factrank.training.train import task_of
+from factrank.experiments.execution import estimate
+from factrank.experiments.execution.bundles import cut
+from factrank.experiments.specs.trial import Given, Measures, Training, Trial
+from factrank.experiments.store.columns import row_of, trial_columns, trial_of
+from factrank.experiments.store.part_tables import is_measured
+from factrank.experiments.store.store import Store
+from factrank.experiments.study.study import Study
+from factrank.experiments.training import TrialResult, best_of, task_of
+from factrank.families.attention.layer_shape import LayerShape
+from factrank.families.memoriser.examples.examples import RandomExamples, VectorExamples
+from factrank.families.memoriser.memoriser_shape import MemoriserShape
 
 EXAMPLES, SHAPE = RandomExamples(40, 4, 6, n_classes=5), MemoriserShape(2, 6, 3)
 COSINE = Training(epochs=5, batch_size=8, schedule="cosine", warm_up=0.2)

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from scipy.stats import norm, t
 
 from factrank.errors import InputError
-from factrank.models import LayerShape
-from factrank.runs.claims import RESAMPLES, Claim, Quantity, Verdict, evaluate
-from factrank.runs.columns import trial_columns
-from factrank.runs.result_tables import Tables
-from factrank.runs.study import Study
-from factrank.runs.study_table import judge
-from factrank.training import Trial, generated
+from factrank.experiments.specs.trial import Trial, generated
+from factrank.experiments.statistics.claims import RESAMPLES, Claim, Quantity, Verdict, evaluate
+from factrank.experiments.store.columns import trial_columns
+from factrank.experiments.store.result_tables import Tables
+from factrank.experiments.study.study import Study
+from factrank.experiments.study.study_table import judge
+from factrank.families.attention.layer_shape import LayerShape
 
 
 def claim(quantity, published=None, tolerance=0.0, data="trials"):

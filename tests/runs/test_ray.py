@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 from small_studies import fused_trials, lanes_trials, same_table, sixty_trials, study_of
 
-from factrank.databases import uniform
-from factrank.models import LayerShape
-from factrank.runs import ray_executor
-from factrank.runs.bundles import Failure, cut
-from factrank.runs.executors import LocalExecutor
-from factrank.runs.ray_executor import RayExecutor, _Flight
-from factrank.runs.runner import run_study
-from factrank.runs.store import Store
-from factrank.training import Given, Measures, Readings, Training, Trial
+from factrank.databases.generators.random_tables import uniform
+from factrank.experiments.execution import ray_executor
+from factrank.experiments.execution.bundles import Failure, cut
+from factrank.experiments.execution.executors import LocalExecutor
+from factrank.experiments.execution.ray_executor import RayExecutor, _Flight
+from factrank.experiments.execution.runner import run_study
+from factrank.experiments.specs.trial import Given, Measures, Readings, Training, Trial
+from factrank.experiments.store.store import Store
+from factrank.families.attention.layer_shape import LayerShape
 
 
 @pytest.fixture(scope="module")

@@ -4,12 +4,13 @@ import jax
 import numpy as np
 import pytest
 
-from factrank.models import MemoryShape, OneHotShape, SequenceShape
-from factrank.runs import Store
-from factrank.runs.bundles import cut
-from factrank.runs.columns import row_of, trial_columns, trial_of
-from factrank.training import Measures, Training, Trial, TrialResult, generated
-from factrank.training.train import TASKS
+from factrank.experiments.execution.bundles import cut
+from factrank.experiments.specs.trial import Measures, Training, Trial, generated
+from factrank.experiments.store.columns import row_of, trial_columns, trial_of
+from factrank.experiments.store.store import Store
+from factrank.experiments.training import TASKS, TrialResult
+from factrank.families.factual_recall.sequence_shape import OneHotShape, SequenceShape
+from factrank.families.memory.memory_shape import MemoryShape
 
 
 def memory(n_inputs, seed=0, **options):

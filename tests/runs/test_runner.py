@@ -14,16 +14,18 @@ import pyarrow.compute as pc
 import pytest
 from small_studies import facts, fused_trials, lanes_trials, run_sixty, same_table, sixty_trials, study_of
 
-from factrank.databases import uniform
+from factrank.databases.generators.random_tables import uniform
 from factrank.errors import InputError
-from factrank.models import LayerShape
-from factrank.runs import bundles, executors, runner
-from factrank.runs.bundles import cut
-from factrank.runs.estimate import plan_run
-from factrank.runs.executors import LocalExecutor
-from factrank.runs.runner import run_study
-from factrank.runs.store import Store
-from factrank.training import Given, Measures, Optimiser, Options, Readings, Training, Trial, train_many
+from factrank.experiments.execution import bundles, executors, runner
+from factrank.experiments.execution.bundles import cut
+from factrank.experiments.execution.estimate import plan_run
+from factrank.experiments.execution.executors import LocalExecutor
+from factrank.experiments.execution.runner import run_study
+from factrank.experiments.specs.specification import Options
+from factrank.experiments.specs.trial import Given, Measures, Optimiser, Readings, Training, Trial
+from factrank.experiments.store.store import Store
+from factrank.experiments.training import train_many
+from factrank.families.attention.layer_shape import LayerShape
 
 
 class Counting:
@@ -387,7 +389,8 @@ def test_a_tracker_that_fails_is_left_out(tmp_path, monkeypatch):
 def test_running_needs_few_libraries():
     """Trials run on bare GPU machines and on workers."""
     absent = ["altair", "pandas", "polars", "pydantic", "ray", "rich", "torch", "typer", "wandb", "yaml"]
-    rooms = "factrank.runs.runner, factrank.runs.ray_executor, factrank.runs.estimate, factrank.studies"
+    execution = [f"factrank.experiments.execution.{module}" for module in ("runner", "ray_executor", "estimate")]
+    rooms = ", ".join([*execution, "factrank.studies"])
     code = f"import sys; sys.modules.update(dict.fromkeys({absent})); import {rooms}"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (run.returncode, run.stderr) == (0, "")

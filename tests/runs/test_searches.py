@@ -8,12 +8,14 @@ import pyarrow.compute as pc
 import pytest
 from small_studies import same_table
 
-from factrank.databases import uniform
+from factrank.databases.generators.random_tables import uniform
 from factrank.errors import InputError
-from factrank.runs import Chart, Claim, Quantity, Store, Study, no_trials
-from factrank.runs.estimate import plan_run
-from factrank.runs.study_table import asked_trials, fitted, judge, study_tables, summarise
-from factrank.training import Given
+from factrank.experiments.execution.estimate import plan_run
+from factrank.experiments.specs.trial import Given
+from factrank.experiments.statistics.claims import Claim, Quantity
+from factrank.experiments.store.store import Store
+from factrank.experiments.study.study import Chart, Study, no_trials
+from factrank.experiments.study.study_table import asked_trials, fitted, judge, study_tables, summarise
 from made_up_searches import PARTS, FakeExecutor, family, keys_of, run, searches, study_with
 
 

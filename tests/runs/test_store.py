@@ -16,13 +16,18 @@ import pyarrow.parquet as pq
 import pytest
 from made_up_results import made_up_result, made_up_trial
 
-from factrank.databases import Database
+from factrank.databases.database import Database
 from factrank.errors import InputError
-from factrank.models import LayerShape, TransformerShape, init_layer, init_transformer, to_arrays
-from factrank.runs import parts
-from factrank.runs.columns import RUN_COLUMNS, curve_rows, row_of, trial_of
-from factrank.runs.store import Store
-from factrank.training import Generated, Given, Measures, Options, Training, Trial, train_many
+from factrank.experiments.specs.specification import Options
+from factrank.experiments.specs.trial import Generated, Given, Measures, Training, Trial
+from factrank.experiments.store import parquet_parts as parts
+from factrank.experiments.store.columns import RUN_COLUMNS, curve_rows, row_of, trial_of
+from factrank.experiments.store.store import Store
+from factrank.experiments.training import train_many
+from factrank.families.attention.attention_layer import init_layer
+from factrank.families.attention.layer_shape import LayerShape
+from factrank.families.attention.pair_transformer import TransformerShape, init_transformer
+from factrank.families.attention.part_arrays import to_arrays
 
 
 @pytest.fixture

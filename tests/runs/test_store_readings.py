@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 from made_up_results import made_up_result, made_up_trial
 
-from factrank.runs.columns import reading_rows
-from factrank.runs.store import Store
+from factrank.experiments.store.columns import reading_rows
+from factrank.experiments.store.store import Store
 
 
 @pytest.fixture

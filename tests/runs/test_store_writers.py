@@ -12,7 +12,7 @@ import os, random, resource, signal, sys, time
 sys.path.insert(0, {str(Path(__file__).parent)!r})
 from made_up_results import made_up_result
 from factrank.errors import InputError
-from factrank.runs.store import Store
+from factrank import Store
 store = Store(sys.argv[1])
 
 def fork(work):

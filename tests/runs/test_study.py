@@ -3,11 +3,11 @@
 import pytest
 from made_up_results import FACTS, made_up_trial
 
-from factrank.databases import Database
+from factrank.databases.database import Database
 from factrank.errors import InputError
-from factrank.runs import Chart, Source, Study
-from factrank.runs.claims import Claim, Quantity
-from factrank.training import Given
+from factrank.experiments.specs.trial import Given
+from factrank.experiments.statistics.claims import Claim, Quantity
+from factrank.experiments.study.study import Chart, Source, Study
 
 SHORT = "name", "A title", Source("A paper", "Figure 1"), "Why?", "So."
 

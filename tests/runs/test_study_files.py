@@ -9,15 +9,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from factrank.databases import Database, RandomExamples, sample, write
+from factrank.databases.database import Database
+from factrank.databases.files.formats import write
+from factrank.databases.sample_tables import sample
 from factrank.errors import InputError
-from factrank.models import LayerShape, MemoriserShape, MemoryShape, SequenceShape, TransformerShape
-from factrank.runs import Chart, Source, yaml_text
-from factrank.runs.claims import Claim, Quantity
-from factrank.runs.fits import Fit
-from factrank.runs.study_files import load_python_study, load_study
-from factrank.runs.summaries import Summary
-from factrank.training import Given, Measures, Training, Trial, generated
+from factrank.experiments.specs.trial import Given, Measures, Training, Trial, generated
+from factrank.experiments.statistics.claims import Claim, Quantity
+from factrank.experiments.statistics.fits import Fit
+from factrank.experiments.statistics.summaries import Summary
+from factrank.experiments.study import yaml_text
+from factrank.experiments.study.study import Chart, Source
+from factrank.experiments.study.study_files import load_python_study, load_study
+from factrank.families.attention.layer_shape import LayerShape
+from factrank.families.attention.pair_transformer import TransformerShape
+from factrank.families.factual_recall.sequence_shape import SequenceShape
+from factrank.families.memoriser.examples.examples import RandomExamples
+from factrank.families.memoriser.memoriser_shape import MemoriserShape
+from factrank.families.memory.memory_shape import MemoryShape
 
 TEXT = """\
 name: width
@@ -442,9 +450,9 @@ def test_no_value_anywhere_makes_it_stumble(tmp_path_factory, value):
 # -------------------------------------------------------------------- Python
 
 PYTHON = """
-from factrank.models import LayerShape
-from factrank.runs import Study
-from factrank.training import Trial, generated
+from factrank import LayerShape
+from factrank import Study
+from factrank import Trial, generated
 
 facts = generated("unit", n=3)
 STUDY = Study("mine", "Mine", None, "?", "!", lambda size: [Trial(facts, LayerShape(2, 1, 1, 1))])
@@ -460,7 +468,7 @@ def test_a_python_study(tmp_path):
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("x = 1", "defines STUDY, a factrank.runs.Study; got NoneType"),
+        ("x = 1", "defines STUDY, a factrank.Study; got NoneType"),
         ("STUDY = 3", "got int"),
         ("\n1 / 0", "line 2: ZeroDivisionError"),
         ("\n\nfor", "line 3: SyntaxError"),

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from test_quantities import long_tables, trials
 
 from factrank.errors import InputError
-from factrank.report.study_results import fit_text
-from factrank.runs.claims import Claim, Quantity, evaluate
-from factrank.runs.expressions import selected
-from factrank.runs.fits import Fit, FitResult, fit_result
-from factrank.runs.study import Chart, Study
-from factrank.runs.study_table import fitted, summarise
-from factrank.runs.summaries import Summary, summary_table
+from factrank.experiments.statistics.claims import Claim, Quantity, evaluate
+from factrank.experiments.statistics.expressions import selected
+from factrank.experiments.statistics.fits import Fit, FitResult, fit_result
+from factrank.experiments.statistics.summaries import Summary, summary_table
+from factrank.experiments.study.study import Chart, Study
+from factrank.experiments.study.study_table import fitted, summarise
+from factrank.report.study.study_results import fit_text
 
 MEAN = Quantity("mean", "recall")
 

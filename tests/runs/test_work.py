@@ -6,12 +6,17 @@ import jax
 import numpy as np
 import pytest
 
-from factrank.databases import RandomExamples, VectorExamples, answer_sets, associations
+from factrank.databases.generators.answer_sets import answer_sets
+from factrank.databases.generators.associations import associations
 from factrank.errors import InputError
-from factrank.models import LayerShape, MemoriserShape, MemoryShape, OneHotShape, SequenceShape
-from factrank.runs.work import epoch_products, stored_scalars, working_numbers
-from factrank.training.train import TASKS
-from factrank.training.trial import EXAMPLES, SEQUENCES, Given, Training, Trial
+from factrank.experiments.execution.work import epoch_products, stored_scalars, working_numbers
+from factrank.experiments.specs.trial import EXAMPLES, SEQUENCES, Given, Training, Trial
+from factrank.experiments.training import TASKS
+from factrank.families.attention.layer_shape import LayerShape
+from factrank.families.factual_recall.sequence_shape import OneHotShape, SequenceShape
+from factrank.families.memoriser.examples.examples import RandomExamples, VectorExamples
+from factrank.families.memoriser.memoriser_shape import MemoriserShape
+from factrank.families.memory.memory_shape import MemoryShape
 
 ASSOCIATIONS, ANSWERS = associations(32, 64, seed=0), answer_sets(32, 8, 4, seed=0)
 CASES = {  # sizes at which nothing is padded

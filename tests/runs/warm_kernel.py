@@ -3,12 +3,13 @@
 It trains a model by hand, in the main thread: JAX itself must not have begun to compute where processes are forked.
 """
 
-from factrank.databases import uniform
-from factrank.models import LayerShape
-from factrank.runs import runner as _runner  # noqa: F401 - for those that are forked
-from factrank.training import Training, Trial, fused_threads, generated
-from factrank.training.facts_task import FactsTask
-from factrank.training.fused_run import Fibers, prepare
+from factrank.databases.generators.random_tables import uniform
+from factrank.experiments.execution import runner as _runner  # noqa: F401 - for those that are forked
+from factrank.experiments.specs.trial import Training, Trial, generated
+from factrank.families.attention.facts_task import FactsTask
+from factrank.families.attention.fused import fused_threads
+from factrank.families.attention.fused.fused_run import Fibers, prepare
+from factrank.families.attention.layer_shape import LayerShape
 
 database = uniform(8, 4, 6, seed=0)
 trial = Trial(

@@ -10,11 +10,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from factrank.report.published_tables import load_published
-from factrank.runs.claims import evaluate
-from factrank.runs.expressions import missing_columns, selected
-from factrank.runs.fits import fit_result
-from factrank.runs.summaries import summary_table
+from factrank.experiments.statistics.claims import evaluate
+from factrank.experiments.statistics.expressions import missing_columns, selected
+from factrank.experiments.statistics.fits import fit_result
+from factrank.experiments.statistics.summaries import summary_table
+from factrank.families.memoriser.ranks.memoriser_rank import memoriser_rank, published_bound
+from factrank.report.publishing.published_tables import load_published
 from factrank.studies.mahdavi import STUDIES, heads, knee, settings
 from factrank.studies.mahdavi.assumptions import ASSUMPTIONS
 from factrank.studies.mahdavi.closed_form import CLOSED_FORM
@@ -31,7 +32,6 @@ from factrank.studies.mahdavi.heads import (
 from factrank.studies.mahdavi.knee import KNEE
 from factrank.studies.mahdavi.saturation import SATURATION
 from factrank.studies.mahdavi.settings import N_EXAMPLES
-from factrank.tensors.memoriser_rank import memoriser_rank, published_bound
 
 EACH = pytest.mark.parametrize("study", STUDIES, ids=lambda study: study.name)
 SIZES = ("quick", "full")

@@ -2,11 +2,11 @@
 
 from dataclasses import replace
 
-from factrank.databases import RandomExamples
-from factrank.runs.expressions import missing_columns
-from factrank.runs.runner import run_study
-from factrank.runs.store import Store
-from factrank.runs.study_table import judge, study_tables
+from factrank.experiments.execution.runner import run_study
+from factrank.experiments.statistics.expressions import missing_columns
+from factrank.experiments.store.store import Store
+from factrank.experiments.study.study_table import judge, study_tables
+from factrank.families.memoriser.examples.examples import RandomExamples
 from factrank.studies.mahdavi import STUDIES
 from factrank.studies.mahdavi.assumptions import ASSUMPTIONS
 from factrank.studies.mahdavi.closed_form import CLOSED_FORM

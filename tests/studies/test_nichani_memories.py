@@ -8,22 +8,22 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from factrank.runs.claims import evaluate
-from factrank.runs.expressions import missing_columns
-from factrank.runs.fits import fit_result
-from factrank.runs.runner import run_study
-from factrank.runs.searches import rounds_of, search_table
-from factrank.runs.store import Store
-from factrank.runs.study_table import judge, study_tables
-from factrank.runs.summaries import summary_table
-from factrank.studies.nichani import linear_memory, linear_memory_limit, mlp_memory, mlp_memory_few_outputs
-from factrank.studies.nichani.linear_memory import LINEAR_MEMORY
-from factrank.studies.nichani.linear_memory_limit import LINEAR_MEMORY_LIMIT
-from factrank.studies.nichani.linear_memory_training import LINEAR_MEMORY_TRAINING
-from factrank.studies.nichani.mlp_memory import MLP_MEMORY
-from factrank.studies.nichani.mlp_memory_few_outputs import MLP_MEMORY_FEW_OUTPUTS
+from factrank.experiments.execution.runner import run_study
+from factrank.experiments.statistics.claims import evaluate
+from factrank.experiments.statistics.expressions import missing_columns
+from factrank.experiments.statistics.fits import fit_result
+from factrank.experiments.statistics.summaries import summary_table
+from factrank.experiments.store.store import Store
+from factrank.experiments.study.searches import rounds_of, search_table
+from factrank.experiments.study.study_table import judge, study_tables
+from factrank.families.memory.memory_limit import asymptotic_memory_limit, memory_limit
+from factrank.studies.nichani.memories import linear_memory, linear_memory_limit, mlp_memory, mlp_memory_few_outputs
+from factrank.studies.nichani.memories.linear_memory import LINEAR_MEMORY
+from factrank.studies.nichani.memories.linear_memory_limit import LINEAR_MEMORY_LIMIT
+from factrank.studies.nichani.memories.linear_memory_training import LINEAR_MEMORY_TRAINING
+from factrank.studies.nichani.memories.mlp_memory import MLP_MEMORY
+from factrank.studies.nichani.memories.mlp_memory_few_outputs import MLP_MEMORY_FEW_OUTPUTS
 from factrank.studies.nichani.settings import n_with
-from factrank.tensors.memory_limit import asymptotic_memory_limit, memory_limit
 
 STUDIES = (LINEAR_MEMORY, MLP_MEMORY, MLP_MEMORY_FEW_OUTPUTS, LINEAR_MEMORY_LIMIT)
 EACH = pytest.mark.parametrize("study", STUDIES, ids=lambda study: study.name)

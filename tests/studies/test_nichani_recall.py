@@ -8,27 +8,28 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from factrank.capacity import CapacitySearch, Criterion
-from factrank.models import OneHotShape
-from factrank.runs.claims import evaluate
-from factrank.runs.expressions import numbers
-from factrank.runs.runner import run_study
-from factrank.runs.searches import search_table
-from factrank.runs.store import Store
-from factrank.runs.study import Study
-from factrank.runs.study_table import study_tables
+from factrank.experiments.capacity.capacity_interval import Criterion
+from factrank.experiments.capacity.capacity_search import CapacitySearch
+from factrank.experiments.execution.runner import run_study
+from factrank.experiments.statistics.claims import evaluate
+from factrank.experiments.statistics.expressions import numbers
+from factrank.experiments.store.store import Store
+from factrank.experiments.study.searches import search_table
+from factrank.experiments.study.study import Study
+from factrank.experiments.study.study_table import study_tables
+from factrank.families.factual_recall.sequence_shape import OneHotShape
 from factrank.studies.nichani import (
     attention_against_mlp,
     attention_against_mlp_criteria,
     beyond_memorisation,
     frequent_facts_first,
     hallucination,
-    recall_capacity,
-    recall_capacity_criteria,
-    recall_capacity_variants,
-    recall_dynamics,
     where_facts_are,
 )
+from factrank.studies.nichani import factual_recall_capacity as recall_capacity
+from factrank.studies.nichani import factual_recall_capacity_criteria as recall_capacity_criteria
+from factrank.studies.nichani import factual_recall_capacity_variants as recall_capacity_variants
+from factrank.studies.nichani import factual_recall_dynamics as recall_dynamics
 
 SEARCHED = (recall_capacity.RECALL_CAPACITY, recall_capacity_variants.RECALL_CAPACITY_VARIANTS)
 LISTED = (

@@ -8,11 +8,12 @@ import pyarrow as pa
 import pytest
 
 from factrank.errors import InputError
-from factrank.runs.claims import evaluate
-from factrank.runs.columns import row_of
-from factrank.runs.expressions import selected
+from factrank.experiments.specs.trial import Generated
+from factrank.experiments.statistics.claims import evaluate
+from factrank.experiments.statistics.expressions import selected
+from factrank.experiments.store.columns import row_of
+from factrank.experiments.training import train_many
 from factrank.studies import CATALOGUE, PAPERS, study
-from factrank.training import Generated, train_many
 
 STUDY = study("vo-against-qk")
 FULL_ONLY = (

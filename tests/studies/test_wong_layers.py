@@ -7,13 +7,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from factrank.models import LayerShape, layer_rank_bounds
-from factrank.runs.columns import reading_rows, row_of, trial_columns
-from factrank.runs.expressions import missing_columns, numbers, selected
-from factrank.runs.fits import fit_result
-from factrank.runs.result_tables import Tables
-from factrank.runs.study_table import fitted, judge, summarise
-from factrank.runs.summaries import summary_table
+from factrank.experiments.statistics.expressions import missing_columns, numbers, selected
+from factrank.experiments.statistics.fits import fit_result
+from factrank.experiments.statistics.summaries import summary_table
+from factrank.experiments.store.columns import reading_rows, row_of, trial_columns
+from factrank.experiments.store.result_tables import Tables
+from factrank.experiments.study.study_table import fitted, judge, summarise
+from factrank.experiments.training import train_many
+from factrank.families.attention.layer_bounds import layer_rank_bounds
+from factrank.families.attention.layer_shape import LayerShape
 from factrank.studies.wong import architectures, attention_storage, effective_rank, heads_against_width, scale_up
 from factrank.studies.wong.additive_motif import ADDITIVE_MOTIF
 from factrank.studies.wong.architectures import ARCHITECTURES
@@ -23,7 +25,6 @@ from factrank.studies.wong.heads_against_width import HEADS_AGAINST_WIDTH
 from factrank.studies.wong.minimal_routing import MINIMAL_ROUTING
 from factrank.studies.wong.scale_up import SCALE_UP
 from factrank.studies.wong.vo_against_qk import VO_AGAINST_QK
-from factrank.training import train_many
 
 STUDIES = (
     SCALE_UP,

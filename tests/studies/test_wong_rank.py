@@ -7,11 +7,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from factrank.models.layer_bounds import layer_rank_bounds
-from factrank.runs.columns import curve_rows, reading_rows, row_of, trial_columns
-from factrank.runs.expressions import missing_columns
-from factrank.runs.result_tables import Tables
-from factrank.runs.study_table import judge, summarise
+from factrank.experiments.statistics.expressions import missing_columns
+from factrank.experiments.store.columns import curve_rows, reading_rows, row_of, trial_columns
+from factrank.experiments.store.result_tables import Tables
+from factrank.experiments.study.study_table import judge, summarise
+from factrank.experiments.training import train_many
+from factrank.families.attention.layer_bounds import layer_rank_bounds
 from factrank.studies.wong.artifacts import ARTIFACTS
 from factrank.studies.wong.cross_threshold import CROSS_THRESHOLD
 from factrank.studies.wong.epochs_to_recall import EPOCHS_TO_RECALL
@@ -19,7 +20,6 @@ from factrank.studies.wong.rank_inflation import RANK_INFLATION
 from factrank.studies.wong.rank_validity import RANK_VALIDITY
 from factrank.studies.wong.settings import TAUS
 from factrank.studies.wong.softmax_distortion import SOFTMAX_DISTORTION
-from factrank.training import train_many
 
 STUDIES = (RANK_VALIDITY, SOFTMAX_DISTORTION, CROSS_THRESHOLD, RANK_INFLATION, ARTIFACTS, EPOCHS_TO_RECALL)
 EACH = pytest.mark.parametrize("study", STUDIES, ids=lambda study: study.name)

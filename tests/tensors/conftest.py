@@ -2,7 +2,8 @@
 
 import pytest
 
-from factrank.tensors import cp_bounds, effective
+from factrank.tensors.bounds import effective
+from factrank.tensors.bounds.upper import cp_bounds
 
 
 @pytest.fixture(autouse=True)

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from factrank.databases import uniform, w_state
-from factrank.tensors import ZeroOneTensor
-from factrank.tensors.als import DenseEntries, SparseEntries, als_cp
-from factrank.tensors.zero_one import others
+from factrank.databases.generators.named import w_state
+from factrank.databases.generators.random_tables import uniform
+from factrank.tensors.core.zero_one import ZeroOneTensor, others
+from factrank.tensors.cp.als import DenseEntries, SparseEntries, als_cp
 from strategies import tensors
 
 

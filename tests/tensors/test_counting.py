@@ -4,11 +4,15 @@ import numpy as np
 import pytest
 from flint import arb, ctx
 
-from factrank.databases import Database, Vocabulary, sample, uniform
+from factrank.databases.database import Database
+from factrank.databases.generators.random_tables import uniform
+from factrank.databases.sample_tables import sample
+from factrank.databases.vocabulary import Vocabulary
 from factrank.errors import InputError
-from factrank.tensors import ZeroOneTensor, measure
-from factrank.tensors.counting import typical_effective_rank
-from factrank.tensors.threshold import effective_rank_softmax, scale_for_threshold, threshold_terms
+from factrank.tensors.bounds.lower.counting import typical_effective_rank
+from factrank.tensors.bounds.threshold import effective_rank_softmax, scale_for_threshold, threshold_terms
+from factrank.tensors.core.zero_one import ZeroOneTensor
+from factrank.tensors.measurement import measure
 
 
 @pytest.mark.parametrize(

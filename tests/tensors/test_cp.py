@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
-from factrank.databases import diagonal2, matmul, uniform, w_state
-from factrank.tensors import cp_search
-from factrank.tensors.cp import CONVERGED, LARGEST_TERM, Problem, fit_cp, fit_many, improve
-from factrank.tensors.cp_equations import (
+from factrank.databases.generators.named import diagonal2, matmul, w_state
+from factrank.databases.generators.random_tables import uniform
+from factrank.tensors.core.zero_one import Core, ZeroOneTensor
+from factrank.tensors.cp import cp_search
+from factrank.tensors.cp.cp_equations import (
     balance,
     gradient,
     jacobian,
@@ -16,9 +17,9 @@ from factrank.tensors.cp_equations import (
     split,
     term_norms,
 )
-from factrank.tensors.cp_search import Search, completion_cp_bound, cp_bound, generic_rank
-from factrank.tensors.interval_proof import IntervalProof
-from factrank.tensors.zero_one import Core, ZeroOneTensor
+from factrank.tensors.cp.cp_fit import CONVERGED, LARGEST_TERM, Problem, fit_cp, fit_many, improve
+from factrank.tensors.cp.cp_search import Search, completion_cp_bound, cp_bound, generic_rank
+from factrank.tensors.cp.interval_proof import IntervalProof
 
 
 def random_factors(shape, rank, seed):

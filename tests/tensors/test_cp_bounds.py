@@ -3,12 +3,14 @@
 import numpy as np
 import pytest
 
-from factrank.databases import matmul, uniform, w_state
-from factrank.tensors import Bound, Estimate, RankBounds, ZeroOneTensor, measure
-from factrank.tensors.cp_bounds import cp_completion_bounds, cp_rank_bounds
-from factrank.tensors.interval_proof import IntervalProof
-from factrank.tensors.ledger import Ledger
-from factrank.tensors.zero_one import Core
+from factrank.databases.generators.named import matmul, w_state
+from factrank.databases.generators.random_tables import uniform
+from factrank.tensors.bounds.ledger import Ledger
+from factrank.tensors.bounds.rank_bounds import Bound, Estimate, RankBounds
+from factrank.tensors.bounds.upper.cp_bounds import cp_completion_bounds, cp_rank_bounds
+from factrank.tensors.core.zero_one import Core, ZeroOneTensor
+from factrank.tensors.cp.interval_proof import IntervalProof
+from factrank.tensors.measurement import measure
 
 pytestmark = pytest.mark.searches
 

@@ -9,8 +9,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from factrank.errors import InputError
-from factrank.tensors.code_precision import BITS, holds, largest_exact_vocabulary
-from factrank.tensors.distortion import (
+from factrank.tensors.codes.code_precision import BITS, holds, largest_exact_vocabulary
+from factrank.tensors.codes.distortion import (
     argmax_code,
     circle,
     circle_margin,
@@ -19,7 +19,7 @@ from factrank.tensors.distortion import (
     softmax_code,
     softmax_scale,
 )
-from factrank.tensors.set_codes import set_code, set_margin
+from factrank.tensors.codes.set_codes import set_code, set_margin
 from strategies import dense_rank
 
 CODES = ("circle", "parabola")

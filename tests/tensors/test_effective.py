@@ -9,12 +9,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.linalg import hadamard
 
-from factrank.databases import Database, diagonal, diagonal2, sample, uniform
-from factrank.tensors import Decomposition, ZeroOneTensor, measure, parabola
-from factrank.tensors.decomposition import Factor, lift
-from factrank.tensors.forster import certified_squared_norm, is_positive_definite, sign_rank_bound, two_value_bound
-from factrank.tensors.parabola import least_margin, shared_bias_bound, slicewise_bound
-from factrank.tensors.zero_one import Core
+from factrank.databases.database import Database
+from factrank.databases.generators.named import diagonal, diagonal2
+from factrank.databases.generators.random_tables import uniform
+from factrank.databases.sample_tables import sample
+from factrank.tensors.bounds.lower.forster import (
+    certified_squared_norm,
+    is_positive_definite,
+    sign_rank_bound,
+    two_value_bound,
+)
+from factrank.tensors.codes import parabola
+from factrank.tensors.codes.parabola import least_margin, shared_bias_bound, slicewise_bound
+from factrank.tensors.core.decomposition import Decomposition, Factor, lift
+from factrank.tensors.core.zero_one import Core, ZeroOneTensor
+from factrank.tensors.measurement import measure
 from strategies import as_database, tensors
 
 

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 from flint import fmpq, fmpq_mat
 
-from factrank.databases import matmul, uniform, w_state
-from factrank.tensors.cp import Problem, fit_many, improve
-from factrank.tensors.cp_search import completion_cp_bound
-from factrank.tensors.interval_proof import IntervalProof, has_one_value, prove
-from factrank.tensors.zero_one import Core, ZeroOneTensor
+from factrank.databases.generators.named import matmul, w_state
+from factrank.databases.generators.random_tables import uniform
+from factrank.tensors.core.zero_one import Core, ZeroOneTensor
+from factrank.tensors.cp.cp_fit import Problem, fit_many, improve
+from factrank.tensors.cp.cp_search import completion_cp_bound
+from factrank.tensors.cp.interval_proof import IntervalProof, has_one_value, prove
 
 
 def tensor_of(database):

@@ -10,9 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from factrank.errors import InputError
-from factrank.tensors import kruskal
-from factrank.tensors.assumptions import check_assumptions, queries_of
-from factrank.tensors.kruskal import SubsetSample, context_ranks, general_position, kruskal_rank, sample_subsets
+from factrank.families.memoriser.ranks import kruskal
+from factrank.families.memoriser.ranks.assumptions import check_assumptions, queries_of
+from factrank.families.memoriser.ranks.kruskal import (
+    SubsetSample,
+    context_ranks,
+    general_position,
+    kruskal_rank,
+    sample_subsets,
+)
 
 SMALL = st.tuples(st.integers(1, 6), st.integers(1, 4), st.integers(0, 2**32 - 1))
 

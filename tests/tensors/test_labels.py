@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from factrank.databases import sample
-from factrank.tensors import Decomposition, ZeroOneTensor, measure
-from factrank.tensors import effective as effective_module
-from factrank.tensors.decomposition import Factor
-from factrank.tensors.labels import envelope, label_bound
-from factrank.tensors.margins import IntegerLogits
-from factrank.tensors.parabola import least_margin, shared_bias_bound
-from factrank.tensors.zero_one import Core
+from factrank.databases.sample_tables import sample
+from factrank.tensors.bounds import effective as effective_module
+from factrank.tensors.codes.parabola import least_margin, shared_bias_bound
+from factrank.tensors.codes.value_labels import envelope, label_bound
+from factrank.tensors.core.decomposition import Decomposition, Factor
+from factrank.tensors.core.integer_margins import IntegerLogits
+from factrank.tensors.core.zero_one import Core, ZeroOneTensor
+from factrank.tensors.measurement import measure
 from strategies import tensors
 
 ENTRIES = {1: (7, 6), 2: (4, 3), 3: (3, 2)}

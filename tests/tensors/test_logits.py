@@ -6,13 +6,14 @@ from hypothesis import given, settings
 from scipy.linalg import hadamard
 from scipy.optimize import check_grad
 
-from factrank.databases import Database, uniform
-from factrank.tensors import Decomposition, ZeroOneTensor, measure
-from factrank.tensors import effective as effective_module
-from factrank.tensors.decomposition import Factor
-from factrank.tensors.logits import _Loss, certified, expected_terms, train, trained_bound
-from factrank.tensors.parabola import least_margin
-from factrank.tensors.zero_one import Core
+from factrank.databases.database import Database
+from factrank.databases.generators.random_tables import uniform
+from factrank.tensors.bounds import effective as effective_module
+from factrank.tensors.codes.parabola import least_margin
+from factrank.tensors.codes.trained_logits import _Loss, certified, expected_terms, train, trained_bound
+from factrank.tensors.core.decomposition import Decomposition, Factor
+from factrank.tensors.core.zero_one import Core, ZeroOneTensor
+from factrank.tensors.measurement import measure
 from strategies import as_database, tensors
 
 

@@ -8,12 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from factrank.databases import Database, boxes, matmul, overlapping_boxes, uniform, unit
-from factrank.tensors import ZeroOneTensor, measure
-from factrank.tensors.koszul import Koszul, koszul_bound, koszul_choices, koszul_matrix
-from factrank.tensors.lower import flattening_bound, flattening_ranks, with_koszul
-from factrank.tensors.substitution import substitution_bound
-from factrank.tensors.zero_one import AXES, Core, others
+from factrank.databases.database import Database
+from factrank.databases.generators.known_rank import boxes, overlapping_boxes
+from factrank.databases.generators.named import matmul, unit
+from factrank.databases.generators.random_tables import uniform
+from factrank.tensors.bounds.lower.flattenings import flattening_bound, flattening_ranks, with_koszul
+from factrank.tensors.bounds.lower.koszul import Koszul, koszul_bound, koszul_choices, koszul_matrix
+from factrank.tensors.bounds.lower.substitution import substitution_bound
+from factrank.tensors.core.zero_one import AXES, Core, ZeroOneTensor, others
+from factrank.tensors.measurement import measure
 from strategies import dense_flattening_rank, dense_rank, tensors
 
 
@@ -50,8 +53,8 @@ def test_a_flattening_that_is_ranked_in_part_says_so():
 
 
 def test_large_matrices_are_ranked_in_part(monkeypatch):
-    monkeypatch.setattr("factrank.tensors.matrix_ranks.DENSE_CELLS", 0)
-    monkeypatch.setattr("factrank.tensors.matrix_ranks.THIN_SIDE", 0)
+    monkeypatch.setattr("factrank.tensors.matrix.matrix_ranks.DENSE_CELLS", 0)
+    monkeypatch.setattr("factrank.tensors.matrix.matrix_ranks.THIN_SIDE", 0)
     rank = measure(uniform(40, 8, 6, seed=0), budget=0.0).rank
     assert rank.lower.method == "B1 key flattening, ranked in part"
     assert rank.lower.value < dense_flattening_rank(ZeroOneTensor.of(uniform(40, 8, 6, seed=0)), 0)
@@ -108,7 +111,7 @@ def test_a_rank_one_tensor_gives_one(seed, axis, p):
 
 @given(tensors(functional=True, most=6, empty=False), st.integers(0, 99))
 def test_koszul_never_exceeds_the_best_upper_bound(tensor, seed):
-    from factrank.tensors.upper import facts_bound, slices_bound
+    from factrank.tensors.bounds.upper.plain_bounds import facts_bound, slices_bound
 
     core = Core.of(tensor)
     upper = min(facts_bound(core).value, *(slices_bound(core, axis).value for axis in AXES))
@@ -158,7 +161,7 @@ def test_one_component_may_use_its_koszul_bound():
 
 @given(tensors(empty=False), st.permutations(AXES))
 def test_substitution_never_exceeds_the_upper_bounds_and_repeats(tensor, axes):
-    from factrank.tensors.upper import facts_bound, slices_bound
+    from factrank.tensors.bounds.upper.plain_bounds import facts_bound, slices_bound
 
     core = Core.of(tensor)
     bound = substitution_bound(core, *axes[:2])

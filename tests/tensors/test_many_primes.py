@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from factrank.tensors import many_primes
-from factrank.tensors.many_primes import minor_bits, prime_work, primes, rank_by_primes
-from factrank.tensors.matrix_ranks import affordable_rank, rational_rank
-from factrank.tensors.modular import PRIME
+from factrank.tensors.matrix import many_primes
+from factrank.tensors.matrix.many_primes import minor_bits, prime_work, primes, rank_by_primes
+from factrank.tensors.matrix.matrix_ranks import affordable_rank, rational_rank
+from factrank.tensors.matrix.modular import PRIME
 
 
 @given(st.integers(1, 12), st.integers(1, 12), st.integers(0, 6), st.integers(0, 2**32 - 1), st.sampled_from([1, 1000]))
@@ -47,7 +47,7 @@ def test_without_flint_small_matrices_are_exact_and_large_ones_are_left(monkeypa
     expected = rational_rank(matrix)
     monkeypatch.setitem(sys.modules, "flint", None)
     assert rational_rank(matrix) == affordable_rank(matrix) == expected
-    monkeypatch.setattr("factrank.tensors.matrix_ranks.PRIME_WORK", prime_work(matrix) / 2)
+    monkeypatch.setattr("factrank.tensors.matrix.matrix_ranks.PRIME_WORK", prime_work(matrix) / 2)
     assert affordable_rank(matrix) is None
 
 

@@ -8,11 +8,11 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from factrank.tensors import matrix_ranks, pieces
-from factrank.tensors.factorisation import factorise
-from factrank.tensors.matrix_ranks import block_ranks, projected_rank, rank_bounds, rational_rank
-from factrank.tensors.modular import PRIME
-from factrank.tensors.peeling import peel, triangular_rank
+from factrank.tensors.matrix import matrix_ranks, pieces
+from factrank.tensors.matrix.factorisation import factorise
+from factrank.tensors.matrix.matrix_ranks import block_ranks, projected_rank, rank_bounds, rational_rank
+from factrank.tensors.matrix.modular import PRIME
+from factrank.tensors.matrix.peeling import peel, triangular_rank
 from strategies import dense_rank
 
 

@@ -9,25 +9,18 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from factrank.databases import (
-    Database,
-    boxes,
-    diagonal,
-    diagonal2,
-    disjoint,
-    matmul,
-    overlapping_boxes,
-    sample,
-    uniform,
-    unit,
-    w_state,
-)
+from factrank.databases.database import Database
+from factrank.databases.generators.known_rank import boxes, overlapping_boxes
+from factrank.databases.generators.named import diagonal, diagonal2, matmul, unit, w_state
+from factrank.databases.generators.random_tables import disjoint, uniform
+from factrank.databases.sample_tables import sample
 from factrank.errors import InputError
-from factrank.tensors import Bound, RankBounds, ZeroOneTensor, measure
-from factrank.tensors.ledger import Ledger
-from factrank.tensors.substitution import substitution_bound
-from factrank.tensors.upper import proposition_bound
-from factrank.tensors.zero_one import Core
+from factrank.tensors.bounds.ledger import Ledger
+from factrank.tensors.bounds.lower.substitution import substitution_bound
+from factrank.tensors.bounds.rank_bounds import Bound, RankBounds
+from factrank.tensors.bounds.upper.plain_bounds import proposition_bound
+from factrank.tensors.core.zero_one import Core, ZeroOneTensor
+from factrank.tensors.measurement import measure
 from strategies import as_database, tensors
 
 RANKS = ("rank", "completion_rank", "effective_rank")
@@ -195,7 +188,7 @@ def test_no_budget_still_gives_a_certified_bracket(tensor):
 @given(tensors(functional=False, empty=False))
 def test_bounds_that_only_count_are_given_when_there_is_time_for_nothing(monkeypatch, tensor):
     """As for millions of facts: no pass over them fits into the budget, not even the one that merges slices."""
-    monkeypatch.setattr("factrank.tensors.ledger.PER_FACT", 1.0)
+    monkeypatch.setattr("factrank.tensors.bounds.ledger.PER_FACT", 1.0)
     steps = []
     hasty = measure(as_database(tensor), budget=0.0, on_step=steps.append)
     monkeypatch.undo()

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from factrank.databases import RandomExamples, VectorExamples
 from factrank.errors import InputError
-from factrank.models import MemoriserShape
-from factrank.tensors.memoriser_features import modular_features
-from factrank.tensors.memoriser_rank import (
+from factrank.families.memoriser.examples.examples import RandomExamples, VectorExamples
+from factrank.families.memoriser.memoriser_shape import MemoriserShape
+from factrank.families.memoriser.ranks.memoriser_features import modular_features
+from factrank.families.memoriser.ranks.memoriser_rank import (
     attention_rank,
     even_rank,
     memoriser_capacity,

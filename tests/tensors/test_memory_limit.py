@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import norm
 
 from factrank.errors import InputError
-from factrank.tensors.memory_limit import asymptotic_memory_limit, expected_maximum, memory_limit
+from factrank.families.memory.memory_limit import asymptotic_memory_limit, expected_maximum, memory_limit
 
 
 def test_the_largest_of_normal_numbers():

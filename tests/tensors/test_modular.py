@@ -6,7 +6,7 @@ from flint import nmod_mat
 from hypothesis import given
 from hypothesis import strategies as st
 
-from factrank.tensors.modular import PANEL, PRIME, rank_mod_prime, ranks_mod_prime
+from factrank.tensors.matrix.modular import PANEL, PRIME, rank_mod_prime, ranks_mod_prime
 
 
 def flint_rank(matrix):

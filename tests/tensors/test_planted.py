@@ -5,13 +5,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from factrank.databases import Database, generate
+from factrank.databases.database import Database
+from factrank.databases.generators.registry import generate
 from factrank.errors import InputError
-from factrank.tensors import ZeroOneTensor, planted
-from factrank.tensors.cp_equations import multiply
-from factrank.tensors.greedy_terms import greedy_terms, needed, slice_terms, spectral_bound, terms_needed
-from factrank.tensors.planted import approximate_rank, planted_rank, weighted
-from factrank.tensors.zero_one import Core
+from factrank.tensors.core.zero_one import Core, ZeroOneTensor
+from factrank.tensors.cp import planted
+from factrank.tensors.cp.cp_equations import multiply
+from factrank.tensors.cp.greedy_terms import greedy_terms, needed, slice_terms, spectral_bound, terms_needed
+from factrank.tensors.cp.planted import approximate_rank, planted_rank, weighted
 
 
 def random_target(seed, shape=(5, 4, 6), rank=3):

@@ -8,11 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from factrank.databases import boxes, matmul, overlapping_boxes, unit, w_state
-from factrank.tensors import ZeroOneTensor
-from factrank.tensors.lower import flattening_bound, flattening_ranks
-from factrank.tensors.matrix_ranks import rational_rank
-from factrank.tensors.rank_one_slice import (
+from factrank.databases.generators.known_rank import boxes, overlapping_boxes
+from factrank.databases.generators.named import matmul, unit, w_state
+from factrank.tensors.bounds.lower.flattenings import flattening_bound, flattening_ranks
+from factrank.tensors.bounds.lower.rank_one_slice import (
     Chain,
     Group,
     _peel,
@@ -21,9 +20,10 @@ from factrank.tensors.rank_one_slice import (
     _shared_vectors,
     rank_one_slice_bound,
 )
-from factrank.tensors.spanning_tree import spanning_tree_bound
-from factrank.tensors.upper import facts_bound, flattenings_bound, slices_bound
-from factrank.tensors.zero_one import AXES, Core
+from factrank.tensors.bounds.upper.plain_bounds import facts_bound, flattenings_bound, slices_bound
+from factrank.tensors.bounds.upper.spanning_tree import spanning_tree_bound
+from factrank.tensors.core.zero_one import AXES, Core, ZeroOneTensor
+from factrank.tensors.matrix.matrix_ranks import rational_rank
 from strategies import dense_rank, tensors
 
 ORDERS = list(permutations(AXES))

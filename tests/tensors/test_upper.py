@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from factrank.tensors import spanning_tree
-from factrank.tensors.decomposition import lift
-from factrank.tensors.lower import flattening_ranks
-from factrank.tensors.reference_values import completion_bound, reference_bound
-from factrank.tensors.spanning_tree import spanning_tree_bound
-from factrank.tensors.upper import best_upper, facts_bound, flattenings_bound, slices_bound
-from factrank.tensors.zero_one import AXES, Core, others
+from factrank.tensors.bounds.lower.flattenings import flattening_ranks
+from factrank.tensors.bounds.upper import spanning_tree
+from factrank.tensors.bounds.upper.plain_bounds import best_upper, facts_bound, flattenings_bound, slices_bound
+from factrank.tensors.bounds.upper.reference_values import completion_bound, reference_bound
+from factrank.tensors.bounds.upper.spanning_tree import spanning_tree_bound
+from factrank.tensors.core.decomposition import lift
+from factrank.tensors.core.zero_one import AXES, Core, others
 from strategies import dense_flattening_rank, dense_rank, tensors
 
 
@@ -148,9 +148,10 @@ def test_completions_agree_on_valid_fibers(tensor):
 
 @pytest.mark.parametrize("altered", ["weight", "index"])
 def test_an_altered_witness_is_rejected(altered):
-    from factrank.databases import sample
-    from factrank.tensors import Decomposition, ZeroOneTensor, measure
-    from factrank.tensors.decomposition import Factor
+    from factrank.databases.sample_tables import sample
+    from factrank.tensors.core.decomposition import Decomposition, Factor
+    from factrank.tensors.core.zero_one import ZeroOneTensor
+    from factrank.tensors.measurement import measure
 
     database = sample("astrid")
     terms = measure(database).rank.upper.witness()
@@ -167,8 +168,8 @@ def test_an_altered_witness_is_rejected(altered):
 
 def test_huge_weights_are_added_exactly():
     """2^40 e (x) 2^40 e (x) e - (2^80 - 1) e (x) e (x) e = 1, far beyond int64."""
-    from factrank.tensors import Decomposition, ZeroOneTensor
-    from factrank.tensors.decomposition import Factor
+    from factrank.tensors.core.decomposition import Decomposition, Factor
+    from factrank.tensors.core.zero_one import ZeroOneTensor
 
     def factor(*weights):
         exact = np.array(weights, dtype=object if max(map(abs, weights)) >= 2**62 else np.int64)

@@ -3,7 +3,7 @@
 import numpy as np
 from hypothesis import given
 
-from factrank.tensors.zero_one import AXES, Core, flattening, others, stacked_slices
+from factrank.tensors.core.zero_one import AXES, Core, flattening, others, stacked_slices
 from strategies import dense_flattening_rank, dense_rank, tensors
 
 

@@ -8,11 +8,14 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from factrank.models import LayerShape, TransformerShape, init_layer
-from factrank.readouts import margins_of
+from factrank.experiments.specs.trial import Optimiser, Trial, generated
+from factrank.experiments.specs.trial import Training as AnyTraining
+from factrank.experiments.training import train_many
+from factrank.families.attention.attention_layer import init_layer
+from factrank.families.attention.layer_shape import LayerShape
+from factrank.families.attention.pair_transformer import TransformerShape
 from factrank.readouts.reading import rounded_to
-from factrank.training import Optimiser, Trial, generated, train_many
-from factrank.training import Training as AnyTraining
+from factrank.readouts.recall_report import margins_of
 
 Training = partial(AnyTraining, engine="lanes")
 GRID = generated("uniform", n_keys=5, n_queries=3, n_values=4, seed=1)

@@ -9,17 +9,19 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from factrank.databases import uniform
+from factrank.databases.generators.random_tables import uniform
 from factrank.errors import InputError
-from factrank.models import LayerShape
-from factrank.readouts import recall
-from factrank.training import Given, Measures, Optimiser, Options, Trial, generated, train, train_many
-from factrank.training import Training as AnyTraining
-from factrank.training.facts_task import FactsTask
-from factrank.training.ladder import rung_above, rung_below, widths
-from factrank.training.lanes import arithmetic, program_for
-from factrank.training.lanes_engine import run_lanes
-from factrank.training.memory import traced_bytes
+from factrank.experiments.lanes.device_memory import traced_bytes
+from factrank.experiments.lanes.ladder import rung_above, rung_below, widths
+from factrank.experiments.lanes.lane_programs import arithmetic, program_for
+from factrank.experiments.lanes.lanes_engine import run_lanes
+from factrank.experiments.specs.specification import Options
+from factrank.experiments.specs.trial import Given, Measures, Optimiser, Trial, generated
+from factrank.experiments.specs.trial import Training as AnyTraining
+from factrank.experiments.training import train, train_many
+from factrank.families.attention.facts_task import FactsTask
+from factrank.families.attention.layer_shape import LayerShape
+from factrank.readouts.recall_report import recall
 
 Training = partial(AnyTraining, engine="lanes")
 FACTS = generated("uniform", n_keys=8, n_queries=4, n_values=6, n_facts=12, seed=1)
@@ -174,7 +176,7 @@ def test_results_arrive_one_by_one_and_survive_an_interruption():
 
 def test_lanes_that_had_stopped_survive_an_interruption_of_their_bundle(monkeypatch):
     """Fast lanes stop, slow ones keep the bundle going until it is interrupted inside an epoch."""
-    from factrank.training.lanes import Program
+    from factrank.experiments.lanes.lane_programs import Program
 
     advance, calls = Program.advance, []
 
@@ -271,7 +273,7 @@ def test_traced_bytes_count_every_intermediate():
 
 
 def test_where_memory_fails_after_all_the_bundle_is_halved(monkeypatch):
-    from factrank.training.lanes import Program
+    from factrank.experiments.lanes.lane_programs import Program
 
     advance, tried = Program.advance, []
 
@@ -289,7 +291,7 @@ def test_where_memory_fails_after_all_the_bundle_is_halved(monkeypatch):
 
 
 def test_lanes_handed_out_before_memory_failed_are_not_trained_again(monkeypatch):
-    from factrank.training.lanes import Program
+    from factrank.experiments.lanes.lane_programs import Program
 
     advance, seen = Program.advance, []
 

@@ -12,10 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from factrank.errors import InputError
-from factrank.models import LayerShape, TransformerShape
-from factrank.models.sealed_file import Sealed, read_sealed, write_sealed
-from factrank.training import Measures, Training, Trial, checkpoints, fused_engine, fused_threads, generated, train_many
-from factrank.training.checkpoints import FORMAT, VERSION
+from factrank.experiments import run_checkpoints as checkpoints
+from factrank.experiments.run_checkpoints import FORMAT, VERSION
+from factrank.experiments.specs.trial import Measures, Training, Trial, generated
+from factrank.experiments.training import train_many
+from factrank.families.attention.fused import fused_engine, fused_threads
+from factrank.families.attention.layer_shape import LayerShape
+from factrank.families.attention.pair_transformer import TransformerShape
+from factrank.nn.sealed_file import Sealed, read_sealed, write_sealed
 
 FACTS = generated("uniform", n_keys=8, n_queries=4, n_values=6, seed=1)
 FEW = generated("uniform", n_keys=5, n_queries=3, n_values=4, n_facts=7, seed=1)

@@ -2,11 +2,11 @@
 
 import pytest
 
-from factrank.databases import uniform
-from factrank.models import LayerShape
-from factrank.training.checks import Checks, Record
-from factrank.training.facts_task import FactsTask
-from factrank.training.trial import Given, Training, Trial
+from factrank.databases.generators.random_tables import uniform
+from factrank.experiments.checks import Checks, Record
+from factrank.experiments.specs.trial import Given, Training, Trial
+from factrank.families.attention.facts_task import FactsTask
+from factrank.families.attention.layer_shape import LayerShape
 
 FACTS = uniform(10, 10, 5, seed=0)
 N_FACTS = len(FACTS)

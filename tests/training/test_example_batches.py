@@ -5,9 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from factrank.databases import RandomExamples, VectorExamples
-from factrank.models.example_vectors import stored
-from factrank.training.example_batches import (
+from factrank.families.memoriser.examples.example_batches import (
     MOST_EXAMPLES,
     ORDERS,
     ExampleLayout,
@@ -15,6 +13,8 @@ from factrank.training.example_batches import (
     examples_at,
     examples_of_step,
 )
+from factrank.families.memoriser.examples.example_vectors import stored
+from factrank.families.memoriser.examples.examples import RandomExamples, VectorExamples
 
 BATCH = 7
 

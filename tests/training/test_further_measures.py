@@ -9,16 +9,21 @@ import jax
 import numpy as np
 import pytest
 
-from factrank.databases import Database, disjoint, uniform
+from factrank.databases.database import Database
+from factrank.databases.generators.random_tables import disjoint, uniform
 from factrank.errors import InputError
-from factrank.models import LayerShape, TransformerShape, init_layer, init_transformer, layer_rank_bounds, shared_rows
-from factrank.readouts import attribution
+from factrank.experiments.specs.trial import Given, Measures, Readings, Training, Trial
+from factrank.experiments.training import train, train_many
+from factrank.families.attention.attention_layer import init_layer
+from factrank.families.attention.circuits import attribution
+from factrank.families.attention.further_measures import further_measures
+from factrank.families.attention.fused.fused_engine import platform_of
+from factrank.families.attention.layer_bounds import layer_rank_bounds
+from factrank.families.attention.layer_shape import LayerShape
+from factrank.families.attention.pair_transformer import TransformerShape, init_transformer, shared_rows
 from factrank.readouts.database_ranks import certified_ranks
 from factrank.readouts.reading import readings_of
-from factrank.tensors import planted
-from factrank.training import Given, Measures, Readings, Training, Trial, train, train_many
-from factrank.training.further_measures import further_measures
-from factrank.training.fused_engine import platform_of
+from factrank.tensors.cp import planted
 
 LAYER = LayerShape(d_model=6, n_heads=2, d_qk=2, d_vo=2)
 SPARSE = uniform(6, 4, 5, n_facts=14, seed=0)

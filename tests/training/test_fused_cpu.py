@@ -12,12 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba import njit
 
-from factrank.databases import Database, Vocabulary
-from factrank.models import LayerShape
-from factrank.models.attention_layer import PARTS, draw_layer
-from factrank.training import Given, Measures, Optimiser, Options, Training, Trial, train_many
-from factrank.training.fused_cpu import evaluate, run_epochs
-from factrank.training.vectors import exponential, load, logistic, store
+from factrank.databases.database import Database
+from factrank.databases.vocabulary import Vocabulary
+from factrank.experiments.specs.specification import Options
+from factrank.experiments.specs.trial import Given, Measures, Optimiser, Training, Trial
+from factrank.experiments.training import train_many
+from factrank.families.attention.attention_layer import PARTS, draw_layer
+from factrank.families.attention.fused.fused_cpu import evaluate, run_epochs
+from factrank.families.attention.fused.simd import exponential, load, logistic, store
+from factrank.families.attention.layer_shape import LayerShape
 from slow_layers import slow_layer_tensor
 
 TAUS = np.array([0.5, 0.9])
@@ -272,7 +275,7 @@ def test_models_side_by_side_do_not_meet():
 IN_ANY_PROCESS = """
 import hashlib
 import numpy as np
-from factrank.training.fused_cpu import run_epochs
+from factrank.families.attention.fused.fused_cpu import run_epochs
 
 digest = hashlib.sha256()
 for dtype in ("float32", "float64"):

@@ -15,30 +15,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import ks_2samp
 
-from factrank.databases import Database, uniform
+from factrank.databases.database import Database
+from factrank.databases.generators.random_tables import uniform
 from factrank.errors import InputError
-from factrank.models import LayerShape, TransformerShape
-from factrank.models.attention_layer import PARTS, draw_layer
-from factrank.training import (
-    Given,
-    Measures,
-    Optimiser,
-    Options,
-    TerminalMeter,
-    Training,
-    Trial,
-    fused_engine,
-    fused_gpu,
-    fused_run,
-    fused_threads,
-    generated,
-    train,
-    train_many,
-)
-from factrank.training.checks import Checks
-from factrank.training.facts_task import FactsTask
-from factrank.training.fused_engine import platform_of, refusal, run_fused
-from factrank.training.fused_run import Fibers, prepare
+from factrank.experiments.checks import Checks
+from factrank.experiments.progress import TerminalMeter
+from factrank.experiments.specs.specification import Options
+from factrank.experiments.specs.trial import Given, Measures, Optimiser, Training, Trial, generated
+from factrank.experiments.training import train, train_many
+from factrank.families.attention.attention_layer import PARTS, draw_layer
+from factrank.families.attention.facts_task import FactsTask
+from factrank.families.attention.fused import fused_engine, fused_gpu, fused_run, fused_threads
+from factrank.families.attention.fused.fused_engine import platform_of, refusal, run_fused
+from factrank.families.attention.fused.fused_run import Fibers, prepare
+from factrank.families.attention.layer_shape import LayerShape
+from factrank.families.attention.pair_transformer import TransformerShape
 
 FACTS = generated("uniform", n_keys=8, n_queries=4, n_values=6, seed=1)
 SPARSE = generated("uniform", n_keys=8, n_queries=6, n_values=6, n_facts=15, seed=1)
@@ -164,7 +155,7 @@ def test_long_runs_recall_as_lanes_do_in_distribution():
 
 
 def test_measures_agree_with_the_readout():
-    from factrank.readouts import recall
+    from factrank.readouts.recall_report import recall
 
     measures = Measures((0.9, 0.6), artifacts=True)
     (result,) = train_many(fused(1, Training(epochs=150, score_scale=1.5), SPARSE, measures=measures))
@@ -429,9 +420,9 @@ def test_the_meter_hears_of_everything(short_chunks):
 
 def test_numba_is_imported_only_to_train():
     code = """
-import sys, factrank, factrank.training
-from factrank.models import LayerShape
-from factrank.training import Training, Trial, generated, train_many
+import sys, factrank, factrank.experiments.training
+from factrank import LayerShape
+from factrank import Training, Trial, generated, train_many
 facts = generated("uniform", n_keys=3, n_queries=2, n_values=2, seed=0)
 train_many([Trial(facts, LayerShape(2, 1, 1, 1), Training(epochs=0, engine="lanes"))])
 sys.exit("numba" in sys.modules)
@@ -444,7 +435,7 @@ sys.exit("numba" in sys.modules)
 def test_compiled_kernels_are_kept_beside_compiled_programs(chosen, tmp_path):
     """Unless the user has chosen another folder, or none; functions of the user's own are never moved."""
     code = """
-from factrank.training.fused_threads import kernel
+from factrank.families.attention.fused.fused_threads import kernel
 import numba
 before = numba.config.CACHE_DIR
 print(kernel().run_epochs._cache.cache_path)

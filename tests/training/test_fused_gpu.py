@@ -14,16 +14,17 @@ import jax
 import numpy as np
 import pytest
 
-from factrank.databases import Database
+from factrank.databases.database import Database
 from factrank.errors import FactrankError
-from factrank.models import LayerShape
-from factrank.models.attention_layer import PARTS
-from factrank.training import Given, Measures, Training, Trial, generated, train_many
-from factrank.training import fused_gpu as backend
-from factrank.training.facts_task import FactsTask
-from factrank.training.fused_engine import run_fused
-from factrank.training.fused_plan import Plan, arena_floats, plan_for
-from factrank.training.fused_run import Fibers, prepare
+from factrank.experiments.specs.trial import Given, Measures, Training, Trial, generated
+from factrank.experiments.training import train_many
+from factrank.families.attention.attention_layer import PARTS
+from factrank.families.attention.facts_task import FactsTask
+from factrank.families.attention.fused import fused_gpu as backend
+from factrank.families.attention.fused.fused_engine import run_fused
+from factrank.families.attention.fused.fused_plan import Plan, arena_floats, plan_for
+from factrank.families.attention.fused.fused_run import Fibers, prepare
+from factrank.families.attention.layer_shape import LayerShape
 from one_thread_gpu import COMPILER, one_thread_cupy
 
 SHARED_BYTES = 232448

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from factrank.training.fused_plan import Class, Tiles, arena_floats, lanes_and_chunks, plan_for
-from factrank.training.fused_run import Fibers
+from factrank.families.attention.fused.fused_plan import Class, Tiles, arena_floats, lanes_and_chunks, plan_for
+from factrank.families.attention.fused.fused_run import Fibers
 
 H200 = 232448 - 4096
 

@@ -3,13 +3,19 @@
 import numpy as np
 import pytest
 
-from factrank.databases import VectorExamples, answer_sets, associations
+from factrank.databases.generators.answer_sets import answer_sets
+from factrank.databases.generators.associations import associations
 from factrank.errors import InputError
-from factrank.models import LayerShape, MemoriserShape, MemoryShape, OneHotShape, SequenceShape, TransformerShape
-from factrank.training.fused_engine import refusal
-from factrank.training.known_options import OPTIONAL
-from factrank.training.train import TASKS
-from factrank.training.trial import Given, Measures, Readings, Training, Trial
+from factrank.experiments.specs.known_options import OPTIONAL
+from factrank.experiments.specs.trial import Given, Measures, Readings, Training, Trial
+from factrank.experiments.training import TASKS
+from factrank.families.attention.fused.fused_engine import refusal
+from factrank.families.attention.layer_shape import LayerShape
+from factrank.families.attention.pair_transformer import TransformerShape
+from factrank.families.factual_recall.sequence_shape import OneHotShape, SequenceShape
+from factrank.families.memoriser.examples.examples import VectorExamples
+from factrank.families.memoriser.memoriser_shape import MemoriserShape
+from factrank.families.memory.memory_shape import MemoryShape
 
 ASSOCIATIONS, ANSWERS = associations(6, 6, seed=0), answer_sets(4, 2, 3, seed=0)
 EXAMPLES = VectorExamples.of(np.eye(4), np.eye(4), np.arange(4))

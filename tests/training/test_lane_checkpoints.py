@@ -11,13 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from factrank.errors import InputError
-from factrank.models import LayerShape
-from factrank.models.sealed_file import Sealed, read_sealed, write_sealed
-from factrank.runs.bundles import cut
-from factrank.runs.executors import LocalExecutor
-from factrank.training import Measures, Training, Trial, bundle, generated, train_many
-from factrank.training.checkpoints import Checkpoints
-from factrank.training.lane_checkpoints import FORMAT, VERSION, BundleFile
+from factrank.experiments.execution.bundles import cut
+from factrank.experiments.execution.executors import LocalExecutor
+from factrank.experiments.lanes import lane_bundle as bundle
+from factrank.experiments.lanes.lane_checkpoints import FORMAT, VERSION, BundleFile
+from factrank.experiments.run_checkpoints import Checkpoints
+from factrank.experiments.specs.trial import Measures, Training, Trial, generated
+from factrank.experiments.training import train_many
+from factrank.families.attention.layer_shape import LayerShape
+from factrank.nn.sealed_file import Sealed, read_sealed, write_sealed
 
 FACTS = generated("uniform", n_keys=8, n_queries=4, n_values=6, n_facts=12, seed=1)
 LAYER = LayerShape(d_model=6, n_heads=1, d_qk=2, d_vo=3)

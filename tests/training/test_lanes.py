@@ -11,11 +11,16 @@ import numpy as np
 import pytest
 from scipy.stats import ks_2samp
 
-from factrank.databases import Database, uniform
-from factrank.models import LayerShape, TransformerShape, init_layer
-from factrank.training import Given, Measures, Optimiser, Options, Trial, generated, train, train_many
-from factrank.training import Training as AnyTraining
-from factrank.training.optimisers import OPTIMISERS, build_optimiser
+from factrank.databases.database import Database
+from factrank.databases.generators.random_tables import uniform
+from factrank.experiments.lanes.optimisers import OPTIMISERS, build_optimiser
+from factrank.experiments.specs.specification import Options
+from factrank.experiments.specs.trial import Given, Measures, Optimiser, Trial, generated
+from factrank.experiments.specs.trial import Training as AnyTraining
+from factrank.experiments.training import train, train_many
+from factrank.families.attention.attention_layer import init_layer
+from factrank.families.attention.layer_shape import LayerShape
+from factrank.families.attention.pair_transformer import TransformerShape
 
 Training = partial(AnyTraining, engine="lanes")
 FACTS = generated("uniform", n_keys=8, n_queries=4, n_values=6, seed=1)
@@ -288,7 +293,7 @@ def test_precision_decides_the_format(precision):
 
 
 def test_measures_agree_with_the_readout():
-    from factrank.readouts import recall
+    from factrank.readouts.recall_report import recall
 
     measures = Measures((0.9, 0.6), artifacts=True)
     result = train(SPARSE.build(), LAYER, Training(epochs=150), measures=measures)
@@ -315,8 +320,8 @@ import os, sys
 os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={sys.argv[1]}"
 os.environ["JAX_PLATFORMS"] = "cpu"
 import jax
-from factrank.training import Training, Trial, generated, train_many
-from factrank.models import LayerShape
+from factrank import Training, Trial, generated, train_many
+from factrank import LayerShape
 assert len(jax.local_devices()) == int(sys.argv[1])
 facts = generated("uniform", n_keys=8, n_queries=4, n_values=6, seed=1)
 training = Training(epochs=60, precision="float64", stop="recall", learning_rate=0.05, engine="lanes")

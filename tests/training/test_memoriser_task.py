@@ -7,16 +7,17 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from factrank.databases import RandomExamples, VectorExamples
 from factrank.errors import InputError
-from factrank.models import MemoriserShape
-from factrank.models.example_vectors import stored
-from factrank.models.memoriser import draw_memoriser
-from factrank.models.saturation import saturation_of
-from factrank.training import Given, Measures, Optimiser, Training, Trial, train_many
-from factrank.training.example_batches import ExampleLayout
-from factrank.training.memoriser_measures import BLOCK, MemoriserExamination
-from factrank.training.memoriser_task import MemoriserTask
+from factrank.experiments.specs.trial import Given, Measures, Optimiser, Training, Trial
+from factrank.experiments.training import train_many
+from factrank.families.memoriser.examples.example_batches import ExampleLayout
+from factrank.families.memoriser.examples.example_vectors import stored
+from factrank.families.memoriser.examples.examples import RandomExamples, VectorExamples
+from factrank.families.memoriser.memoriser import draw_memoriser
+from factrank.families.memoriser.memoriser_measures import BLOCK, MemoriserExamination
+from factrank.families.memoriser.memoriser_shape import MemoriserShape
+from factrank.families.memoriser.memoriser_task import MemoriserTask
+from factrank.families.memoriser.saturation import saturation_of
 from slow_memoriser import slow_read
 
 SHAPE = MemoriserShape(n_heads=3, d_model=6, d_qk=4)

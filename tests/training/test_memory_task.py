@@ -8,15 +8,17 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from factrank.constructions.memory import construct_memory
-from factrank.constructions.memory_proof import verify_memory
-from factrank.databases import Database, associations
+from factrank.databases.database import Database
+from factrank.databases.generators.associations import associations
 from factrank.errors import InputError
-from factrank.models import MemoryShape
-from factrank.models.associative_memory import LinearMemory, cut_down, draw_memory, filled_up
-from factrank.training import Given, Measures, Optimiser, Training, Trial, generated, train_many
-from factrank.training import memory_task as module
-from factrank.training.memory_task import MemoryTask, log_partitions, log_partitions_by_autodiff, size_rung
+from factrank.experiments.specs.trial import Given, Measures, Optimiser, Training, Trial, generated
+from factrank.experiments.training import train_many
+from factrank.families.memory import memory_task as module
+from factrank.families.memory.associative_memory import LinearMemory, cut_down, draw_memory, filled_up
+from factrank.families.memory.memory_construction import construct_memory
+from factrank.families.memory.memory_proof import verify_memory
+from factrank.families.memory.memory_shape import MemoryShape
+from factrank.families.memory.memory_task import MemoryTask, log_partitions, log_partitions_by_autodiff, size_rung
 
 LINEAR, MLP = MemoryShape(5), MemoryShape(5, width=7)
 ZIPF = Training(precision="float64", key_exponent=1.0)

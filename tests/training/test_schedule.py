@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from factrank.errors import InputError
-from factrank.models import LayerShape
-from factrank.training import Training, Trial, generated, train_many
-from factrank.training.fused_engine import refusal
-from factrank.training.lanes import rate_factor, recipe_of
-from factrank.training.train import task_of
+from factrank.experiments.lanes.lane_programs import rate_factor, recipe_of
+from factrank.experiments.specs.trial import Training, Trial, generated
+from factrank.experiments.training import task_of, train_many
+from factrank.families.attention.fused.fused_engine import refusal
+from factrank.families.attention.layer_shape import LayerShape
 
 SHAPE = LayerShape(d_model=4, n_heads=1, d_qk=2, d_vo=2)
 FACTS = generated("uniform", n_keys=4, n_queries=2, n_values=4, seed=0)

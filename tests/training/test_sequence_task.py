@@ -7,13 +7,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from factrank.databases import Database, generate
+from factrank.databases.database import Database
+from factrank.databases.generators.registry import generate
 from factrank.errors import InputError
-from factrank.models.sequence_shape import OneHotShape, SequenceShape
-from factrank.models.sequence_transformer import OneHotTransformer, narrowed
-from factrank.training import Given, Measures, Optimiser, Training, Trial, generated, train_many
-from factrank.training.sequence_batches import sample_facts
-from factrank.training.sequence_task import SequenceTask
+from factrank.experiments.specs.trial import Given, Measures, Optimiser, Training, Trial, generated
+from factrank.experiments.training import train_many
+from factrank.families.factual_recall.sequence_batches import sample_facts
+from factrank.families.factual_recall.sequence_shape import OneHotShape, SequenceShape
+from factrank.families.factual_recall.sequence_task import SequenceTask
+from factrank.families.factual_recall.sequence_transformer import OneHotTransformer, narrowed
 
 FACTS = generated("answer-sets", n_keys=5, n_queries=3, answers_per_query=4, seed=1)
 SHAPE = SequenceShape(8, 2, 3, 4, mlp_width=6, length=10, copy_groups=2, copy_size=3)

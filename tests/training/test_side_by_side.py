@@ -6,11 +6,13 @@ import jax
 import numpy as np
 import pytest
 
-from factrank.databases import RandomExamples
-from factrank.models import LayerShape, MemoriserShape
-from factrank.runs.bundles import cut
-from factrank.training import Measures, Training, Trial, generated, side_by_side, train_many
-from factrank.training.train import task_of
+from factrank.experiments.execution.bundles import cut
+from factrank.experiments.lanes import side_by_side
+from factrank.experiments.specs.trial import Measures, Training, Trial, generated
+from factrank.experiments.training import task_of, train_many
+from factrank.families.attention.layer_shape import LayerShape
+from factrank.families.memoriser.examples.examples import RandomExamples
+from factrank.families.memoriser.memoriser_shape import MemoriserShape
 
 TRAINING = Training(
     epochs=40, learning_rate=0.01, batch_size=8, schedule="cosine", stop="recall", check_every=20, precision="float64"

@@ -7,12 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from factrank.databases import RandomExamples
 from factrank.errors import InputError
-from factrank.models import LayerShape, MemoriserShape, MemoryShape, OneHotShape, SequenceShape, TransformerShape
-from factrank.models.token_examples import TokenExamples
-from factrank.training.specification import Options, canonical_json, hash_of
-from factrank.training.trial import Given, Measures, Optimiser, Readings, Training, Trial, generated
+from factrank.experiments.specs.specification import Options, canonical_json, hash_of
+from factrank.experiments.specs.trial import Given, Measures, Optimiser, Readings, Training, Trial, generated
+from factrank.families.attention.layer_shape import LayerShape
+from factrank.families.attention.pair_transformer import TransformerShape
+from factrank.families.factual_recall.sequence_shape import OneHotShape, SequenceShape
+from factrank.families.memoriser.examples.examples import RandomExamples
+from factrank.families.memoriser.examples.token_examples import TokenExamples
+from factrank.families.memoriser.memoriser_shape import MemoriserShape
+from factrank.families.memory.memory_shape import MemoryShape
 
 FACTS = generated("uniform", n_keys=20, n_queries=10, n_values=20, seed=0)
 LAYER = LayerShape(d_model=10, n_heads=1, d_qk=5, d_vo=5)

@@ -16,10 +16,7 @@ import numpy as np
 from jaxtyping import Num
 
 from factrank.audit.token_vectors import read_ids, read_images, read_vectors
-from factrank.databases.source_files import reading, source_file
-from factrank.databases.token_sources import digits, passage, windows
-from factrank.errors import InputError
-from factrank.models.token_families.checkpoint import (
+from factrank.checkpoints.checkpoint import (
     BUNDLED_NAME,
     TokenModel,
     bundled_folder,
@@ -27,15 +24,12 @@ from factrank.models.token_families.checkpoint import (
     read_family,
     read_model,
 )
-from factrank.models.token_families.layers import Stage
-from factrank.models.token_families.representations import (
-    CONTEXT_SIZE,
-    EXAMPLES,
-    text_contexts,
-    tiny_model,
-    tokens_of,
-)
-from factrank.tensors.assumptions import queries_of
+from factrank.checkpoints.layers import Stage
+from factrank.checkpoints.representations import CONTEXT_SIZE, EXAMPLES, text_contexts, tiny_model, tokens_of
+from factrank.checkpoints.token_sources import digits, passage, windows
+from factrank.databases.source_files import reading, source_file
+from factrank.errors import InputError
+from factrank.families.memoriser.ranks.assumptions import queries_of
 
 RANDOM_PREFIX, SAMPLE_PREFIX = "random:", "sample:"
 MOST_TEXT = 2**26

@@ -37,9 +37,9 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from factrank.constructions.arithmetic import SLACK, Arithmetic
-from factrank.models.sequence_layout import SequenceLayout
-from factrank.models.sequence_transformer import HALF_RANGE
+from factrank.certificates.arithmetic import SLACK, Arithmetic
+from factrank.families.factual_recall.sequence_layout import SequenceLayout
+from factrank.families.factual_recall.sequence_transformer import HALF_RANGE
 
 EXPONENTIAL_UNITS = 16
 """The assumed error of the exponential function, in unit roundoffs."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from factrank.constructions.construction import Precision
-from factrank.readouts.plain import finite_data
+from factrank.families.attention.forms.construction import Precision
+from factrank.readouts.plain_data import finite_data
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,14 +15,14 @@ import numpy as np
 from jaxtyping import Float
 from safetensors import SafetensorError, safe_open
 
-from factrank.databases.streams import require_file
+from factrank.checkpoints.bert import Bert
+from factrank.checkpoints.configuration import read_object, read_settings
+from factrank.checkpoints.gpt2 import Gpt2
+from factrank.checkpoints.layers import Part, Weights
+from factrank.checkpoints.vit import Vit
 from factrank.errors import InputError
-from factrank.models.token_families.bert import Bert
-from factrank.models.token_families.configuration import read_object, read_settings
-from factrank.models.token_families.gpt2 import Gpt2
-from factrank.models.token_families.layers import Part, Weights
-from factrank.models.token_families.vit import Vit
-from factrank.models.unreadable import unreadable
+from factrank.host.streams import require_file
+from factrank.nn.unreadable import unreadable
 
 Family = Vit | Bert | Gpt2
 FAMILIES: Mapping[str, type[Vit] | type[Bert] | type[Gpt2]] = {"vit": Vit, "bert": Bert, "gpt2": Gpt2}

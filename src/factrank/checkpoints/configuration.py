@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Integer
 
-from factrank.databases.streams import require_file
 from factrank.errors import InputError
+from factrank.host.streams import require_file
 
 MOST_BYTES = 2**26
 LARGEST_SIZE = 2**24

@@ -13,9 +13,8 @@ from typing import ClassVar
 import numpy as np
 from jaxtyping import Integer
 
-from factrank.errors import InputError
-from factrank.models.token_families.configuration import Settings, require_ids
-from factrank.models.token_families.layers import (
+from factrank.checkpoints.configuration import Settings, require_ids
+from factrank.checkpoints.layers import (
     ACTIVATIONS,
     Part,
     Stage,
@@ -27,6 +26,7 @@ from factrank.models.token_families.layers import (
     require_activation,
     require_heads,
 )
+from factrank.errors import InputError
 
 
 @dataclass(frozen=True)

@@ -8,14 +8,14 @@ from typing import Literal
 import numpy as np
 from jaxtyping import Float, Int, Integer, Num
 
-from factrank.databases.token_sources import SPECIAL_WORDS, digits, passage, windows, word_ids
+from factrank.checkpoints.bert import Bert
+from factrank.checkpoints.checkpoint import FAMILIES, Family, TokenModel, random_weights, read_model
+from factrank.checkpoints.gpt2 import Gpt2
+from factrank.checkpoints.layers import STAGES, Stage, Tokens
+from factrank.checkpoints.text import first_token, token_ids
+from factrank.checkpoints.token_sources import SPECIAL_WORDS, digits, passage, windows, word_ids
+from factrank.checkpoints.vit import Vit
 from factrank.errors import InputError
-from factrank.models.token_families.bert import Bert
-from factrank.models.token_families.checkpoint import FAMILIES, Family, TokenModel, random_weights, read_model
-from factrank.models.token_families.gpt2 import Gpt2
-from factrank.models.token_families.layers import STAGES, Stage, Tokens
-from factrank.models.token_families.text import first_token, token_ids
-from factrank.models.token_families.vit import Vit
 
 Source = Literal["digits", "passage", "uniform"]
 SOURCES: tuple[Source, ...] = ("digits", "passage", "uniform")

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int
 
-from factrank.databases.streams import require_file
 from factrank.errors import InputError
+from factrank.host.streams import require_file
 
 TOKENISER = "tokenizer.json"
 

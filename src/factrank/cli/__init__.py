@@ -22,17 +22,17 @@ from factrank.cli.assumptions import assumptions
 from factrank.cli.construct import construct
 from factrank.cli.convert import convert
 from factrank.cli.edit import EditCommand, edit
-from factrank.cli.environment import fault_of_environment, show_frames_of_jax
 from factrank.cli.generate import generate
 from factrank.cli.measure import measure
 from factrank.cli.recall import recall
 from factrank.cli.samples import samples
 from factrank.cli.study import app as study
-from factrank.cli.terminal import complain, say
+from factrank.cli.support.environment import fault_of_environment, show_frames_of_jax
+from factrank.cli.support.terminal import complain, say
 from factrank.cli.train import train
 from factrank.cli.verify import verify
 from factrank.errors import FactrankError, InputWarning
-from factrank.machine import require_compilers_fit
+from factrank.host.memory import require_compilers_fit
 
 OUT_OF_MEMORY = "RESOURCE_EXHAUSTED"
 """How the errors of JAX begin when a device has no memory left."""

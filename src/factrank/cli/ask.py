@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from factrank.cli.naming import naming
 from factrank.cli.recall import Layer, Tau
-from factrank.cli.terminal import display, say
+from factrank.cli.support.naming import naming
+from factrank.cli.support.terminal import display, say
 
 
 def ask(
@@ -22,10 +22,10 @@ def ask(
 
     It is a fact, an error, or an artifact: an answer where the database says nothing.
     """
-    from factrank.models import load_layer  # noqa: PLC0415 - JAX takes a second to load
-    from factrank.readouts import answer  # noqa: PLC0415
-    from factrank.report.answers import answer_tables  # noqa: PLC0415
-    from factrank.report.plain import json_text  # noqa: PLC0415
+    from factrank.families.attention.circuits.answers import answer  # noqa: PLC0415
+    from factrank.families.attention.layer_files import load_layer  # noqa: PLC0415 - JAX takes a second to load
+    from factrank.report.answer_tables import answer_tables  # noqa: PLC0415
+    from factrank.report.plain_output import json_text  # noqa: PLC0415
 
     with naming(layer):
         found = answer(load_layer(layer), key, query, tau)

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from factrank.cli.terminal import display, progress, say
+from factrank.cli.support.terminal import display, progress, say
 from factrank.errors import InputError
 
 
@@ -67,9 +67,9 @@ def assumptions(
     exit code is 0 where none of them is refuted, 1 where one fails.
     """
     from factrank.audit.tokens import Request, token_vectors  # noqa: PLC0415 - SciPy takes a moment to load
-    from factrank.report.assumptions import assumptions_table, plain_assumptions  # noqa: PLC0415
-    from factrank.report.plain import json_text  # noqa: PLC0415
-    from factrank.tensors.assumptions import check_assumptions  # noqa: PLC0415
+    from factrank.families.memoriser.ranks.assumptions import check_assumptions  # noqa: PLC0415
+    from factrank.report.assumption_tables import assumptions_table, plain_assumptions  # noqa: PLC0415
+    from factrank.report.plain_output import json_text  # noqa: PLC0415
 
     if tolerance is not None and not 0 < tolerance < 1:
         raise InputError(f"--tolerance: expected a number between 0 and 1; got {tolerance}")

@@ -8,15 +8,15 @@ from typing import Annotated
 
 import typer
 
-from factrank.cli.outputs import require_output
-from factrank.cli.sources import Sources, Table, reads_table, title
-from factrank.cli.terminal import complain, display, progress, say
+from factrank.cli.support.outputs import require_output
+from factrank.cli.support.sources import Sources, Table, reads_table, title
+from factrank.cli.support.terminal import complain, display, progress, say
 
 DEFAULT_BUDGET = 5.0
 
 
 class PrecisionWanted(Enum):
-    """The type of the weights; the members of `factrank.constructions.construction.Precision`."""
+    """The type of the weights; the members of `factrank.families.attention.forms.construction.Precision`."""
 
     float64 = "float64"
     float32 = "float32"
@@ -24,7 +24,7 @@ class PrecisionWanted(Enum):
 
 
 class Aim(Enum):
-    """What makes a layer the best; the members of `factrank.constructions.choose.Minimise`."""
+    """What makes a layer the best; the members of `factrank.families.attention.forms.choose.Minimise`."""
 
     parameters = "parameters"
     heads = "heads"
@@ -71,9 +71,9 @@ def construct(
     if output is not None:
         require_output(output)
     database = table.load(source)
-    from factrank.constructions import construct as constructed  # noqa: PLC0415 - JAX takes a second to load
-    from factrank.report.constructed import constructed_table  # noqa: PLC0415
-    from factrank.report.plain import json_text  # noqa: PLC0415
+    from factrank.families.attention.forms.choose import construct as constructed  # noqa: PLC0415 - JAX takes a second to load
+    from factrank.report.constructed_tables import constructed_table  # noqa: PLC0415
+    from factrank.report.plain_output import json_text  # noqa: PLC0415
 
     with progress().status("constructing"):
         found = constructed(

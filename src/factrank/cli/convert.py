@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from factrank.cli.sources import Sources, Table, reads_table
-from factrank.cli.terminal import say
-from factrank.databases import write
+from factrank.cli.support.sources import Sources, Table, reads_table
+from factrank.cli.support.terminal import say
+from factrank.databases.files.formats import write
 
 
 @reads_table

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from factrank.cli.repeated_options import command_with, separate
-from factrank.cli.sources import Table, reads_table
-from factrank.cli.terminal import display, progress, say
-from factrank.databases.files import Layout
+from factrank.cli.support.repeated_options import command_with, separate
+from factrank.cli.support.sources import Table, reads_table
+from factrank.cli.support.terminal import display, progress, say
+from factrank.databases.files.formats import Layout
 from factrank.databases.source_files import require_one_standard_input
 from factrank.errors import InputError
 
 if TYPE_CHECKING:
-    from factrank.constructions import Change, Edited
+    from factrank.families.attention.editing.fact_edits import Change, Edited
 
 EditCommand = command_with({"--set": 3, "--delete": 2})
 Layer = Annotated[Path, typer.Argument(metavar="LAYER", help="A layer file, as `factrank construct -o` writes it.")]
@@ -61,9 +61,9 @@ def edit(
     several processes wait for each other.
     """
     changes = _changes(setting, delete, source or (), table.layout)
-    from factrank.constructions import edit_file  # noqa: PLC0415 - JAX takes a second to load
-    from factrank.report.constructed import edited_table  # noqa: PLC0415
-    from factrank.report.plain import json_text  # noqa: PLC0415
+    from factrank.families.attention.editing.fact_edits import edit_file  # noqa: PLC0415 - JAX takes a second to load
+    from factrank.report.constructed_tables import edited_table  # noqa: PLC0415
+    from factrank.report.plain_output import json_text  # noqa: PLC0415
 
     with progress().status("editing"):
         edited = edit_file(layer, changes, force=force)
@@ -80,8 +80,8 @@ def edit(
 def _changes(
     setting: Sequence[str] | None, delete: Sequence[str] | None, sources: Sequence[str], layout: Layout
 ) -> list[Change]:
-    from factrank.constructions import Change  # noqa: PLC0415
-    from factrank.databases import read_changes  # noqa: PLC0415
+    from factrank.databases.files.formats import read_changes  # noqa: PLC0415
+    from factrank.families.attention.editing.fact_edits import Change  # noqa: PLC0415
 
     if not sources and layout != Layout():
         raise InputError("--long, --header and the like describe the table of --from FILE")

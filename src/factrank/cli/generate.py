@@ -8,9 +8,10 @@ from typing import Annotated
 
 import typer
 
-from factrank.cli.terminal import say
-from factrank.databases import KnownRank, write
-from factrank.databases.registry import GENERATORS, call_generator
+from factrank.cli.support.terminal import say
+from factrank.databases.files.formats import write
+from factrank.databases.generators.known_rank import KnownRank
+from factrank.databases.generators.registry import GENERATORS, call_generator
 from factrank.errors import InputError
 
 KIND_HELP = f"One of {', '.join(GENERATORS)}."

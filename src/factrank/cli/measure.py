@@ -9,15 +9,14 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from factrank.cli.sources import Sources, Table, reads_table, title
-from factrank.cli.terminal import complain, display, progress, say
-from factrank.databases import Database
-from factrank.report.terminal import measurement_table, skipped_table
-from factrank.report.terms import terms_in_words
-from factrank.tensors import Measurement
-from factrank.tensors import measure as measure_database
-from factrank.tensors.interval_proof import IntervalProof
-from factrank.tensors.measure import DEFAULT_BUDGET
+from factrank.cli.support.sources import Sources, Table, reads_table, title
+from factrank.cli.support.terminal import complain, display, progress, say
+from factrank.databases.database import Database
+from factrank.report.measurement_tables import measurement_table, skipped_table
+from factrank.report.term_words import terms_in_words
+from factrank.tensors.cp.interval_proof import IntervalProof
+from factrank.tensors.measurement import DEFAULT_BUDGET, Measurement
+from factrank.tensors.measurement import measure as measure_database
 
 
 @reads_table

@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from factrank.cli.naming import naming
-from factrank.cli.sources import Sources, Table, reads_table, title
-from factrank.cli.terminal import display, progress, say
-from factrank.databases import Database
+from factrank.cli.support.naming import naming
+from factrank.cli.support.sources import Sources, Table, reads_table, title
+from factrank.cli.support.terminal import display, progress, say
+from factrank.databases.database import Database
 from factrank.databases.recoding import recode
 from factrank.errors import InputError
 
 if TYPE_CHECKING:
-    from factrank.models import SavedLayer
-    from factrank.readouts import Attribution, Diagnosis
+    from factrank.families.attention.circuits.attribution import Attribution
+    from factrank.families.attention.circuits.diagnosis import Diagnosis
+    from factrank.families.attention.layer_files import SavedLayer
 
 Layer = Annotated[Path, typer.Argument(metavar="LAYER", help="A layer file, as `factrank train -o` writes it.")]
 Tau = Annotated[float, typer.Option(help="The probability from which an answer is confident.")]
@@ -35,11 +36,12 @@ def recall(
 
     Names are matched with those that the layer was trained on. The exit code is 0 whatever the recall is.
     """
-    from factrank.models import load_layer  # noqa: PLC0415 - JAX takes a second to load
-    from factrank.readouts import attribute_facts, diagnose  # noqa: PLC0415
-    from factrank.readouts.parts import has_parts  # noqa: PLC0415
-    from factrank.report.layers import layer_lines, recall_tables  # noqa: PLC0415
-    from factrank.report.plain import json_text  # noqa: PLC0415
+    from factrank.families.attention.circuits.attribution import attribute_facts  # noqa: PLC0415
+    from factrank.families.attention.circuits.diagnosis import diagnose  # noqa: PLC0415
+    from factrank.families.attention.circuits.layer_parts import has_parts  # noqa: PLC0415
+    from factrank.families.attention.layer_files import load_layer  # noqa: PLC0415 - JAX takes a second to load
+    from factrank.report.layer_tables import layer_lines, recall_tables  # noqa: PLC0415
+    from factrank.report.plain_output import json_text  # noqa: PLC0415
 
     saved = load_layer(layer)
     facts = _in_codes_of(saved, table.load(source), title(source))

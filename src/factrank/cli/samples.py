@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from factrank.cli.terminal import display
-from factrank.report.terminal import samples_table
+from factrank.cli.support.terminal import display
+from factrank.report.measurement_tables import samples_table
 
 
 def samples() -> None:

@@ -16,22 +16,23 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import factrank
-from factrank.cli.outputs import require_output
-from factrank.cli.sources import Sources, Table, reads_table, title
-from factrank.cli.terminal import complain, display, say
-from factrank.cli.training_memory import fitting_batches, require_weights_fit
-from factrank.databases import Database
+from factrank.cli.support.outputs import require_output
+from factrank.cli.support.sources import Sources, Table, reads_table, title
+from factrank.cli.support.terminal import complain, display, say
+from factrank.cli.support.training_memory import fitting_batches, require_weights_fit
+from factrank.databases.database import Database
 from factrank.errors import FactrankError
 
 if TYPE_CHECKING:
-    from factrank.training import Trial, TrialResult
+    from factrank.experiments.specs.trial import Trial
+    from factrank.experiments.training import TrialResult
 
 INTERRUPTED = 130
 DEFAULT_D_MODEL, DEFAULT_HEADS, DEFAULT_SEEDS = 16, 2, 4
 
 
 class StopAt(Enum):
-    """When a seed ends early; the members of `factrank.training.trial.Stop`."""
+    """When a seed ends early; the members of `factrank.experiments.specs.trial.Stop`."""
 
     never = "never"
     recall = "recall"
@@ -39,7 +40,7 @@ class StopAt(Enum):
 
 
 class EngineWanted(Enum):
-    """What trains; the members of `factrank.training.trial.Engine`."""
+    """What trains; the members of `factrank.experiments.specs.trial.Engine`."""
 
     auto = "auto"
     fused = "fused"
@@ -97,8 +98,10 @@ def train(
     After Ctrl-C, seeds that had ended are reported, the best is saved, and the exit code is 130. With --checkpoints the
     same command then continues with the others from where they were.
     """
-    from factrank.models import LayerShape  # noqa: PLC0415 - JAX takes a second to load
-    from factrank.training import Given, Measures, TerminalMeter, Training, Trial, best_of, train_many  # noqa: PLC0415
+    from factrank.experiments.progress import TerminalMeter  # noqa: PLC0415
+    from factrank.experiments.specs.trial import Given, Measures, Training, Trial  # noqa: PLC0415
+    from factrank.experiments.training import best_of, train_many  # noqa: PLC0415
+    from factrank.families.attention.layer_shape import LayerShape  # noqa: PLC0415 - JAX takes a second to load
 
     if output is not None:
         require_output(output)
@@ -120,9 +123,9 @@ def train(
 
 def _report(source: str, database: Database, results: Sequence[TrialResult], output: Path | None, json: bool) -> None:
     """Save the best layer and print what was trained; what hinders the saving is raised after that."""
-    from factrank.report.layers import trained_table  # noqa: PLC0415 - JAX takes a second to load
-    from factrank.report.plain import json_text  # noqa: PLC0415
-    from factrank.training import best_of  # noqa: PLC0415
+    from factrank.experiments.training import best_of  # noqa: PLC0415
+    from factrank.report.layer_tables import trained_table  # noqa: PLC0415 - JAX takes a second to load
+    from factrank.report.plain_output import json_text  # noqa: PLC0415
 
     best = best_of(results)
     problem = _save(output, best, database) if output is not None and best is not None else None
@@ -139,7 +142,7 @@ def _report(source: str, database: Database, results: Sequence[TrialResult], out
 
 def _save(path: Path, best: TrialResult, database: Database) -> Exception | None:
     """Save the layer; what hinders it is handed back, so that the report of a long training comes first."""
-    from factrank.models import save_layer  # noqa: PLC0415 - JAX takes a second to load
+    from factrank.families.attention.layer_files import save_layer  # noqa: PLC0415 - JAX takes a second to load
 
     notes = {
         "factrank": factrank.__version__,
@@ -159,7 +162,7 @@ def _plain(
     results: Sequence[TrialResult], best: TrialResult | None, database: Database, saved: Path | None
 ) -> dict[str, Any]:
     """One object: the numbers of the best seed on top, those of all seeds in a list."""
-    from factrank.runs.work import stored_scalars  # noqa: PLC0415 - loads JAX, as training does
+    from factrank.experiments.execution.work import stored_scalars  # noqa: PLC0415 - loads JAX, as training does
 
     trial: Trial = results[0].trial
     parameters = stored_scalars(trial, database)
@@ -227,7 +230,7 @@ def _of(name: str, unended: Collection[str]) -> bool:
 
 def _stop(given: StopAt | None, database: Database, tau: float) -> StopAt:
     """When a seed ends early; a fiber with more than 1/tau values never has probability tau on each of them."""
-    from factrank.readouts.fibers import fiber_sizes  # noqa: PLC0415 - JAX takes a second to load
+    from factrank.readouts.fiber_values import fiber_sizes  # noqa: PLC0415 - JAX takes a second to load
 
     most = int(fiber_sizes(database).max(initial=1))
     reachable = most * tau <= 1

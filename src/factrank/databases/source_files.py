@@ -19,9 +19,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from factrank.databases.streams import is_gzip, require_file
 from factrank.errors import InputError
 from factrank.foreign_text import quoted, shown_name
+from factrank.host.streams import is_gzip, require_file
 
 STANDARD_INPUT, STANDARD_INPUT_NAME = "-", "standard input"
 LONGEST_LINE = 16 << 20

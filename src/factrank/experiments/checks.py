@@ -14,8 +14,8 @@ from typing import Any, Literal
 import numpy as np
 from jaxtyping import Int64
 
-from factrank.training.task import Reading, Task, tau_recall
-from factrank.training.trial import Trial
+from factrank.experiments.specs.trial import Trial
+from factrank.experiments.task import Reading, Task, tau_recall
 
 Status = Literal["finished", "stopped", "diverged", "interrupted"]
 

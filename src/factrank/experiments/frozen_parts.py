@@ -9,7 +9,7 @@ import equinox as eqx
 import jax
 
 from factrank.errors import InputError
-from factrank.training.task import Tree
+from factrank.experiments.task import Tree
 
 Path = tuple[Any, ...]
 

@@ -18,12 +18,12 @@ from typing import cast
 import numpy as np
 
 from factrank.errors import InputError
-from factrank.models import LayerShape
-from factrank.models.sealed_file import SUFFIX, Sealed, read_sealed, write_sealed
-from factrank.training.checks import Checks
-from factrank.training.facts_task import FactsTask
-from factrank.training.fused_run import RIGHT, Run, State
-from factrank.training.trial import Trial
+from factrank.experiments.checks import Checks
+from factrank.experiments.specs.trial import Trial
+from factrank.families.attention.facts_task import FactsTask
+from factrank.families.attention.fused.fused_run import RIGHT, Run, State
+from factrank.families.attention.layer_shape import LayerShape
+from factrank.nn.sealed_file import SUFFIX, Sealed, read_sealed, write_sealed
 
 FORMAT, VERSION = "factrank.checkpoint", 1
 SECONDS = 60.0

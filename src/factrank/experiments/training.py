@@ -15,35 +15,40 @@ from typing import Any, Literal, NamedTuple, cast
 
 import jax
 
-from factrank.databases import AnyDatabase, Database, Examples, RandomExamples
+from factrank.databases.database import Database
 from factrank.errors import InputError
-from factrank.models import LayerShape, MemoriserShape, MemoryShape, OneHotShape, SequenceShape, TransformerShape
-from factrank.models.weights import on_device
-from factrank.training.checkpoints import Checkpoints
-from factrank.training.checks import Finished, Status
-from factrank.training.facts_task import FactsTask
-from factrank.training.fused_engine import platform_of, run_fused
-from factrank.training.lanes import arithmetic, program_for, recipe_of
-from factrank.training.lanes_engine import run_lanes
-from factrank.training.progress import Meter
-from factrank.training.task import Reading, Task, tau_recall
-from factrank.training.trial import DatabaseSpec, Given, Measures, ModelSpec, Training, Trial, require_fitting
+from factrank.experiments.checks import Finished, Status
+from factrank.experiments.lanes.lane_programs import arithmetic, program_for, recipe_of
+from factrank.experiments.lanes.lanes_engine import run_lanes
+from factrank.experiments.progress import Meter
+from factrank.experiments.run_checkpoints import Checkpoints
+from factrank.experiments.specs.trial import DatabaseSpec, Given, Measures, ModelSpec, Training, Trial, require_fitting
+from factrank.experiments.task import Reading, Task, tau_recall
+from factrank.families.attention.facts_task import FactsTask
+from factrank.families.attention.fused.fused_engine import platform_of, run_fused
+from factrank.families.attention.layer_shape import LayerShape
+from factrank.families.attention.pair_transformer import TransformerShape
+from factrank.families.factual_recall.sequence_shape import OneHotShape, SequenceShape
+from factrank.families.memoriser.examples.examples import AnyDatabase, Examples, RandomExamples
+from factrank.families.memoriser.memoriser_shape import MemoriserShape
+from factrank.families.memory.memory_shape import MemoryShape
+from factrank.nn.weights import on_device
 
 
 def _memory_task(trial: Trial, database: Database) -> Task:
-    from factrank.training.memory_task import MemoryTask  # noqa: PLC0415 - only trials that need it load it
+    from factrank.families.memory.memory_task import MemoryTask  # noqa: PLC0415 - only trials that need it load it
 
     return MemoryTask(trial, database)
 
 
 def _sequence_task(trial: Trial, database: Database) -> Task:
-    from factrank.training.sequence_task import SequenceTask  # noqa: PLC0415
+    from factrank.families.factual_recall.sequence_task import SequenceTask  # noqa: PLC0415
 
     return SequenceTask(trial, database)
 
 
 def _memoriser_task(trial: Trial, examples: Examples) -> Task:
-    from factrank.training.memoriser_task import MemoriserTask  # noqa: PLC0415
+    from factrank.families.memoriser.memoriser_task import MemoriserTask  # noqa: PLC0415
 
     return MemoriserTask(trial, examples)
 
@@ -128,7 +133,7 @@ def train(
     """Train one model on a database, or on examples.
 
     >>> from factrank.databases import sample
-    >>> from factrank.models import LayerShape
+    >>> from factrank import LayerShape
     >>> result = train(sample("astrid"), LayerShape(d_model=4, n_heads=1, d_qk=2, d_vo=2), Training(epochs=500))
     >>> result.recall
     1.0

@@ -9,11 +9,11 @@ from collections.abc import Mapping
 
 from jaxtyping import Array
 
-from factrank.models.associative_memory import AssociativeMemory, LinearMemory, MlpMemory
-from factrank.models.memory_shape import MemoryShape
-from factrank.models.sequence_layout import SequenceLayout
-from factrank.models.sequence_shape import OneHotShape, SequenceShape
-from factrank.models.sequence_transformer import OneHotTransformer, SequenceTransformer
+from factrank.families.factual_recall.sequence_layout import SequenceLayout
+from factrank.families.factual_recall.sequence_shape import OneHotShape, SequenceShape
+from factrank.families.factual_recall.sequence_transformer import OneHotTransformer, SequenceTransformer
+from factrank.families.memory.associative_memory import AssociativeMemory, LinearMemory, MlpMemory
+from factrank.families.memory.memory_shape import MemoryShape
 
 Reader = AssociativeMemory | SequenceTransformer | OneHotTransformer
 ReaderShape = MemoryShape | SequenceShape | OneHotShape

@@ -7,9 +7,9 @@ from abc import abstractmethod
 import equinox as eqx
 from jaxtyping import Array, Float, Int
 
-from factrank.models.attention import FACTS, GRID, ONE, Pairing
-from factrank.models.layer_shape import require_codes
-from factrank.models.weights import on_device
+from factrank.families.attention.layer_shape import require_codes
+from factrank.nn.pair_attention import FACTS, GRID, ONE, Pairing
+from factrank.nn.weights import on_device
 
 Codes = int | slice | Int[Array, "..."]
 """Which keys or queries are read: one, all, or a list."""

@@ -19,9 +19,9 @@ from jaxtyping import Shaped
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-from factrank.databases.streams import replacing, require_file
 from factrank.errors import InputError
-from factrank.models.unreadable import unreadable
+from factrank.host.streams import replacing, require_file
+from factrank.nn.unreadable import unreadable
 
 SUFFIX = ".safetensors"
 CODES = {"float32": "F32", "float64": "F64", "bfloat16": "BF16", "int32": "I32", "int64": "I64", "uint8": "U8"}

@@ -7,13 +7,13 @@ neither python-flint nor threadpoolctl.
 
 from __future__ import annotations
 
-from factrank.databases import Database
-from factrank.tensors.completion import completion_bounds
-from factrank.tensors.effective import effective_bounds
-from factrank.tensors.rank import rank_bounds
-from factrank.tensors.steady import SteadyLedger
-from factrank.tensors.upper import proposition_bound
-from factrank.tensors.zero_one import Core, ZeroOneTensor
+from factrank.databases.database import Database
+from factrank.tensors.bounds.completion import completion_bounds
+from factrank.tensors.bounds.effective import effective_bounds
+from factrank.tensors.bounds.rank import rank_bounds
+from factrank.tensors.bounds.steady_ledger import SteadyLedger
+from factrank.tensors.bounds.upper.plain_bounds import proposition_bound
+from factrank.tensors.core.zero_one import Core, ZeroOneTensor
 
 LIMIT, LIMIT_PER_FACT = 0.05, 1e-4
 """Expected seconds up to which a method runs: so much, and so much more for each fact."""

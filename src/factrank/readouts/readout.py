@@ -17,13 +17,13 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from factrank.errors import InputError
-from factrank.readouts.blocks import Model, cells_per_pair, in_blocks, pairs, require_pairs
+from factrank.readouts.evaluation_blocks import Model, cells_per_pair, in_blocks, pairs, require_pairs
 from factrank.readouts.margins import margins
-from factrank.tensors import RankBounds, ZeroOneTensor
-from factrank.tensors.ledger import Ledger
-from factrank.tensors.lower import flattening_ranks
-from factrank.tensors.rank import rank_bounds
-from factrank.tensors.zero_one import AXES, Core
+from factrank.tensors.bounds.ledger import Ledger
+from factrank.tensors.bounds.lower.flattenings import flattening_ranks
+from factrank.tensors.bounds.rank import rank_bounds
+from factrank.tensors.bounds.rank_bounds import RankBounds
+from factrank.tensors.core.zero_one import AXES, Core, ZeroOneTensor
 
 DEFAULT_BUDGET = 1.0
 

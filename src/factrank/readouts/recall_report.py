@@ -22,12 +22,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from factrank.databases import Database
-from factrank.readouts.attention_statistics import HeadStatistics, attention_statistics
-from factrank.readouts.blocks import Model, cells_per_pair, in_blocks, pairs, require_match
-from factrank.readouts.fibers import fibers_of
+from factrank.databases.database import Database
+from factrank.families.attention.circuits.attention_statistics import HeadStatistics, attention_statistics
+from factrank.readouts.evaluation_blocks import Model, cells_per_pair, in_blocks, pairs, require_match
+from factrank.readouts.fiber_values import fibers_of
 from factrank.readouts.margins import margins, probabilities
-from factrank.readouts.plain import finite_data
+from factrank.readouts.plain_data import finite_data
 from factrank.readouts.readout import require_threshold
 
 DEFAULT_TAU = 0.95

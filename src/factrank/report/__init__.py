@@ -1,5 +1,5 @@
 """What people see: tables for the terminal, charts for the page.
 
-What lives here: the drawing of results that were computed elsewhere. What may enter: another table, another chart. It
-computes nothing and writes only the file it is given.
+What lives here: tables, charts, the reports of studies (`study`) and published folders (`publishing`). What may enter:
+another way to show a result; it computes none.
 """

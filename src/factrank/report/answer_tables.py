@@ -7,10 +7,10 @@ from math import isfinite
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from factrank.families.attention.circuits.answers import Answer
 from factrank.foreign_text import shown_name
-from factrank.readouts import Answer
-from factrank.report.plain import contribution, name_text, number, probability
-from factrank.report.tables import PlainTable, plain_table
+from factrank.report.plain_output import contribution, name_text, number, probability
+from factrank.report.terminal_tables import PlainTable, plain_table
 
 MOST_PATHS = 20
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import altair as alt
 
-from factrank.databases.streams import replacing
 from factrank.errors import InputError
-from factrank.tensors import Measurement
+from factrank.host.streams import replacing
+from factrank.tensors.measurement import Measurement
 
 CHART_SUFFIXES = (".html", ".svg", ".png", ".json")
 ROOM_FOR_LABELS = 3

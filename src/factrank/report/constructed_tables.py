@@ -5,13 +5,14 @@ from __future__ import annotations
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from factrank.constructions import Candidate, Certificate, Constructed, Edited
-from factrank.constructions.constructed import BITS_OF_LANGUAGE_MODELS, width_in_bits
-from factrank.databases import Database
+from factrank.databases.database import Database
+from factrank.families.attention.editing.fact_edits import Edited
+from factrank.families.attention.forms.constructed import BITS_OF_LANGUAGE_MODELS, Candidate, Constructed, width_in_bits
+from factrank.families.attention.proof.certificate import Certificate
 from factrank.foreign_text import shown_name
-from factrank.report.layers import MOST_ROWS, layer_lines
-from factrank.report.plain import name_text, number
-from factrank.report.tables import PlainTable, plain_table
+from factrank.report.layer_tables import MOST_ROWS, layer_lines
+from factrank.report.plain_output import name_text, number
+from factrank.report.terminal_tables import PlainTable, plain_table
 
 MOST_RUNNERS_UP = 6
 

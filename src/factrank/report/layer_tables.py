@@ -8,15 +8,18 @@ from dataclasses import fields
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from factrank.databases import Database
-from factrank.models import LayerShape, TransformerShape
-from factrank.readouts import Attribution, Diagnosis, QueryRecall, Recall
-from factrank.readouts.plain import percent
-from factrank.report.plain import name_text, number
-from factrank.report.tables import PlainTable, plain_table
-from factrank.runs.work import stored_scalars
-from factrank.training import TrialResult
-from factrank.training.trial import ModelSpec
+from factrank.databases.database import Database
+from factrank.experiments.execution.work import stored_scalars
+from factrank.experiments.specs.trial import ModelSpec
+from factrank.experiments.training import TrialResult
+from factrank.families.attention.circuits.attribution import Attribution
+from factrank.families.attention.circuits.diagnosis import Diagnosis
+from factrank.families.attention.layer_shape import LayerShape
+from factrank.families.attention.pair_transformer import TransformerShape
+from factrank.readouts.plain_data import percent
+from factrank.readouts.recall_report import QueryRecall, Recall
+from factrank.report.plain_output import name_text, number
+from factrank.report.terminal_tables import PlainTable, plain_table
 
 MOST_ROWS = 20
 """Rows of a table in the terminal; what is left out is counted, and is in the JSON."""
@@ -77,7 +80,7 @@ def shape_in_words(shape: ModelSpec) -> str:
 
     >>> shape_in_words(TransformerShape(8, 2, 4, 4, n_layers=3, mlp_width=32, attention="linear"))
     'transformer: d_model 8, 2 heads, d_qk 4, d_vo 4, 3 layers, MLP 32, linear attention'
-    >>> from factrank.models import MemoryShape
+    >>> from factrank import MemoryShape
     >>> shape_in_words(MemoryShape(d_model=16, width=64))
     'memory: d_model 16, width 64'
     """

@@ -6,9 +6,11 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from factrank.databases import COLUMNS, SAMPLES
+from factrank.databases.database import COLUMNS
+from factrank.databases.sample_tables import SAMPLES
 from factrank.foreign_text import shown_name
-from factrank.tensors import Measurement, RankBounds
+from factrank.tensors.bounds.rank_bounds import RankBounds
+from factrank.tensors.measurement import Measurement
 
 
 def measurement_table(name: str, measurement: Measurement) -> RenderableType:

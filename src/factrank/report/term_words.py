@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from factrank.databases import Database, Vocabulary
+from factrank.databases.database import Database
+from factrank.databases.vocabulary import Vocabulary
 from factrank.foreign_text import shown_name
-from factrank.tensors import Decomposition
+from factrank.tensors.core.decomposition import Decomposition
 
 SHOWN_NAMES = 6
 

@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from factrank.databases import COLUMNS, Column, Database
+from factrank.databases.database import COLUMNS, Column, Database
 from factrank.errors import InputError
-from factrank.tensors.bounds import RankBounds
-from factrank.tensors.completion import completion_bounds
-from factrank.tensors.effective import effective_bounds
-from factrank.tensors.ledger import INTERRUPTED, Ledger, expected_of
-from factrank.tensors.rank import rank_bounds
-from factrank.tensors.zero_one import Core, ZeroOneTensor
+from factrank.tensors.bounds.completion import completion_bounds
+from factrank.tensors.bounds.effective import effective_bounds
+from factrank.tensors.bounds.ledger import INTERRUPTED, Ledger, expected_of
+from factrank.tensors.bounds.rank import rank_bounds
+from factrank.tensors.bounds.rank_bounds import RankBounds
+from factrank.tensors.core.zero_one import Core, ZeroOneTensor
 
 DEFAULT_BUDGET = 10.0
 MERGING = "equal slices merged"

@@ -14,8 +14,9 @@ from typing import Annotated, Any
 
 import typer
 
-from factrank.databases import Database, read, sample
-from factrank.databases.files import Layout
+from factrank.databases.database import Database
+from factrank.databases.files.formats import Layout, read
+from factrank.databases.sample_tables import sample
 from factrank.databases.source_files import STANDARD_INPUT, STANDARD_INPUT_NAME
 from factrank.errors import InputError
 

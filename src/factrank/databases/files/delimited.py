@@ -11,13 +11,13 @@ from typing import ClassVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from factrank.databases.blocks import read_blocks
 from factrank.databases.cells import TEXT
 from factrank.databases.columns import Form, long_columns
 from factrank.databases.conflicts import PlacedFact
 from factrank.databases.database import Database
-from factrank.databases.records import Dialect, column_names, placed_facts
-from factrank.databases.rows import Piece, require_no_name, spelled_table, write_rows
+from factrank.databases.files.records import Dialect, column_names, placed_facts
+from factrank.databases.files.rows import Piece, require_no_name, spelled_table, write_rows
+from factrank.databases.files.text_blocks import read_blocks
 from factrank.databases.source_files import SourceFile
 from factrank.databases.tables import CodedFacts, coded_facts
 from factrank.errors import InputError

@@ -14,14 +14,14 @@ from typing import Protocol, runtime_checkable
 from factrank.databases.columns import Form, guesses
 from factrank.databases.conflicts import PlacedFact, require_functional
 from factrank.databases.database import Database, Fact
-from factrank.databases.delimited import Delimited
-from factrank.databases.jsonlines import JsonLines
-from factrank.databases.ntriples import NTriples
-from factrank.databases.parquet import Parquet
-from factrank.databases.records import Dialect
+from factrank.databases.files.delimited import Delimited
+from factrank.databases.files.jsonlines import JsonLines
+from factrank.databases.files.ntriples import NTriples
+from factrank.databases.files.parquet import Parquet
+from factrank.databases.files.records import Dialect
 from factrank.databases.source_files import STANDARD_INPUT, SourceFile, reading, require_one_standard_input, source_file
-from factrank.databases.streams import replacing
 from factrank.errors import InputError, InputWarning
+from factrank.host.streams import replacing
 
 AnyPath = str | os.PathLike[str]
 SPELLED_DELIMITERS = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "space": " "}

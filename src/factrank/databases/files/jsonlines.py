@@ -17,7 +17,7 @@ import pyarrow as pa
 from factrank.databases.columns import Form, listed, long_columns, require_wide
 from factrank.databases.conflicts import PlacedFact, collect
 from factrank.databases.database import Database
-from factrank.databases.rows import Piece, prefixed, require_no_name, spelled_table, write_rows
+from factrank.databases.files.rows import Piece, prefixed, require_no_name, spelled_table, write_rows
 from factrank.databases.source_files import SourceFile, numbered_lines
 from factrank.errors import InputError
 from factrank.foreign_text import quoted

@@ -14,9 +14,9 @@ import pyarrow as pa
 from factrank.databases.columns import Form, long_columns
 from factrank.databases.conflicts import PlacedFact, collect
 from factrank.databases.database import Database
-from factrank.databases.rows import Piece, spelled_table, write_rows
+from factrank.databases.files.rdf_terms import BLANK_NODE, IRI, LITERAL, Position, spell_term, term_text
+from factrank.databases.files.rows import Piece, spelled_table, write_rows
 from factrank.databases.source_files import SourceFile, numbered_lines
-from factrank.databases.terms import BLANK_NODE, IRI, LITERAL, Position, spell_term, term_text
 from factrank.errors import InputError
 
 POSITIONS: tuple[Position, ...] = get_args(Position)

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from factrank.databases.columns import Form, long_columns
 from factrank.databases.conflicts import PlacedFact
 from factrank.databases.database import Database
-from factrank.databases.rows import require_no_name
+from factrank.databases.files.rows import require_no_name
 from factrank.databases.source_files import SourceFile
 from factrank.databases.tables import CodedFacts, coded_facts, coded_table
 from factrank.errors import InputError

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.csv
 
 from factrank.databases.cells import CODED_TEXT
-from factrank.databases.records import Dialect
+from factrank.databases.files.records import Dialect
 from factrank.databases.source_files import LONGEST_LINE, SourceFile, reading
 from factrank.errors import InputError
 

@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 
 from factrank.databases.database import Database
-from factrank.databases.generators import numbered, require_positive, stream
+from factrank.databases.generators.random_tables import numbered, require_positive, stream
 from factrank.errors import InputError
 
 

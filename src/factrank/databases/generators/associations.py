@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 
 from factrank.databases.database import Database
-from factrank.databases.generators import require_positive, stream
+from factrank.databases.generators.random_tables import require_positive, stream
 from factrank.databases.vocabulary import Vocabulary
 from factrank.errors import InputError
 

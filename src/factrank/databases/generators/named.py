@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 
 from factrank.databases.database import Database
-from factrank.databases.generators import numbered, require_positive
+from factrank.databases.generators.random_tables import numbered, require_positive
 from factrank.databases.vocabulary import Vocabulary
 from factrank.errors import InputError
 

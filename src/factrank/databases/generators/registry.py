@@ -8,14 +8,14 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any, Literal, get_args, get_origin
 
-from factrank.databases.answer_sets import answer_sets
-from factrank.databases.associations import associations
 from factrank.databases.database import Database
-from factrank.databases.generators import bijections, disjoint, structured, uniform, zipf
-from factrank.databases.known_rank import KnownRank, boxes, overlapping_boxes
-from factrank.databases.named import diagonal, diagonal2, matmul, unit, w_state
+from factrank.databases.generators.answer_sets import answer_sets
+from factrank.databases.generators.associations import associations
+from factrank.databases.generators.known_rank import KnownRank, boxes, overlapping_boxes
+from factrank.databases.generators.named import diagonal, diagonal2, matmul, unit, w_state
+from factrank.databases.generators.random_tables import bijections, disjoint, structured, uniform, zipf
 from factrank.errors import InputError
-from factrank.machine import require_memory
+from factrank.host.memory import require_memory
 
 Generator = Callable[..., Database | KnownRank]
 GENERATORS: Mapping[str, Generator] = MappingProxyType(

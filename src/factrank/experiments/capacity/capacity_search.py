@@ -1,7 +1,7 @@
 """CapacitySearch: the largest size of a family of trials that meets a criterion, many sizes at a time.
 
 A family gives the trials of a size, in practice one per learning rate, all of one seed: the size is met when any of
-them meets the criterion at its end (never in between). Which sizes are tried says `factrank.capacity.brackets`.
+them meets the criterion at its end (never in between). `brackets` says which sizes are tried.
 
 The search is a replay: from the rows of the trials that have ended it goes through its rounds again, so that it can go
 on from a store, or be checked from a published table, and comes to the same sizes.
@@ -13,8 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 
-from factrank.capacity.brackets import Sizes, bracket, is_monotone
-from factrank.capacity.interval import (
+from factrank.errors import FactrankError, InputError
+from factrank.experiments.capacity.brackets import Sizes, bracket, is_monotone
+from factrank.experiments.capacity.capacity_interval import (
     DIVERGED,
     FAILED,
     FINISHED,
@@ -25,11 +26,10 @@ from factrank.capacity.interval import (
     Criterion,
     Probe,
 )
-from factrank.errors import FactrankError, InputError
-from factrank.runs.columns import Row
-from factrank.runs.expressions import SOUND
-from factrank.runs.searches import Rows, is_measured_number
-from factrank.training.trial import Trial
+from factrank.experiments.specs.trial import Trial
+from factrank.experiments.statistics.expressions import SOUND
+from factrank.experiments.store.columns import Row
+from factrank.experiments.study.searches import Rows, is_measured_number
 
 Family = Callable[[int], Sequence[Trial]]
 """The trials of a size; always the same ones."""
@@ -45,8 +45,8 @@ class CapacitySearch:
     where no setting of its trials says it. A search `after` another one of the same family, with another criterion,
     takes all sizes of that one as its own first rounds and then continues by its own criterion.
 
-    >>> from factrank.models import LayerShape
-    >>> from factrank.training import Training, generated
+    >>> from factrank import LayerShape
+    >>> from factrank import Training, generated
     >>> def family(size):
     ...     facts = generated("uniform", n_keys=size, n_queries=2, n_values=4, seed=0)
     ...     return [Trial(facts, LayerShape(4, 1, 2, 2), Training(learning_rate=rate)) for rate in (0.01, 0.03)]

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from tempfile import TemporaryDirectory
 
-from factrank.capacity.interval import CapacityInterval, Criterion
-from factrank.capacity.search import EVERY_FACT, CapacitySearch, Family
-from factrank.databases import AnyDatabase
 from factrank.errors import InputError
-from factrank.runs.runner import run_study
-from factrank.runs.searches import measured_rows
-from factrank.runs.store import Store
-from factrank.runs.study import Study, no_trials
-from factrank.training import Meter
+from factrank.experiments.capacity.capacity_interval import CapacityInterval, Criterion
+from factrank.experiments.capacity.capacity_search import EVERY_FACT, CapacitySearch, Family
+from factrank.experiments.execution.runner import run_study
+from factrank.experiments.progress import Meter
+from factrank.experiments.store.store import Store
+from factrank.experiments.study.searches import measured_rows
+from factrank.experiments.study.study import Study, no_trials
+from factrank.families.memoriser.examples.examples import AnyDatabase
 
 NAME = "capacity"
 
@@ -35,8 +35,8 @@ def capacity(
     its end. `sizes` are the least and the greatest that may be tried, `probes` how many are tried at once. With a
     store, what was run before is not run again.
 
-    >>> from factrank.models import LayerShape
-    >>> from factrank.training import Training, Trial, generated
+    >>> from factrank import LayerShape
+    >>> from factrank import Training, Trial, generated
     >>> def family(n_keys):
     ...     facts = generated("uniform", n_keys=n_keys, n_queries=2, n_values=4, seed=0)
     ...     return [Trial(facts, LayerShape(d_model=3, n_heads=1, d_qk=1, d_vo=1), Training(epochs=300))]

@@ -14,18 +14,17 @@ from typing import Literal, NamedTuple
 
 import jax
 
-from factrank.databases import AnyDatabase
 from factrank.errors import FactrankError
-from factrank.runs.work import epoch_products, stored_scalars
-from factrank.training import Trial, TrialResult
-from factrank.training.facts_task import FactsTask
-from factrank.training.fused_engine import platform_of
-from factrank.training.ladder import widths
-from factrank.training.lanes_engine import WIDEST, WIDEST_ELSEWHERE
-from factrank.training.side_by_side import side_by_side
-from factrank.training.task import Task
-from factrank.training.train import task_of
-from factrank.training.trial import DatabaseSpec, Given
+from factrank.experiments.execution.work import epoch_products, stored_scalars
+from factrank.experiments.lanes.ladder import widths
+from factrank.experiments.lanes.lanes_engine import WIDEST, WIDEST_ELSEWHERE
+from factrank.experiments.lanes.side_by_side import side_by_side
+from factrank.experiments.specs.trial import DatabaseSpec, Given, Trial
+from factrank.experiments.task import Task
+from factrank.experiments.training import TrialResult, task_of
+from factrank.families.attention.facts_task import FactsTask
+from factrank.families.attention.fused.fused_engine import platform_of
+from factrank.families.memoriser.examples.examples import AnyDatabase
 
 MOST_BYTES = 2**30
 """The weights of the models that one bundle keeps until it ends; a bundle is cut there."""

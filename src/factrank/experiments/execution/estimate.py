@@ -14,18 +14,19 @@ from math import isfinite, nan
 from time import perf_counter
 from typing import Literal
 
-from factrank.databases import AnyDatabase, RandomExamples
-from factrank.models import MemoriserShape, MemoryShape
-from factrank.runs.bundles import Bundle, Found, cut
-from factrank.runs.columns import trial_of
-from factrank.runs.runner import missing, stored_rows
-from factrank.runs.searches import Rows
-from factrank.runs.store import Store
-from factrank.runs.study import Size, Study
-from factrank.runs.work import epoch_products, working_numbers
-from factrank.training import Trial, train_many
-from factrank.training.fused_threads import thread_count
-from factrank.training.trial import EXAMPLES
+from factrank.experiments.execution.bundles import Bundle, Found, cut
+from factrank.experiments.execution.runner import missing, stored_rows
+from factrank.experiments.execution.work import epoch_products, working_numbers
+from factrank.experiments.specs.trial import EXAMPLES, Trial
+from factrank.experiments.store.columns import trial_of
+from factrank.experiments.store.store import Store
+from factrank.experiments.study.searches import Rows
+from factrank.experiments.study.study import Size, Study
+from factrank.experiments.training import train_many
+from factrank.families.attention.fused.fused_threads import thread_count
+from factrank.families.memoriser.examples.examples import AnyDatabase, RandomExamples
+from factrank.families.memoriser.memoriser_shape import MemoriserShape
+from factrank.families.memory.memory_shape import MemoryShape
 
 ROWS_READ = 200
 """Rows of the store from which a speed is estimated."""

@@ -12,12 +12,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from factrank.databases import AnyDatabase
 from factrank.errors import InputError
-from factrank.models.sealed_file import SUFFIX
-from factrank.runs.bundles import Bundle, Failure, Outcome, describe
-from factrank.training import Given, Trial, TrialResult, train_many
-from factrank.training.checkpoints import CheckpointError
+from factrank.experiments.execution.bundles import Bundle, Failure, Outcome, describe
+from factrank.experiments.run_checkpoints import CheckpointError
+from factrank.experiments.specs.trial import Given, Trial
+from factrank.experiments.training import TrialResult, train_many
+from factrank.families.memoriser.examples.examples import AnyDatabase
+from factrank.nn.sealed_file import SUFFIX
 
 Databases = Mapping[str, AnyDatabase]
 """The databases that trials name, by their fingerprints."""

@@ -18,10 +18,10 @@ from importlib import import_module
 from time import sleep
 from typing import Any, Literal
 
-from factrank.databases import AnyDatabase
 from factrank.errors import InputError
-from factrank.runs.bundles import Bundle, Failure, Outcome, describe
-from factrank.runs.executors import Databases, Recorder, fingerprints, run_bundle
+from factrank.experiments.execution.bundles import Bundle, Failure, Outcome, describe
+from factrank.experiments.execution.executors import Databases, Recorder, fingerprints, run_bundle
+from factrank.families.memoriser.examples.examples import AnyDatabase
 
 RETRIES = 3
 """How often Ray starts a task again whose worker died."""

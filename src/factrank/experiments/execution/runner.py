@@ -22,16 +22,18 @@ from time import perf_counter
 
 import jax
 
-from factrank.runs.bundles import Failure, Outcome, cut
-from factrank.runs.columns import Row
-from factrank.runs.executors import Executor, LocalExecutor
-from factrank.runs.searches import measured_rows, rounds_of
-from factrank.runs.store import Store
-from factrank.runs.study import Size, Study
-from factrank.runs.trackers import Tracker
-from factrank.training import Meter, Trial, TrialResult
-from factrank.training.fused_engine import BACKENDS
-from factrank.training.lane_checkpoints import lane_marks
+from factrank.experiments.execution.bundles import Failure, Outcome, cut
+from factrank.experiments.execution.executors import Executor, LocalExecutor
+from factrank.experiments.execution.trackers import Tracker
+from factrank.experiments.lanes.lane_checkpoints import lane_marks
+from factrank.experiments.progress import Meter
+from factrank.experiments.specs.trial import Trial
+from factrank.experiments.store.columns import Row
+from factrank.experiments.store.store import Store
+from factrank.experiments.study.searches import measured_rows, rounds_of
+from factrank.experiments.study.study import Size, Study
+from factrank.experiments.training import TrialResult
+from factrank.families.attention.fused.fused_engine import BACKENDS
 
 PART_SECONDS = 1.0
 """How long a result waits for others that are stored with it, at most."""

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from factrank.errors import InputError
-from factrank.runs.bundles import Failure, Outcome
-from factrank.runs.columns import failed_row, row_of
+from factrank.experiments.execution.bundles import Failure, Outcome
+from factrank.experiments.store.columns import failed_row, row_of
 
 
 @runtime_checkable

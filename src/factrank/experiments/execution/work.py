@@ -7,11 +7,15 @@ from __future__ import annotations
 
 from typing import cast
 
-from factrank.databases import AnyDatabase, Database, Examples, VectorExamples
-from factrank.models import LayerShape, MemoriserShape, MemoryShape, OneHotShape, SequenceShape, TransformerShape
-from factrank.training import Trial
-from factrank.training.fused_run import products, sizes_of
-from factrank.training.trial import EXAMPLES, SEQUENCES, require_fitting
+from factrank.databases.database import Database
+from factrank.experiments.specs.trial import EXAMPLES, SEQUENCES, Trial, require_fitting
+from factrank.families.attention.fused.fused_run import products, sizes_of
+from factrank.families.attention.layer_shape import LayerShape
+from factrank.families.attention.pair_transformer import TransformerShape
+from factrank.families.factual_recall.sequence_shape import OneHotShape, SequenceShape
+from factrank.families.memoriser.examples.examples import AnyDatabase, Examples, VectorExamples
+from factrank.families.memoriser.memoriser_shape import MemoriserShape
+from factrank.families.memory.memory_shape import MemoryShape
 
 
 def stored_scalars(trial: Trial, database: AnyDatabase) -> int:

@@ -9,7 +9,7 @@ import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from factrank.training.ladder import rung_below
+from factrank.experiments.lanes.ladder import rung_below
 
 Tree = TypeVar("Tree")
 LANES = PartitionSpec("lanes")  # type: ignore[no-untyped-call]

@@ -11,13 +11,13 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
-from factrank.training.checks import Checks, Record
-from factrank.training.checks import Finished as Finished  # noqa: PLC0414 - the engine takes it from here
-from factrank.training.ladder import rung_above
-from factrank.training.lane_checkpoints import BundleFile, BundleState, Dropped
-from factrank.training.lanes import Lanes, Program, arithmetic, differ_in_length, mark, take
-from factrank.training.task import Task
-from factrank.training.trial import Trial
+from factrank.experiments.checks import Checks, Record
+from factrank.experiments.checks import Finished as Finished  # noqa: PLC0414 - the engine takes it from here
+from factrank.experiments.lanes.ladder import rung_above
+from factrank.experiments.lanes.lane_checkpoints import BundleFile, BundleState, Dropped
+from factrank.experiments.lanes.lane_programs import Lanes, Program, arithmetic, differ_in_length, mark, take
+from factrank.experiments.specs.trial import Trial
+from factrank.experiments.task import Task
 
 DROP_AT = 4
 """Lanes are dropped when at most 1/4 of the bundle still trains: each new width costs a compilation."""

@@ -28,12 +28,12 @@ import numpy as np
 from jaxtyping import Shaped, UInt8
 
 from factrank.errors import InputError
-from factrank.models.sealed_file import SUFFIX, Sealed, write_sealed
-from factrank.training.checkpoints import CheckpointError, read_checkpoint
-from factrank.training.checks import Record
-from factrank.training.devices import spread_lanes
-from factrank.training.lanes import Lanes, mark, take
-from factrank.training.trial import Trial
+from factrank.experiments.checks import Record
+from factrank.experiments.lanes.devices import spread_lanes
+from factrank.experiments.lanes.lane_programs import Lanes, mark, take
+from factrank.experiments.run_checkpoints import CheckpointError, read_checkpoint
+from factrank.experiments.specs.trial import Trial
+from factrank.nn.sealed_file import SUFFIX, Sealed, write_sealed
 
 FORMAT, VERSION = "factrank.lanes", 1
 NOTED = ("end", "stopped", "diverged", "curves", "epochs_to")

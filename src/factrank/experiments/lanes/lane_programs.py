@@ -23,12 +23,12 @@ import numpy as np
 from jax.sharding import Mesh
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from factrank.training.devices import EVERYWHERE, LANES, mesh_for, spread_lanes
-from factrank.training.frozen_parts import split
-from factrank.training.memory import array_bytes, traced_bytes
-from factrank.training.optimisers import build_optimiser
-from factrank.training.task import Epoch, Metrics, Task, Tree
-from factrank.training.trial import Precision, Training, Trial
+from factrank.experiments.frozen_parts import split
+from factrank.experiments.lanes.device_memory import array_bytes, traced_bytes
+from factrank.experiments.lanes.devices import EVERYWHERE, LANES, mesh_for, spread_lanes
+from factrank.experiments.lanes.optimisers import build_optimiser
+from factrank.experiments.specs.trial import Precision, Training, Trial
+from factrank.experiments.task import Epoch, Metrics, Task, Tree
 
 MATMUL_PRECISION = {"float32": "highest", "tf32": "tensorfloat32", "float64": "highest", "bfloat16": "highest"}
 """How products of float32 are taken; bfloat16 numbers are multiplied as they are."""

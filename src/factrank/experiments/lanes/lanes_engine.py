@@ -8,15 +8,15 @@ from typing import NamedTuple
 import jax
 
 from factrank.errors import InputError
-from factrank.training.bundle import Bundle, Finished
-from factrank.training.checkpoints import Checkpoints
-from factrank.training.compilation_cache import use_compilation_cache
-from factrank.training.ladder import rung_below, widths
-from factrank.training.lanes import Program, arithmetic, program_for
-from factrank.training.memory import memory_budget
-from factrank.training.side_by_side import Member, side_by_side
-from factrank.training.task import Task
-from factrank.training.trial import Trial
+from factrank.experiments.compilation_cache import use_compilation_cache
+from factrank.experiments.lanes.device_memory import memory_budget
+from factrank.experiments.lanes.ladder import rung_below, widths
+from factrank.experiments.lanes.lane_bundle import Bundle, Finished
+from factrank.experiments.lanes.lane_programs import Program, arithmetic, program_for
+from factrank.experiments.lanes.side_by_side import Member, side_by_side
+from factrank.experiments.run_checkpoints import Checkpoints
+from factrank.experiments.specs.trial import Trial
+from factrank.experiments.task import Task
 
 WIDEST = {"cpu": 256}
 """On a CPU wider bundles leave the caches and gain nothing; on a GPU they do."""

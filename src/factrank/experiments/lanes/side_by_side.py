@@ -15,9 +15,9 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 import jax
 
-from factrank.training.lanes import Recipe, recipe_of
-from factrank.training.task import Task
-from factrank.training.trial import Trial
+from factrank.experiments.lanes.lane_programs import Recipe, recipe_of
+from factrank.experiments.specs.trial import Trial
+from factrank.experiments.task import Task
 
 WIDE = {"cpu": 0}
 WIDE_ELSEWHERE = 16

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import fields
 
 from factrank.errors import InputError
-from factrank.training.trial import Measures, Training, Trial
+from factrank.experiments.specs.trial import Measures, Training, Trial
 
 OPTIONAL: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("training", ("batch_size", "frozen", "score_scale", "key_exponent", "query_exponent", "copy_share")),

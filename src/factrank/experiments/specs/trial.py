@@ -12,12 +12,17 @@ from functools import cached_property
 from math import inf, isfinite
 from typing import Any, Literal, cast, get_args
 
-from factrank.databases import AnyDatabase, Database, Examples, RandomExamples, generate
+from factrank.databases.database import Database
+from factrank.databases.generators.registry import generate
 from factrank.errors import InputError
-from factrank.models import LayerShape, MemoriserShape, MemoryShape, OneHotShape, SequenceShape, TransformerShape
-from factrank.models.layer_shape import require_sizes
-from factrank.models.token_examples import TokenExamples
-from factrank.training.specification import Options, Plain, from_plain, hash_of, register_kind, to_plain
+from factrank.experiments.specs.specification import Options, Plain, from_plain, hash_of, register_kind, to_plain
+from factrank.families.attention.layer_shape import LayerShape, require_sizes
+from factrank.families.attention.pair_transformer import TransformerShape
+from factrank.families.factual_recall.sequence_shape import OneHotShape, SequenceShape
+from factrank.families.memoriser.examples.examples import AnyDatabase, Examples, RandomExamples
+from factrank.families.memoriser.examples.token_examples import TokenExamples
+from factrank.families.memoriser.memoriser_shape import MemoriserShape
+from factrank.families.memory.memory_shape import MemoryShape
 
 SCHEMA = 1
 NO_OPTIONS = Options()

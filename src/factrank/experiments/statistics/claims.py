@@ -32,9 +32,17 @@ from jaxtyping import Bool, Float
 from scipy.special import ndtr, stdtrit
 
 from factrank.errors import InputError
-from factrank.runs.expressions import Value, Where, columns_in, ended_soundly, frozen_where, missing_columns, selected
-from factrank.runs.result_tables import ROW_NAMES, DataName, plural, require_data
-from factrank.runs.statistics import Sample, over_resamples, sample_of
+from factrank.experiments.statistics.expressions import (
+    Value,
+    Where,
+    columns_in,
+    ended_soundly,
+    frozen_where,
+    missing_columns,
+    selected,
+)
+from factrank.experiments.statistics.quantities import Sample, over_resamples, sample_of
+from factrank.experiments.store.result_tables import ROW_NAMES, DataName, plural, require_data
 
 Kind = Literal["mean", "slope", "correlation", "rank correlation", "best", "least", "first", "greatest", "fraction"]
 Direction = Literal["greater", "less", "rises", "falls", "flat", "not rising"]
@@ -60,7 +68,7 @@ class Quantity:
     is 0 or more, of each seed, averaged over seeds; "greatest": the greatest value of each seed, averaged over seeds;
     "fraction": the sum of this one over the sum of the other. `within`: computed inside each group of rows that agree
     in these columns, then averaged over groups. `where`: the rows that count. `minus`: another quantity to subtract, on
-    the same seeds. Columns may be arithmetic (`factrank.runs.expressions`).
+    the same seeds. Columns may be arithmetic (`factrank.experiments.statistics.expressions`).
     """
 
     kind: Kind
@@ -109,7 +117,7 @@ class Claim:
 
     `published` is None where nothing comparable was published; `note` then says why. `data` names the table that the
     quantity is computed from: one row per trial, per trial and recorded epoch or reading, or per search
-    (`factrank.runs.result_tables`).
+    (`factrank.experiments.store.result_tables`).
     """
 
     name: str

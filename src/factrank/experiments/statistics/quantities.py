@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Bool, Float, Int
 
-from factrank.runs.expressions import Value, numbers, values
-from factrank.runs.result_tables import plural
+from factrank.experiments.statistics.expressions import Value, numbers, values
+from factrank.experiments.store.result_tables import plural
 
 DATABASE_SEED, SEED = "database.seed", "seed"
 

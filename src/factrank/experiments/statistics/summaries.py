@@ -1,7 +1,7 @@
 """Summaries: a quantity for every setting of a study, each with its interval over seeds, as a table.
 
 A claim asks about one number; a summary computes it for every combination of the values of some columns, as in "the
-best d_vo, for each d_model and number of queries". Each row is what `factrank.runs.claims.evaluate` says of the rows
+best d_vo, for each d_model and number of queries". Each row is what `claims.evaluate` says of the rows
 with these values alone.
 """
 
@@ -14,11 +14,11 @@ from typing import Any
 import pyarrow as pa
 
 from factrank.errors import InputError
-from factrank.runs.claims import Claim, Quantity, evaluate
-from factrank.runs.expressions import Value, columns_in, missing_columns, selected, values
-from factrank.runs.names import require_name
-from factrank.runs.result_tables import DataName, require_data
-from factrank.runs.statistics import DATABASE_SEED, SEED
+from factrank.experiments.statistics.claims import Claim, Quantity, evaluate
+from factrank.experiments.statistics.expressions import Value, columns_in, missing_columns, selected, values
+from factrank.experiments.statistics.quantities import DATABASE_SEED, SEED
+from factrank.experiments.store.result_tables import DataName, require_data
+from factrank.experiments.study.names import require_name
 
 QUANTITY = "quantity"
 MEASURED = ("value", "low", "high", "seeds", "why")

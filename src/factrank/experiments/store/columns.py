@@ -25,11 +25,11 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import factrank
-from factrank.databases import GENERATORS
+from factrank.databases.generators.registry import GENERATORS
 from factrank.errors import InputError
-from factrank.training.specification import KINDS, Options, canonical_json, to_plain
-from factrank.training.train import TrialResult
-from factrank.training.trial import Generated, Trial
+from factrank.experiments.specs.specification import KINDS, Options, canonical_json, to_plain
+from factrank.experiments.specs.trial import Generated, Trial
+from factrank.experiments.training import TrialResult
 
 Row = dict[str, object]
 
@@ -124,8 +124,8 @@ def reading_rows(result: TrialResult) -> list[Row]:
 def trial_columns(trial: Trial) -> Row:
     """The part of a row that is known before the trial runs.
 
-    >>> from factrank.models import LayerShape
-    >>> from factrank.training import generated
+    >>> from factrank import LayerShape
+    >>> from factrank import generated
     >>> trial = Trial(generated("unit", n=4), LayerShape(d_model=2, n_heads=1, d_qk=1, d_vo=2), seed=3)
     >>> row = trial_columns(trial)
     >>> [row[name] for name in ("database.generator", "database.n", "model.d_vo", "training.optimiser", "seed")]

@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from factrank.databases.streams import replacing
 from factrank.errors import InputError
+from factrank.host.streams import replacing
 
 FORMULA = r"^[=+\-@\t\r\n']"
 """How text begins that spreadsheets may execute, or that already has an apostrophe."""

@@ -14,16 +14,16 @@ from typing import Any
 
 from safetensors import SafetensorError, safe_open
 
-from factrank.databases.streams import require_file
 from factrank.errors import InputError
-from factrank.models import MemoriserShape
-from factrank.models.memoriser import Memoriser
-from factrank.models.part_arrays import AnyModel, memoriser_from_arrays, model_from_arrays, to_arrays
-from factrank.models.sealed_file import SUFFIX, Sealed, read_sealed, write_sealed
-from factrank.models.unreadable import unreadable
-from factrank.runs.columns import trial_of
-from factrank.training.specification import canonical_json
-from factrank.training.train import TrialResult
+from factrank.experiments.specs.specification import canonical_json
+from factrank.experiments.store.columns import trial_of
+from factrank.experiments.training import TrialResult
+from factrank.families.attention.part_arrays import AnyModel, memoriser_from_arrays, model_from_arrays, to_arrays
+from factrank.families.memoriser.memoriser import Memoriser
+from factrank.families.memoriser.memoriser_shape import MemoriserShape
+from factrank.host.streams import require_file
+from factrank.nn.sealed_file import SUFFIX, Sealed, read_sealed, write_sealed
+from factrank.nn.unreadable import unreadable
 
 FORMAT, VERSION = "factrank.weights", 1
 NAME = re.compile("[0-9a-f]{64}")

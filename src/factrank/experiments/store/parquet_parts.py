@@ -24,9 +24,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from factrank.databases.streams import require_file
 from factrank.errors import InputError
-from factrank.runs.columns import EPOCHS_TO, RUN_COLUMNS, Row
+from factrank.experiments.store.columns import EPOCHS_TO, RUN_COLUMNS, Row
+from factrank.host.streams import require_file
 
 SUFFIX = ".parquet"
 SEALED = re.compile(r"([0-9]{8}T[0-9]{6}\.[0-9]{9}Z-[0-9a-f]{16})-([0-9a-f]{16})")

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from factrank.errors import InputError
-from factrank.runs.parts import SUFFIX, as_texts, read_part, shared_name
+from factrank.experiments.store.parquet_parts import SUFFIX, as_texts, read_part, shared_name
 
 PART = "\0part"
 """A column with the shared name of the part that a row comes from, while tables are put together."""

@@ -1,7 +1,7 @@
 """The tables of results: one row per trial, per trial and recorded epoch, per trial and reading, and per search.
 
 The second and third are long: their rows name a trial by its `hash`, and `Tables.rows` puts the columns of that trial
-beside them. The last is never stored: it follows from the trials (`factrank.runs.searches`).
+beside them. The last is never stored: it follows from the trials (`factrank.experiments.study.searches`).
 """
 
 from __future__ import annotations

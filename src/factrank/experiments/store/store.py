@@ -25,9 +25,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from factrank.errors import InputError
-from factrank.models.part_arrays import AnyModel
-from factrank.models.sealed_file import SUFFIX as WEIGHTS_SUFFIX
-from factrank.runs.columns import (
+from factrank.experiments.specs.trial import SCHEMA, Trial
+from factrank.experiments.store.columns import (
     ENDED,
     PUBLISHED_ONLY,
     RUN_COLUMNS,
@@ -40,14 +39,29 @@ from factrank.runs.columns import (
     reading_rows,
     row_of,
 )
-from factrank.runs.exports import write_table
-from factrank.runs.kept_weights import read_weights, weights_path, weights_problem, weights_problems, write_weights
-from factrank.runs.losses import CURVES, READINGS, WEIGHTS, Losses, long_tables_of, losses_text
-from factrank.runs.parts import ARROW, new_name, packed, publishing, sealed_name, table_of, write_draft
-from factrank.runs.result_tables import Tables
-from factrank.runs.tables import PART, Problems, first_rows, is_measured, read_parts, united
-from factrank.training.train import TrialResult
-from factrank.training.trial import SCHEMA, Trial
+from factrank.experiments.store.exports import write_table
+from factrank.experiments.store.kept_weights import (
+    read_weights,
+    weights_path,
+    weights_problem,
+    weights_problems,
+    write_weights,
+)
+from factrank.experiments.store.losses import CURVES, READINGS, WEIGHTS, Losses, long_tables_of, losses_text
+from factrank.experiments.store.parquet_parts import (
+    ARROW,
+    new_name,
+    packed,
+    publishing,
+    sealed_name,
+    table_of,
+    write_draft,
+)
+from factrank.experiments.store.part_tables import PART, Problems, first_rows, is_measured, read_parts, united
+from factrank.experiments.store.result_tables import Tables
+from factrank.experiments.training import TrialResult
+from factrank.families.attention.part_arrays import AnyModel
+from factrank.nn.sealed_file import SUFFIX as WEIGHTS_SUFFIX
 
 TRIALS, DRAFTS = "trials", "drafts"
 IDENTITY: dict[str, type] = {"hash": str, "status": str, "trial": str}
@@ -66,8 +80,8 @@ class Store:
     """The results of trials, in a folder; nothing is made on the disk before something is stored.
 
     >>> import tempfile
-    >>> from factrank.models import LayerShape
-    >>> from factrank.training import Training, generated, train_many
+    >>> from factrank import LayerShape
+    >>> from factrank import Training, generated, train_many
     >>> facts = generated("unit", n=3)
     >>> trials = [Trial(facts, LayerShape(3, 1, 1, 2), Training(epochs=20), seed=seed) for seed in range(4)]
     >>> with tempfile.TemporaryDirectory() as folder:

@@ -1,8 +1,8 @@
 """Study: a question, the trials that answer it, and how the answer is shown, as plain data.
 
 A study lists its trials in two sizes: `quick` for a first look on two cores, `full` for the numbers to be published.
-It may also have searches, whose trials are asked for round by round (`factrank.runs.searches`).
-Charts and claims name columns of the table of results (`factrank.runs.columns`); nothing here draws or computes.
+It may also have searches, whose trials are asked for round by round (`searches`).
+Charts and claims name columns of the table of results (`store.columns`); nothing here draws or computes.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from difflib import get_close_matches
 from functools import lru_cache
 from typing import Literal, get_args
 
-from factrank.databases import AnyDatabase
 from factrank.errors import FactrankError, InputError
-from factrank.runs.claims import Claim
-from factrank.runs.columns import trial_columns
-from factrank.runs.expressions import Where, columns_in, frozen_where
-from factrank.runs.fits import Fit, require_columns_of
-from factrank.runs.names import require_name
-from factrank.runs.result_tables import DataName, require_data
-from factrank.runs.searches import Rows, Search, require_searches, rounds_of
-from factrank.runs.summaries import Summary
-from factrank.training.trial import Given, Trial
+from factrank.experiments.specs.trial import Given, Trial
+from factrank.experiments.statistics.claims import Claim
+from factrank.experiments.statistics.expressions import Where, columns_in, frozen_where
+from factrank.experiments.statistics.fits import Fit, require_columns_of
+from factrank.experiments.statistics.summaries import Summary
+from factrank.experiments.store.columns import trial_columns
+from factrank.experiments.store.result_tables import DataName, require_data
+from factrank.experiments.study.names import require_name
+from factrank.experiments.study.searches import Rows, Search, require_searches, rounds_of
+from factrank.families.memoriser.examples.examples import AnyDatabase
 
 Size = Literal["quick", "full"]
 ChartKind = Literal["lines", "points", "heatmap", "bars"]
@@ -47,7 +47,7 @@ class Chart:
     """A chart as data: which columns of the table it shows, and how.
 
     `where` keeps only the rows with these values, as (column, value) pairs or a dictionary. Where a column is named,
-    arithmetic on columns may stand (`factrank.runs.expressions`). Lines, bars and heat maps
+    arithmetic on columns may stand (`factrank.experiments.statistics.expressions`). Lines, bars and heat maps
     draw means over the rows that agree in what is shown, in practice over seeds, lines with a band from the least to
     the greatest. `data` says which table is drawn: one row per trial, per trial and recorded epoch or reading, or per
     search.
@@ -94,8 +94,8 @@ class Study:
     `trials` gives the list for each size (`no_trials` where there are only searches), `searches` what asks for further
     trials. `databases` are those that trials name by fingerprint.
 
-    >>> from factrank.models import LayerShape
-    >>> from factrank.training import generated
+    >>> from factrank import LayerShape
+    >>> from factrank import generated
     >>> facts = generated("uniform", n_keys=4, n_queries=3, n_values=4, seed=0)
     >>> def trials(size):
     ...     seeds = range(3 if size == "quick" else 10)
@@ -161,7 +161,7 @@ class Study:
     def rounds(self, size: Size, rows: Rows) -> list[list[Trial]]:
         """What is asked for so far, round after round: the listed trials, then those of all searches together.
 
-        `rows` are those of the trials that have ended (`factrank.runs.searches.measured_rows`).
+        `rows` are those of the trials that have ended (`factrank.experiments.study.searches.measured_rows`).
         """
         listed, asked = self.trials_of(size), rounds_of(self.searches_of(size), rows)
         for trials in asked:

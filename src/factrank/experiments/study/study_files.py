@@ -24,16 +24,19 @@ from typing import Any, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, ValidationError, field_validator
 
-from factrank.databases import GENERATORS, Database, RandomExamples, read, sample
+from factrank.databases.database import Database
+from factrank.databases.files.formats import read
+from factrank.databases.generators.registry import GENERATORS
+from factrank.databases.sample_tables import sample
 from factrank.errors import FactrankError, InputError
-from factrank.runs.claims import Claim
-from factrank.runs.fits import Fit
-from factrank.runs.study import Chart, Source, Study
-from factrank.runs.summaries import Summary
-from factrank.runs.yaml_text import read_yaml
-from factrank.training import Trial
-from factrank.training.specification import from_plain, to_plain
-from factrank.training.trial import SCHEMA
+from factrank.experiments.specs.specification import from_plain, to_plain
+from factrank.experiments.specs.trial import SCHEMA, Trial
+from factrank.experiments.statistics.claims import Claim
+from factrank.experiments.statistics.fits import Fit
+from factrank.experiments.statistics.summaries import Summary
+from factrank.experiments.study.study import Chart, Source, Study
+from factrank.experiments.study.yaml_text import read_yaml
+from factrank.families.memoriser.examples.examples import RandomExamples
 
 MOST_TRIALS = 200_000
 SECTIONS = ("database", "model", "training", "measures")
@@ -137,7 +140,7 @@ def load_python_study(path: str | Path) -> Study:
         raise InputError(f"{place}: {type(error).__name__}: {error}") from error
     study = defined.get("STUDY")
     if not isinstance(study, Study):
-        raise InputError(f"{path}: a Python study defines STUDY, a factrank.runs.Study; got {type(study).__name__}")
+        raise InputError(f"{path}: a Python study defines STUDY, a factrank.Study; got {type(study).__name__}")
     return study
 
 

@@ -8,15 +8,15 @@ from functools import lru_cache
 
 import pyarrow as pa
 
-from factrank.runs.claims import Claim, Verdict, evaluate
-from factrank.runs.columns import RUN_COLUMNS, Row, in_order, trial_columns
-from factrank.runs.fits import Fit, FitResult, fit_result
-from factrank.runs.parts import as_texts
-from factrank.runs.result_tables import Tables
-from factrank.runs.searches import measured_rows, search_table
-from factrank.runs.study import Size, Study
-from factrank.runs.summaries import Summary, summary_table
-from factrank.training.trial import Trial
+from factrank.experiments.specs.trial import Trial
+from factrank.experiments.statistics.claims import Claim, Verdict, evaluate
+from factrank.experiments.statistics.fits import Fit, FitResult, fit_result
+from factrank.experiments.statistics.summaries import Summary, summary_table
+from factrank.experiments.store.columns import RUN_COLUMNS, Row, in_order, trial_columns
+from factrank.experiments.store.parquet_parts import as_texts
+from factrank.experiments.store.result_tables import Tables
+from factrank.experiments.study.searches import measured_rows, search_table
+from factrank.experiments.study.study import Size, Study
 
 MISSING = "missing"
 """The status of a trial that is not in the store."""

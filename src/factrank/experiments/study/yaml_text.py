@@ -12,8 +12,8 @@ from typing import Any
 
 import yaml  # type: ignore[import-untyped]
 
-from factrank.databases.streams import require_file
 from factrank.errors import InputError
+from factrank.host.streams import require_file
 
 MOST_BYTES, MOST_NODES = 2**18, 100_000
 """The size of a file, and of what it says with all aliases written out."""

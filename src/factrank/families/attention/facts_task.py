@@ -19,17 +19,22 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from factrank.databases import Database
+from factrank.databases.database import Database
 from factrank.errors import InputError
-from factrank.models import AttentionLayer, LayerShape, RecallTransformer, TransformerShape, shared_rows
-from factrank.models.attention_layer import draw_layer
-from factrank.models.recall_transformer import draw_transformer
-from factrank.readouts.fibers import fibers_of
+from factrank.experiments.specs.known_options import require_options
+from factrank.experiments.specs.trial import Trial
+from factrank.experiments.task import Epoch, Metrics, Reading, tau_recall
+from factrank.families.attention.attention_layer import AttentionLayer, draw_layer
+from factrank.families.attention.further_measures import further_measures
+from factrank.families.attention.layer_shape import LayerShape
+from factrank.families.attention.pair_transformer import (
+    RecallTransformer,
+    TransformerShape,
+    draw_transformer,
+    shared_rows,
+)
+from factrank.readouts.fiber_values import fibers_of
 from factrank.readouts.margins import margins, probabilities
-from factrank.training.further_measures import further_measures
-from factrank.training.known_options import require_options
-from factrank.training.task import Epoch, Metrics, Reading, tau_recall
-from factrank.training.trial import Trial
 
 Model = AttentionLayer | RecallTransformer
 GRID_SHARE = 0.5

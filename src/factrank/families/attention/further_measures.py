@@ -21,11 +21,14 @@ from collections.abc import Mapping
 from functools import lru_cache
 from math import isfinite, nan
 
-from factrank.databases import Database
+from factrank.databases.database import Database
 from factrank.errors import InputError
-from factrank.models import AttentionLayer, LayerShape, RecallTransformer, TransformerShape, layer_rank_bounds
-from factrank.training.task import Reading, tau_recall
-from factrank.training.trial import ModelSpec, Readings, Trial
+from factrank.experiments.specs.trial import ModelSpec, Readings, Trial
+from factrank.experiments.task import Reading, tau_recall
+from factrank.families.attention.attention_layer import AttentionLayer
+from factrank.families.attention.layer_bounds import layer_rank_bounds
+from factrank.families.attention.layer_shape import LayerShape
+from factrank.families.attention.pair_transformer import RecallTransformer, TransformerShape
 
 Model = AttentionLayer | RecallTransformer
 BITS_PER_PARAMETER = (2.0, 2.6, 3.6)
@@ -56,7 +59,7 @@ def further_measures(
 
 
 def _artifacts(trial: Trial, database: Database, model: Model) -> dict[str, float]:
-    from factrank.readouts.recall import recall  # noqa: PLC0415
+    from factrank.readouts.recall_report import recall  # noqa: PLC0415
 
     found = {tau: recall(model, database, tau) for tau in trial.measures.taus}
     silent = {float(one.silent_fibers) for one in found.values()}
@@ -101,7 +104,7 @@ def _layer_rank(model: ModelSpec, shape: tuple[int, int, int]) -> float:
 
 
 def _additive(database: Database, model: Model, loss: float) -> dict[str, float]:
-    from factrank.readouts.attribution import additive_numbers  # noqa: PLC0415
+    from factrank.families.attention.circuits.attribution import additive_numbers  # noqa: PLC0415
 
     if not isfinite(loss):
         return dict.fromkeys(ADDITIVE, nan)
@@ -109,7 +112,7 @@ def _additive(database: Database, model: Model, loss: float) -> dict[str, float]
 
 
 def _planted(database: Database, tolerance: float) -> dict[str, float]:
-    from factrank.tensors.planted import planted_rank  # noqa: PLC0415
+    from factrank.tensors.cp.planted import planted_rank  # noqa: PLC0415
 
     rank, residual = planted_rank(database, tolerance)
     return {"cp_rank": float(rank), "cp_residual": float(residual)}

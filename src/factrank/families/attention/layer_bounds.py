@@ -33,11 +33,11 @@ import numpy as np
 from jaxtyping import Float
 
 from factrank.errors import InputError
-from factrank.models.attention_layer import AttentionLayer
-from factrank.models.layer_shape import LayerShape, require_sizes
-from factrank.models.recall_transformer import RecallTransformer, TransformerShape
-from factrank.tensors.bounds import Bound, RankBounds
-from factrank.tensors.cp_search import generic_rank
+from factrank.families.attention.attention_layer import AttentionLayer
+from factrank.families.attention.layer_shape import LayerShape, require_sizes
+from factrank.families.attention.pair_transformer import RecallTransformer, TransformerShape
+from factrank.tensors.bounds.rank_bounds import Bound, RankBounds
+from factrank.tensors.cp.cp_search import generic_rank
 
 
 @dataclass(frozen=True)

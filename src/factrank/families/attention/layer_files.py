@@ -16,14 +16,14 @@ from typing import Any, Literal, get_args, get_type_hints
 import numpy as np
 
 from factrank.databases.database import COLUMNS, Database
-from factrank.databases.locking import waiting_for_others
 from factrank.errors import InputError
-from factrank.models.attention_layer import AttentionLayer
-from factrank.models.layer_shape import LayerShape
-from factrank.models.part_arrays import AnyLayer, model_from_arrays, require_parts, to_arrays
-from factrank.models.recall_transformer import RecallTransformer, TransformerShape
-from factrank.models.sealed_file import Sealed, read_sealed, write_sealed
-from factrank.models.stored_facts import KINDS, facts_from_tensors, facts_to_tensors
+from factrank.families.attention.attention_layer import AttentionLayer
+from factrank.families.attention.layer_shape import LayerShape
+from factrank.families.attention.pair_transformer import RecallTransformer, TransformerShape
+from factrank.families.attention.part_arrays import AnyLayer, model_from_arrays, require_parts, to_arrays
+from factrank.host.locking import waiting_for_others
+from factrank.nn.sealed_file import Sealed, read_sealed, write_sealed
+from factrank.nn.stored_facts import KINDS, facts_from_tensors, facts_to_tensors
 
 FORMAT, VERSION = "factrank.layer", 1
 SHAPES: dict[str, type[LayerShape] | type[TransformerShape]] = {
@@ -52,7 +52,7 @@ def save_layer(
     Waits while another process edits the file that was there.
 
     >>> import pathlib, tempfile
-    >>> from factrank.models.attention_layer import init_layer
+    >>> from factrank.families.attention.attention_layer import init_layer
     >>> facts = Database.from_facts([("Oslo", "country", "Norway"), ("Lima", "country", "Peru")])
     >>> layer = init_layer(LayerShape(2, 1, 1, 1), *facts.shape, key=0)
     >>> with tempfile.TemporaryDirectory() as folder:

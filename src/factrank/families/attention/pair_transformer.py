@@ -21,17 +21,12 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from factrank.errors import InputError
-from factrank.models.attention import (
-    AttentionKind,
-    Pairing,
-    attend,
-    attention_scores,
-)
-from factrank.models.attention_layer import AttentionLayer, draw_layer
-from factrank.models.layer_shape import LayerShape, require_sizes
-from factrank.models.layer_tensor import Heads, LayerTensor, decompose
-from factrank.models.pair_reader import Codes, PairReader
-from factrank.models.weights import AnyArray, RandomKey, constant, draw, generator_of, on_device
+from factrank.families.attention.attention_layer import AttentionLayer, draw_layer
+from factrank.families.attention.layer_shape import LayerShape, require_sizes
+from factrank.families.attention.layer_tensor import Heads, LayerTensor, decompose
+from factrank.nn.pair_attention import AttentionKind, Pairing, attend, attention_scores
+from factrank.nn.pair_reader import Codes, PairReader
+from factrank.nn.weights import AnyArray, RandomKey, constant, draw, generator_of, on_device
 
 NORM_EPSILON = 1e-5
 

@@ -16,14 +16,14 @@ import numpy as np
 from jaxtyping import Array, Shaped
 
 from factrank.errors import InputError
-from factrank.models.attention_layer import REAL, AttentionLayer
-from factrank.models.layer_shape import LayerShape, require_sizes
-from factrank.models.memoriser import Memoriser, memoriser_of
-from factrank.models.memoriser_shape import MemoriserShape
-from factrank.models.memory_shape import MemoryShape
-from factrank.models.reader_parts import Reader, ReaderShape, reader_from_arrays, reader_part_sizes
-from factrank.models.recall_transformer import Block, Mlp, Norm, RecallTransformer, TransformerShape
-from factrank.models.sequence_shape import OneHotShape, SequenceShape
+from factrank.families.attention.attention_layer import REAL, AttentionLayer
+from factrank.families.attention.layer_shape import LayerShape, require_sizes
+from factrank.families.attention.pair_transformer import Block, Mlp, Norm, RecallTransformer, TransformerShape
+from factrank.families.factual_recall.sequence_shape import OneHotShape, SequenceShape
+from factrank.families.memoriser.memoriser import Memoriser, memoriser_of
+from factrank.families.memoriser.memoriser_shape import MemoriserShape
+from factrank.families.memory.memory_shape import MemoryShape
+from factrank.families.reader_parts import Reader, ReaderShape, reader_from_arrays, reader_part_sizes
 
 AnyLayer = AttentionLayer | RecallTransformer
 AnyModel = AnyLayer | Reader | Memoriser

@@ -21,8 +21,8 @@ import numpy as np
 from jaxtyping import Shaped
 
 from factrank.errors import InputError
-from factrank.models.attention_layer import PARTS, AttentionLayer, layer_from_arrays
-from factrank.models.part_arrays import to_arrays
+from factrank.families.attention.attention_layer import PARTS, AttentionLayer, layer_from_arrays
+from factrank.families.attention.part_arrays import to_arrays
 
 
 def to_torch_state_dict(layer: AttentionLayer) -> dict[str, Any]:

@@ -23,11 +23,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from factrank.constructions.memory_forms import Form
-from factrank.constructions.recall_task import ConstructedRecall, Reading, construct_recall
-from factrank.databases import Database
+from factrank.databases.database import Database
 from factrank.errors import InputError
-from factrank.models.sequence_shape import SequenceShape
+from factrank.families.factual_recall.factual_recall_form import ConstructedRecall, Reading, construct_recall
+from factrank.families.factual_recall.sequence_shape import SequenceShape
+from factrank.nn.associative_matrices import Form
 
 Family = Callable[[int], SequenceShape]
 """The shapes among which the smallest is sought, by a size: d_vo, the width of the MLP, d_model, ..."""

@@ -31,17 +31,24 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Float
 
-from factrank.constructions.arithmetic import ARITHMETIC, Arithmetic
-from factrank.constructions.construction import Precision, dtype_of
-from factrank.constructions.memory_forms import Form, closed_form, logistic
-from factrank.constructions.separation import Separation, separate
-from factrank.constructions.sequence_certificate import SequenceCertificate, require_recall, verify_recall
-from factrank.constructions.value_circuits import TARGET, Circuit, cut_to_rank, fit_circuits, vote_circuit, votes_of
-from factrank.databases import Database
+from factrank.certificates.arithmetic import ARITHMETIC, Arithmetic
+from factrank.databases.database import Database
 from factrank.errors import InputError
-from factrank.models.sequence_layout import SequenceLayout
-from factrank.models.sequence_shape import SHORTEST, SequenceShape
-from factrank.models.sequence_transformer import HALF_RANGE, SequenceTransformer, draw_sequence_model
+from factrank.families.attention.forms.construction import Precision, dtype_of
+from factrank.families.factual_recall.separation import Separation, separate
+from factrank.families.factual_recall.sequence_certificate import SequenceCertificate, require_recall, verify_recall
+from factrank.families.factual_recall.sequence_layout import SequenceLayout
+from factrank.families.factual_recall.sequence_shape import SHORTEST, SequenceShape
+from factrank.families.factual_recall.sequence_transformer import HALF_RANGE, SequenceTransformer, draw_sequence_model
+from factrank.families.factual_recall.value_circuits import (
+    TARGET,
+    Circuit,
+    cut_to_rank,
+    fit_circuits,
+    vote_circuit,
+    votes_of,
+)
+from factrank.nn.associative_matrices import Form, closed_form, logistic
 
 Reading = Literal["together", "apart"]
 """Whether every head reads key and query at once, or one of the two."""

@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, UInt
 
-from factrank.models.sequence_layout import SequenceLayout
+from factrank.families.factual_recall.sequence_layout import SequenceLayout
 
 
 class SequenceData(TypedDict):

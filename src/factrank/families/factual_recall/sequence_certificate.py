@@ -16,18 +16,18 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from factrank.constructions.arithmetic import ARITHMETIC, why_refuted
-from factrank.constructions.construction import Precision
-from factrank.constructions.plain_weights import fingerprint_of, precision_of
-from factrank.constructions.proved_pooling import PlainSequence, Pooling
-from factrank.constructions.reader_certificate import ReaderCertificate
-from factrank.constructions.sequence_proof import SequenceProver
-from factrank.databases import Database
+from factrank.certificates.arithmetic import ARITHMETIC, why_refuted
+from factrank.certificates.proved_pooling import PlainSequence, Pooling
+from factrank.certificates.reader_certificate import ReaderCertificate
+from factrank.databases.database import Database
 from factrank.errors import InputError
-from factrank.models.layer_shape import require_sizes
-from factrank.models.sequence_shape import SHORTEST
-from factrank.models.sequence_transformer import SequenceTransformer
-from factrank.models.weights import on_device
+from factrank.families.attention.forms.construction import Precision
+from factrank.families.attention.layer_shape import require_sizes
+from factrank.families.attention.proof.plain_weights import fingerprint_of, precision_of
+from factrank.families.factual_recall.sequence_proof import SequenceProver
+from factrank.families.factual_recall.sequence_shape import SHORTEST
+from factrank.families.factual_recall.sequence_transformer import SequenceTransformer
+from factrank.nn.weights import on_device
 from factrank.readouts.margins import margins
 
 LENGTH = 32

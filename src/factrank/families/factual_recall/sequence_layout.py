@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from factrank.models.sequence_shape import OneHotShape, SequenceShape
+from factrank.families.factual_recall.sequence_shape import OneHotShape, SequenceShape
 
 
 @dataclass(frozen=True)

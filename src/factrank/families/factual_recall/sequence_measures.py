@@ -27,13 +27,19 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from factrank.databases import Database
-from factrank.models.sequence_layout import SequenceLayout, count_tokens
-from factrank.models.sequence_transformer import Reader, SequenceReader, SequenceTransformer
+from factrank.databases.database import Database
+from factrank.experiments.specs.trial import Measures
+from factrank.experiments.task import tau_recall
+from factrank.families.factual_recall.sequence_batches import (
+    SequenceData,
+    ask,
+    copy_sequences,
+    noise_tokens,
+    sample_facts,
+)
+from factrank.families.factual_recall.sequence_layout import SequenceLayout, count_tokens
+from factrank.families.factual_recall.sequence_transformer import Reader, SequenceReader, SequenceTransformer
 from factrank.readouts.margins import margins, probabilities
-from factrank.training.sequence_batches import SequenceData, ask, copy_sequences, noise_tokens, sample_facts
-from factrank.training.task import tau_recall
-from factrank.training.trial import Measures
 
 EVALUATION = np.uint32(2**32 - 1)
 """What is folded into a trial's key for its contexts; its epochs are smaller numbers."""

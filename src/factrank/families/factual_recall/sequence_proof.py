@@ -39,9 +39,9 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from factrank.constructions.arithmetic import SLACK, Arithmetic
-from factrank.constructions.proved_pooling import PlainSequence, Pooled, Pooling
-from factrank.models.sequence_transformer import HALF_RANGE
+from factrank.certificates.arithmetic import SLACK, Arithmetic
+from factrank.certificates.proved_pooling import PlainSequence, Pooled, Pooling
+from factrank.families.factual_recall.sequence_transformer import HALF_RANGE
 
 BLOCK_CELLS = 2**21
 """Numbers in the largest array of a block."""

@@ -32,11 +32,23 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Float64, Int64, PRNGKeyArray
 
-from factrank.databases import Database
+from factrank.databases.database import Database
 from factrank.errors import InputError
-from factrank.models.sequence_layout import SequenceLayout, count_tokens
-from factrank.models.sequence_shape import OneHotShape, SequenceShape
-from factrank.models.sequence_transformer import (
+from factrank.experiments.lanes.ladder import rung_above
+from factrank.experiments.specs.known_options import require_options
+from factrank.experiments.specs.trial import Trial
+from factrank.experiments.task import Epoch, Metrics, Reading
+from factrank.families.factual_recall.sequence_batches import (
+    Batch,
+    SequenceData,
+    Sequences,
+    sample_copies,
+    sample_facts,
+)
+from factrank.families.factual_recall.sequence_layout import SequenceLayout, count_tokens
+from factrank.families.factual_recall.sequence_measures import Examination, cross_entropies, outputs_of, value_masks
+from factrank.families.factual_recall.sequence_shape import OneHotShape, SequenceShape
+from factrank.families.factual_recall.sequence_transformer import (
     EMBEDDINGS,
     Reader,
     SequenceReader,
@@ -44,12 +56,6 @@ from factrank.models.sequence_transformer import (
     narrowed,
     widened,
 )
-from factrank.training.known_options import require_options
-from factrank.training.ladder import rung_above
-from factrank.training.sequence_batches import Batch, SequenceData, Sequences, sample_copies, sample_facts
-from factrank.training.sequence_measures import Examination, cross_entropies, outputs_of, value_masks
-from factrank.training.task import Epoch, Metrics, Reading
-from factrank.training.trial import Trial
 
 BATCH_SIZE = 1024
 ALIGNMENT = 8

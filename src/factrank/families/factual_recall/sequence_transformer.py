@@ -27,9 +27,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from factrank.models.sequence_layout import SequenceLayout, count_tokens
-from factrank.models.sequence_shape import OneHotShape, SequenceShape
-from factrank.models.weights import AnyArray, RandomKey, constant, draw, generator_of, on_device
+from factrank.families.factual_recall.sequence_layout import SequenceLayout, count_tokens
+from factrank.families.factual_recall.sequence_shape import OneHotShape, SequenceShape
+from factrank.nn.weights import AnyArray, RandomKey, constant, draw, generator_of, on_device
 
 HALF_RANGE = 75.0
 """Weights lie between e^-75 and e^75: sums of them and their inverses stay in the range of float32 and bfloat16."""

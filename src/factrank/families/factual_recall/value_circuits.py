@@ -28,8 +28,8 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy.special import logsumexp
 
-from factrank.constructions.memory_forms import Form, logistic
-from factrank.databases import Database
+from factrank.databases.database import Database
+from factrank.nn.associative_matrices import Form, logistic
 
 TARGET = 3.0
 """The least margin at which logistic forms end: far beyond rounding at the sizes that logits have then."""

@@ -6,13 +6,13 @@
     queries_in_general_position, tokens_in_general_position     1, 0, or nan where not decided
     assumptions_refuted, assumptions_proved     1 or 0; both are 0 where random subsets did not refute them
 
-It is computed on the host, in float64 (`factrank.tensors.assumptions`).
+It is computed on the host, in float64 (`factrank.families.memoriser.ranks.assumptions`).
 """
 
 from __future__ import annotations
 
-from factrank.databases import VectorExamples
-from factrank.tensors.assumptions import check_assumptions
+from factrank.families.memoriser.examples.examples import VectorExamples
+from factrank.families.memoriser.ranks.assumptions import check_assumptions
 
 
 def assumption_measures(examples: VectorExamples, subsets: int, seed: int) -> dict[str, float]:

@@ -21,12 +21,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Shaped
 
-from factrank.models.memoriser import Memoriser
+from factrank.experiments.specs.trial import Measures
+from factrank.experiments.task import tau_recall
+from factrank.families.factual_recall.sequence_measures import cross_entropies
+from factrank.families.memoriser.examples.example_batches import ExampleData, ExampleLayout, examples_at
+from factrank.families.memoriser.memoriser import Memoriser
 from factrank.readouts.margins import margins, probabilities
-from factrank.training.example_batches import ExampleData, ExampleLayout, examples_at
-from factrank.training.sequence_measures import cross_entropies
-from factrank.training.task import tau_recall
-from factrank.training.trial import Measures
 
 BLOCK = 1024
 """Examples that are looked at at once."""

@@ -26,13 +26,12 @@ from typing import Any, cast
 import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from factrank.databases import Examples, RandomExamples, VectorExamples
 from factrank.errors import InputError
-from factrank.models.example_vectors import stored, stored_labels
-from factrank.models.memoriser import Memoriser, draw_memoriser, with_d_qk
-from factrank.models.memoriser_shape import MemoriserShape
-from factrank.tensors.memoriser_rank import memoriser_rank
-from factrank.training.example_batches import (
+from factrank.experiments.lanes.ladder import rung_above
+from factrank.experiments.specs.known_options import require_options
+from factrank.experiments.specs.trial import EXAMPLES, Trial
+from factrank.experiments.task import Epoch, Metrics, Reading
+from factrank.families.memoriser.examples.example_batches import (
     MOST_EXAMPLES,
     MOST_VISITS,
     ExampleData,
@@ -41,11 +40,12 @@ from factrank.training.example_batches import (
     examples_at,
     examples_of_step,
 )
-from factrank.training.known_options import require_options
-from factrank.training.ladder import rung_above
-from factrank.training.memoriser_measures import MemoriserExamination, losses_of
-from factrank.training.task import Epoch, Metrics, Reading
-from factrank.training.trial import EXAMPLES, Trial
+from factrank.families.memoriser.examples.example_vectors import stored, stored_labels
+from factrank.families.memoriser.examples.examples import Examples, RandomExamples, VectorExamples
+from factrank.families.memoriser.memoriser import Memoriser, draw_memoriser, with_d_qk
+from factrank.families.memoriser.memoriser_measures import MemoriserExamination, losses_of
+from factrank.families.memoriser.memoriser_shape import MemoriserShape
+from factrank.families.memoriser.ranks.memoriser_rank import memoriser_rank
 
 OPTIONS = frozenset({"batch_size", "frozen", "score_scale", "saturation", "tolerance", "assumptions"})
 """The options of a trial that this task knows."""
@@ -125,7 +125,7 @@ class MemoriserTask:
         if self._shape.start == "random":
             sizes = self.examples.d_input, self.examples.n_outputs
             return draw_memoriser(self._shape, *sizes, rng=rng, dtype=self._real)
-        from factrank.constructions.memoriser_solve import started_memoriser  # noqa: PLC0415 - few trials need it
+        from factrank.families.memoriser.solving.memoriser_solve import started_memoriser  # noqa: PLC0415 - few trials need it
 
         return started_memoriser(self._shape, self.examples, rng=rng, dtype=self._real)
 
@@ -210,7 +210,7 @@ class MemoriserTask:
         if examples.n_classes is not None:
             further |= {"bits": examples.bits, "bits_per_parameter": held * examples.bits / parameters}
         if self.trial.measures.assumptions:
-            from factrank.training.assumption_measures import assumption_measures  # noqa: PLC0415 - few ask for them
+            from factrank.families.memoriser.assumption_measures import assumption_measures  # noqa: PLC0415 - few ask for them
 
             further |= assumption_measures(stored(examples), self.trial.measures.assumptions, self.trial.seed)
         return model if scale == 1 else model.scaled_scores(scale), further, []

@@ -13,10 +13,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from factrank.databases import Examples
-from factrank.models.example_vectors import stored
-from factrank.models.memoriser import Memoriser
-from factrank.models.weights import on_device
+from factrank.families.memoriser.examples.example_vectors import stored
+from factrank.families.memoriser.examples.examples import Examples
+from factrank.families.memoriser.memoriser import Memoriser
+from factrank.nn.weights import on_device
 
 BLOCK = 1024
 """Examples that are read at once."""

@@ -19,9 +19,9 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from factrank.models.layer_shape import require_sizes
-from factrank.models.memory_shape import MemoryShape
-from factrank.models.weights import AnyArray, RandomKey, draw, generator_of, on_device
+from factrank.families.attention.layer_shape import require_sizes
+from factrank.families.memory.memory_shape import MemoryShape
+from factrank.nn.weights import AnyArray, RandomKey, draw, generator_of, on_device
 
 
 class AssociativeMemory(eqx.Module):

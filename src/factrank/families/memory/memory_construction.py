@@ -13,13 +13,13 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Float
 
-from factrank.constructions.construction import dtype_of
-from factrank.constructions.memory_forms import Form, closed_form
-from factrank.constructions.memory_proof import MemoryCertificate, require_memory, verify_memory
-from factrank.databases import Database
+from factrank.databases.database import Database
 from factrank.errors import InputError
-from factrank.models.associative_memory import LinearMemory, MlpMemory, draw_memory
-from factrank.models.memory_shape import MemoryShape
+from factrank.families.attention.forms.construction import dtype_of
+from factrank.families.memory.associative_memory import LinearMemory, MlpMemory, draw_memory
+from factrank.families.memory.memory_proof import MemoryCertificate, require_memory, verify_memory
+from factrank.families.memory.memory_shape import MemoryShape
+from factrank.nn.associative_matrices import Form, closed_form
 
 Memory = LinearMemory | MlpMemory
 

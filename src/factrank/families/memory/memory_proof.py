@@ -28,13 +28,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from factrank.constructions.arithmetic import ARITHMETIC, Arithmetic, why_refuted
-from factrank.constructions.plain_weights import fingerprint_of, precision_of
-from factrank.constructions.reader_certificate import ReaderCertificate
-from factrank.databases import Database
+from factrank.certificates.arithmetic import ARITHMETIC, Arithmetic, why_refuted
+from factrank.certificates.reader_certificate import ReaderCertificate
+from factrank.databases.database import Database
 from factrank.errors import InputError
-from factrank.models.associative_memory import AssociativeMemory, LinearMemory, MlpMemory
-from factrank.models.weights import on_device
+from factrank.families.attention.proof.plain_weights import fingerprint_of, precision_of
+from factrank.families.memory.associative_memory import AssociativeMemory, LinearMemory, MlpMemory
+from factrank.nn.weights import on_device
 from factrank.readouts.margins import margins
 
 BLOCK_CELLS = 2**22

@@ -26,14 +26,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from factrank.databases import Database
+from factrank.databases.database import Database
 from factrank.errors import InputError
-from factrank.models import MemoryShape
-from factrank.models.associative_memory import AssociativeMemory, cut_down, draw_memory, filled_up
-from factrank.tensors.memory_limit import asymptotic_memory_limit, memory_limit
-from factrank.training.known_options import require_options
-from factrank.training.task import Epoch, Metrics, Reading, tau_recall
-from factrank.training.trial import Trial
+from factrank.experiments.specs.known_options import require_options
+from factrank.experiments.specs.trial import Trial
+from factrank.experiments.task import Epoch, Metrics, Reading, tau_recall
+from factrank.families.memory.associative_memory import AssociativeMemory, cut_down, draw_memory, filled_up
+from factrank.families.memory.memory_limit import asymptotic_memory_limit, memory_limit
+from factrank.families.memory.memory_shape import MemoryShape
 
 OPTIONS = frozenset({"frozen", "key_exponent", "frequency_groups"})
 """The options of a trial that this task knows."""
@@ -102,7 +102,7 @@ class MemoryTask:
         if self._shape.start == "random":
             memory = draw_memory(self._shape, n_keys, n_values, rng=rng, dtype=self._real)
         else:
-            from factrank.constructions.memory import started_memory  # noqa: PLC0415 - few trials need it
+            from factrank.families.memory.memory_construction import started_memory  # noqa: PLC0415 - few trials need it
 
             memory = started_memory(self._shape, self.database, rng=rng, dtype=self._real)
         filled: AssociativeMemory = filled_up(memory, *self._rungs)

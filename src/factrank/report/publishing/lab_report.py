@@ -28,12 +28,12 @@ from typing import TypeVar, get_args
 import pyarrow as pa
 
 from factrank.errors import InputError
+from factrank.experiments.statistics.claims import Status, Verdict
+from factrank.experiments.statistics.summaries import QUANTITY, Summary
+from factrank.experiments.store.columns import plain_text
+from factrank.experiments.study.study import Chart, Study
 from factrank.report.markdown import cell, steady, value_text
-from factrank.report.study_results import Results, StudyResults, claims_text, fit_text, summary_text, verdict_text
-from factrank.runs.claims import Status, Verdict
-from factrank.runs.columns import plain_text
-from factrank.runs.study import Chart, Study
-from factrank.runs.summaries import QUANTITY, Summary
+from factrank.report.study.study_results import Results, StudyResults, claims_text, fit_text, summary_text, verdict_text
 
 PLACEHOLDER = re.compile(r"\{\{(.*?)\}\}", re.DOTALL)
 BRACES, OPEN, CLOSE = re.compile(r"[{}]{2,}"), "{{open}}", "{{close}}"

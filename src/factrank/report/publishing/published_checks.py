@@ -15,14 +15,14 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from factrank.databases.streams import require_file
 from factrank.errors import InputError
-from factrank.report.published_tables import TABLES, data_used, table_path
-from factrank.runs.columns import READING, TRIAL_GROUPS, Row, trial_columns
-from factrank.runs.parts import as_texts
-from factrank.runs.result_tables import DataName, Tables
-from factrank.runs.study import Size, Study
-from factrank.runs.study_table import asked_trials
+from factrank.experiments.store.columns import READING, TRIAL_GROUPS, Row, trial_columns
+from factrank.experiments.store.parquet_parts import as_texts
+from factrank.experiments.store.result_tables import DataName, Tables
+from factrank.experiments.study.study import Size, Study
+from factrank.experiments.study.study_table import asked_trials
+from factrank.host.streams import require_file
+from factrank.report.publishing.published_tables import TABLES, data_used, table_path
 
 CHECKSUMS = "checksums.txt"
 CHECKSUM_LINE = re.compile(r"([0-9a-f]{64})  (\S.*)")

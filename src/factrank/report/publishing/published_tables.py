@@ -4,7 +4,7 @@
     <study>.curves.parquet     one row per trial and recorded epoch, where the study uses them
     <study>.readings.parquet   one row per trial and reading, where the study uses them
 
-The table of a study's searches is not among them: it follows from the trials (`factrank.runs.searches`).
+The table of a study's searches is not among them: it follows from the trials (`factrank.experiments.study.searches`).
 
 A column that is the same in all rows stands once in the metadata of its file, under "factrank", with the name and the
 size of the study. Left out are the trial's JSON (the study lists its trials, and their hashes are here), the texts of
@@ -23,15 +23,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from factrank.databases.streams import replacing, require_file
 from factrank.errors import InputError
-from factrank.runs.claims import Claim
-from factrank.runs.columns import PUBLISHED_ONLY, WEIGHTS_KEPT
-from factrank.runs.parts import ARROW
-from factrank.runs.result_tables import STORED, DataName, Tables
-from factrank.runs.study import Chart, Size, Study
-from factrank.runs.study_table import MISSING, study_table
-from factrank.runs.summaries import Summary
+from factrank.experiments.statistics.claims import Claim
+from factrank.experiments.statistics.summaries import Summary
+from factrank.experiments.store.columns import PUBLISHED_ONLY, WEIGHTS_KEPT
+from factrank.experiments.store.parquet_parts import ARROW
+from factrank.experiments.store.result_tables import STORED, DataName, Tables
+from factrank.experiments.study.study import Chart, Size, Study
+from factrank.experiments.study.study_table import MISSING, study_table
+from factrank.host.streams import replacing, require_file
 
 TABLES = "tables"
 """The folder of the tables in the published one."""
@@ -79,7 +79,7 @@ def _times(own: pa.Table) -> dict[str, float]:
 def load_published(folder: str | Path, study: Study) -> Tables:
     """The published tables of a study, from the folder that they were published to, as a store would give them.
 
-    `factrank.runs.study_table.judge` takes them.
+    `factrank.experiments.study.study_table.judge` takes them.
     """
     place = Path(folder) / TABLES
     found = {data: _unpacked(table_path(place, study, data), study)[0] for data in data_used(study)}

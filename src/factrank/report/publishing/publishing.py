@@ -1,12 +1,12 @@
 """Publish the results of a paper's studies in a folder that can be read, and checked, without a store.
 
-    text.md        prose with placeholders (`factrank.report.lab_report`), written by hand; a first one if there is none
+    text.md        prose with placeholders (`lab_report`), written by hand; a first one if there is none
     README.md      the text with the numbers in it
     claims.csv     every claim: published, ours, interval, seeds, verdict, why, quote, note; claims.md shows the same
     summaries/     every summary, as CSV
-    tables/        the results of the trials (`factrank.report.published_tables`)
+    tables/        the results of the trials (`factrank.report.publishing.published_tables`)
     charts/        every chart and summary, as SVG
-    checksums.txt  the SHA-256 of each of these files (`factrank.report.published_checks`)
+    checksums.txt  the SHA-256 of each of these files (`factrank.report.publishing.published_checks`)
 
 Everything is computed from tables/ as they were written, so that whoever has the folder finds the same; `differences`
 says whether that is so, of claims, summaries and texts by computing them again, of pictures by their checksums alone.
@@ -25,13 +25,17 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.csv
 
-from factrank.databases.locking import waiting_for_others
-from factrank.databases.streams import replacing, require_file
 from factrank.errors import InputError
-from factrank.report.lab_report import drawn_parts, first_text, picture_name, pictures_named, render
+from factrank.experiments.store.exports import as_data, write_table
+from factrank.experiments.store.result_tables import Tables
+from factrank.experiments.study.study import Size, Study
+from factrank.experiments.study.study_table import judge, study_tables
+from factrank.host.locking import waiting_for_others
+from factrank.host.streams import replacing, require_file
 from factrank.report.markdown import inline, steady_table
-from factrank.report.published_checks import CHECKSUMS, checksum_differences, checksums_text, row_differences
-from factrank.report.published_tables import (
+from factrank.report.publishing.lab_report import drawn_parts, first_text, picture_name, pictures_named, render
+from factrank.report.publishing.published_checks import CHECKSUMS, checksum_differences, checksums_text, row_differences
+from factrank.report.publishing.published_tables import (
     TABLES,
     data_used,
     load_published,
@@ -39,9 +43,9 @@ from factrank.report.published_tables import (
     table_path,
     write_published,
 )
-from factrank.report.small_svg import small_svg
-from factrank.report.study_pictures import pictures, shown_parts
-from factrank.report.study_results import (
+from factrank.report.publishing.small_svg import small_svg
+from factrank.report.study.study_pictures import pictures, shown_parts
+from factrank.report.study.study_results import (
     Results,
     StudyResults,
     claims_text,
@@ -49,10 +53,6 @@ from factrank.report.study_results import (
     quotes_text,
     study_results,
 )
-from factrank.runs.exports import as_data, write_table
-from factrank.runs.result_tables import Tables
-from factrank.runs.study import Size, Study
-from factrank.runs.study_table import judge, study_tables
 
 TEXT, README, CLAIMS, CLAIMS_TEXT = "text.md", "README.md", "claims.csv", "claims.md"
 SUMMARIES, CHARTS = "summaries", "charts"

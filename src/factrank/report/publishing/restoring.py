@@ -12,13 +12,13 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from factrank.report.published_tables import load_published, published_seconds, published_size
-from factrank.runs.columns import PUBLISHED_ONLY, Row
-from factrank.runs.losses import CURVES, READINGS
-from factrank.runs.store import Store
-from factrank.runs.study import Study
-from factrank.runs.study_table import asked_trials
-from factrank.training.specification import canonical_json
+from factrank.experiments.specs.specification import canonical_json
+from factrank.experiments.store.columns import PUBLISHED_ONLY, Row
+from factrank.experiments.store.losses import CURVES, READINGS
+from factrank.experiments.store.store import Store
+from factrank.experiments.study.study import Study
+from factrank.experiments.study.study_table import asked_trials
+from factrank.report.publishing.published_tables import load_published, published_seconds, published_size
 
 
 def restore(folder: str | Path, studies: Sequence[Study], store: Store) -> tuple[int, int]:

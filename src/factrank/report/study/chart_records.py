@@ -14,11 +14,11 @@ from typing import Any
 
 import pyarrow as pa
 
+from factrank.experiments.statistics.expressions import Value, ended_soundly, missing_columns, selected, values
+from factrank.experiments.store.result_tables import ROW_NAMES, Tables, many_rows
+from factrank.experiments.study.study import Chart
 from factrank.foreign_text import shown_name
-from factrank.report.labels import label
-from factrank.runs.expressions import Value, ended_soundly, missing_columns, selected, values
-from factrank.runs.result_tables import ROW_NAMES, Tables, many_rows
-from factrank.runs.study import Chart
+from factrank.report.study.labels import label
 
 Cell = str | int | float | None
 Record = dict[str, Any]
@@ -35,7 +35,7 @@ class Records:
 def chart_records(chart: Chart, tables: Tables) -> Records:
     """The records that a chart draws; none, and a note that says why, where the table has nothing to draw.
 
-    `tables` are those of the study (`factrank.runs.study_table.study_tables`).
+    `tables` are those of the study (`factrank.experiments.study.study_table.study_tables`).
     """
     table = tables.rows(chart.data)
     fields = {"x": chart.x, "y": chart.y, "colour": chart.colour, "facet": chart.facet}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
+from factrank.experiments.statistics.expressions import columns_in
 from factrank.foreign_text import shown_name
-from factrank.runs.expressions import columns_in
 
 LABELS = {
     "database.generator": "kind of table",

@@ -13,11 +13,11 @@ from typing import Any
 import altair as alt
 
 from factrank.errors import InputError
+from factrank.experiments.store.result_tables import many_rows
+from factrank.experiments.study.study import Chart
 from factrank.foreign_text import shown_name
-from factrank.report.chart_records import Record, Records
-from factrank.report.labels import label
-from factrank.runs.result_tables import many_rows
-from factrank.runs.study import Chart
+from factrank.report.study.chart_records import Record, Records
+from factrank.report.study.labels import label
 
 FEW = 12
 """Up to this many values a numeric colour is shown as separate shades with a legend entry each."""

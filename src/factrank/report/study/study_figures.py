@@ -9,14 +9,14 @@ from typing import Any
 
 import pyarrow as pa
 
+from factrank.experiments.statistics.summaries import QUANTITY, Summary
+from factrank.experiments.store.result_tables import many_rows
+from factrank.experiments.study.study import Chart
 from factrank.foreign_text import shown_name
-from factrank.report.chart_records import Records
-from factrank.report.labels import label
-from factrank.report.study_charts import MOST_BANDS, draw
-from factrank.report.summary_charts import draw_summary, summary_records
-from factrank.runs.result_tables import many_rows
-from factrank.runs.study import Chart
-from factrank.runs.summaries import QUANTITY, Summary
+from factrank.report.study.chart_records import Records
+from factrank.report.study.labels import label
+from factrank.report.study.study_charts import MOST_BANDS, draw
+from factrank.report.study.summary_charts import draw_summary, summary_records
 
 MOST_NUMBERS = 400
 """Up to this many records a chart has them as a table below it."""

@@ -17,11 +17,14 @@ from importlib.resources import files
 
 import vl_convert
 
+from factrank.experiments.store.result_tables import Tables
+from factrank.experiments.study.study import Size, Study
+from factrank.experiments.study.study_table import fitted, judge, study_tables, summarise
 from factrank.foreign_text import shown_name
-from factrank.report.chart_records import chart_records
-from factrank.report.study_charts import theme
-from factrank.report.study_figures import Figure, chart_figure, figure_html, summary_figure
-from factrank.report.study_sections import (
+from factrank.report.study.chart_records import chart_records
+from factrank.report.study.study_charts import theme
+from factrank.report.study.study_figures import Figure, chart_figure, figure_html, summary_figure
+from factrank.report.study.study_sections import (
     claims_section,
     failures_section,
     fits_section,
@@ -30,9 +33,6 @@ from factrank.report.study_sections import (
     settings_section,
     tally,
 )
-from factrank.runs.result_tables import Tables
-from factrank.runs.study import Size, Study
-from factrank.runs.study_table import fitted, judge, study_tables, summarise
 
 MANY_POINTS = 1500
 """Beyond this many records a chart is drawn on a canvas rather than as SVG, which would be slow."""

@@ -9,14 +9,14 @@ from typing import Any
 import pyarrow as pa
 
 from factrank.errors import InputError
-from factrank.report.chart_records import Records, chart_records
+from factrank.experiments.statistics.summaries import Summary
+from factrank.experiments.store.result_tables import Tables
+from factrank.experiments.study.study import Chart, Size, Study
+from factrank.experiments.study.study_table import study_tables, summarise
 from factrank.report.charts import save_chart
-from factrank.report.study_charts import draw
-from factrank.report.summary_charts import draw_summary, summary_records
-from factrank.runs.result_tables import Tables
-from factrank.runs.study import Chart, Size, Study
-from factrank.runs.study_table import study_tables, summarise
-from factrank.runs.summaries import Summary
+from factrank.report.study.chart_records import Records, chart_records
+from factrank.report.study.study_charts import draw
+from factrank.report.study.summary_charts import draw_summary, summary_records
 
 
 def pictures(study: Study, size: Size, tables: Tables) -> list[tuple[str, Any]]:

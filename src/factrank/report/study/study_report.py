@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from factrank.databases.streams import replacing
 from factrank.errors import InputError
-from factrank.report.study_page import build_page
-from factrank.report.study_pictures import save_charts
-from factrank.runs.store import Store
-from factrank.runs.study import Size, Study
+from factrank.experiments.store.store import Store
+from factrank.experiments.study.study import Size, Study
+from factrank.host.streams import replacing
+from factrank.report.study.study_page import build_page
+from factrank.report.study.study_pictures import save_charts
 
 
 def report_path(study: Study, size: Size, store: Store) -> Path:

@@ -8,15 +8,15 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from factrank.report.labels import label
+from factrank.experiments.statistics.claims import Claim, Verdict, evaluate
+from factrank.experiments.statistics.expressions import SOUND
+from factrank.experiments.statistics.fits import Fit, FitResult
+from factrank.experiments.statistics.summaries import QUANTITY, Summary, summary_table
+from factrank.experiments.store.result_tables import DataName, Tables
+from factrank.experiments.study.study import Size, Study
+from factrank.experiments.study.study_table import MISSING, fitted, study_tables
 from factrank.report.markdown import cell, inline, number_text, steady, table_text, value_text
-from factrank.runs.claims import Claim, Verdict, evaluate
-from factrank.runs.expressions import SOUND
-from factrank.runs.fits import Fit, FitResult
-from factrank.runs.result_tables import DataName, Tables
-from factrank.runs.study import Size, Study
-from factrank.runs.study_table import MISSING, fitted, study_tables
-from factrank.runs.summaries import QUANTITY, Summary, summary_table
+from factrank.report.study.labels import label
 
 
 @dataclass(frozen=True, eq=False)

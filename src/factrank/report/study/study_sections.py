@@ -8,13 +8,13 @@ from html import escape
 
 import pyarrow as pa
 
+from factrank.experiments.statistics.claims import Claim, Verdict
+from factrank.experiments.statistics.expressions import SOUND, Value
+from factrank.experiments.statistics.fits import Fit, FitResult
+from factrank.experiments.store.columns import TRIAL_GROUPS
+from factrank.experiments.store.result_tables import plural
 from factrank.foreign_text import shown_name
-from factrank.report.labels import label
-from factrank.runs.claims import Claim, Verdict
-from factrank.runs.columns import TRIAL_GROUPS
-from factrank.runs.expressions import SOUND, Value
-from factrank.runs.fits import Fit, FitResult
-from factrank.runs.result_tables import plural
+from factrank.report.study.labels import label
 
 BADGES = {
     "reproduced": ("yes", "✓ reproduced"),

@@ -8,14 +8,14 @@ import pyarrow as pa
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from factrank.experiments.execution.estimate import DryRun
+from factrank.experiments.specs.trial import Trial
+from factrank.experiments.statistics.claims import Claim, Verdict
+from factrank.experiments.store.columns import trial_columns
+from factrank.experiments.study.searches import rounds_of
+from factrank.experiments.study.study import Size, Study
 from factrank.foreign_text import shown_name
-from factrank.report.tables import plain_table
-from factrank.runs.claims import Claim, Verdict
-from factrank.runs.columns import trial_columns
-from factrank.runs.estimate import DryRun
-from factrank.runs.searches import rounds_of
-from factrank.runs.study import Size, Study
-from factrank.training.trial import Trial
+from factrank.report.terminal_tables import plain_table
 
 STYLES = {"reproduced": "green", "not reproduced": "red", "measured": "cyan", "not comparable": ""}
 LONGEST_ERROR, SHOWN_ERRORS, SHOWN_VALUES = 200, 3, 12

@@ -15,9 +15,10 @@ import altair as alt
 import pyarrow as pa
 
 from factrank.errors import InputError
-from factrank.report.chart_records import Cell, Record, Records, cell, is_number
-from factrank.report.labels import label, short_label
-from factrank.report.study_charts import (
+from factrank.experiments.statistics.summaries import QUANTITY, Summary
+from factrank.report.study.chart_records import Cell, Record, Records, cell, is_number
+from factrank.report.study.labels import label, short_label
+from factrank.report.study.study_charts import (
     FEW,
     HEIGHT,
     LETTER,
@@ -28,7 +29,6 @@ from factrank.report.study_charts import (
     legend_columns,
     lines_of,
 )
-from factrank.runs.summaries import QUANTITY, Summary
 
 STEP = 0.014
 """How far apart colours at one x stand, as a share of the width of the picture."""

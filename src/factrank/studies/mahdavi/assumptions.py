@@ -21,15 +21,15 @@ assumption is not refuted; it is proved only where every subset could be tried.
 
 from __future__ import annotations
 
-from factrank.models import MemoriserShape
-from factrank.models.token_examples import QueryKind, TokenExamples
-from factrank.models.token_families import Stage
-from factrank.runs.claims import Claim, Quantity
-from factrank.runs.expressions import Where
-from factrank.runs.study import Chart, Size, Study
-from factrank.runs.summaries import Summary
+from factrank.checkpoints.layers import Stage
+from factrank.experiments.specs.trial import Measures, Training, Trial
+from factrank.experiments.statistics.claims import Claim, Quantity
+from factrank.experiments.statistics.expressions import Where
+from factrank.experiments.statistics.summaries import Summary
+from factrank.experiments.study.study import Chart, Size, Study
+from factrank.families.memoriser.examples.token_examples import QueryKind, TokenExamples
+from factrank.families.memoriser.memoriser_shape import MemoriserShape
 from factrank.studies.mahdavi.settings import source
-from factrank.training.trial import Measures, Training, Trial
 
 SEEDS = range(3)
 SUBSETS = 200

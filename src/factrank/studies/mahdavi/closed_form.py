@@ -3,7 +3,7 @@
 Beyond the paper. With random query-key weights the readout is linear in the values, so that real labels are fitted by
 one solve exactly where the matrix of features has full row rank. Its rank is known: with one context for all
 H (n - 1) + 1, the paper's count where d_h >= n; with a context for each example H d + 1, whatever n > 1 is
-(`factrank.tensors.memoriser_rank`). Here it is solved at exactly that many examples, and at one more.
+(`factrank.families.memoriser.ranks.memoriser_rank`). Here it is solved at exactly that many examples, and at one more.
 
 Labels are real and uniform; an example counts where its label is reproduced to 1e-6. Solved in float64 and measured in
 it. Along the grid of `heads-regression` (n = 32) and of `context-size` (H = 20, without n = 1); with a context for each
@@ -13,11 +13,13 @@ the two studies on which their claims are decided.
 
 from __future__ import annotations
 
-from factrank.models import MemoriserShape
-from factrank.runs.claims import Claim, Quantity
-from factrank.runs.expressions import Where
-from factrank.runs.study import Chart, Size, Study
-from factrank.runs.summaries import Summary
+from factrank.experiments.specs.trial import Measures, Training, Trial
+from factrank.experiments.statistics.claims import Claim, Quantity
+from factrank.experiments.statistics.expressions import Where
+from factrank.experiments.statistics.summaries import Summary
+from factrank.experiments.study.study import Chart, Size, Study
+from factrank.families.memoriser.memoriser_shape import MemoriserShape
+from factrank.families.memoriser.ranks.memoriser_rank import memoriser_capacity
 from factrank.studies.mahdavi.context_size import context_growths, tokens_settings
 from factrank.studies.mahdavi.growth import Growth
 from factrank.studies.mahdavi.heads import REGRESSION, growths, heads_settings
@@ -48,8 +50,6 @@ from factrank.studies.mahdavi.settings import (
     source,
     trials_of,
 )
-from factrank.tensors.memoriser_rank import memoriser_capacity
-from factrank.training.trial import Measures, Training, Trial
 
 BY_HEADS = growths("regression", REGRESSION)
 BY_TOKENS = tuple(growth for growth in context_growths() if growth.task == "regression")

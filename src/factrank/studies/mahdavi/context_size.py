@@ -15,7 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from factrank.runs.study import Size, Study
+from factrank.experiments.specs.trial import Trial
+from factrank.experiments.study.study import Size, Study
 from factrank.studies.mahdavi.growth import Growth
 from factrank.studies.mahdavi.heads import Sizes
 from factrank.studies.mahdavi.settings import (
@@ -35,7 +36,6 @@ from factrank.studies.mahdavi.settings import (
     source,
     trials_of,
 )
-from factrank.training.trial import Trial
 
 SIZES: dict[Task, Sizes] = {
     "regression": {

@@ -11,11 +11,12 @@ from how scores are scaled, is asked by `knee`.
 
 from __future__ import annotations
 
-from factrank.runs.claims import Claim, Quantity
-from factrank.runs.expressions import Where
-from factrank.runs.fits import Fit
-from factrank.runs.study import Chart, Size, Study
-from factrank.runs.summaries import Summary
+from factrank.experiments.specs.trial import Trial
+from factrank.experiments.statistics.claims import Claim, Quantity
+from factrank.experiments.statistics.expressions import Where
+from factrank.experiments.statistics.fits import Fit
+from factrank.experiments.statistics.summaries import Summary
+from factrank.experiments.study.study import Chart, Size, Study
 from factrank.studies.mahdavi.settings import (
     CONTEXT_SIZE,
     D_QK,
@@ -32,7 +33,6 @@ from factrank.studies.mahdavi.settings import (
     seed_of,
     source,
 )
-from factrank.training.trial import Trial
 
 HEADS_HERE: dict[Size, int] = {"quick": 2, "full": 30}
 LEAST_STEPS: dict[Size, int] = {"quick": 3_000, "full": 300_000}

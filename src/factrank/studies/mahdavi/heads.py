@@ -15,10 +15,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from factrank.runs.claims import Claim, Quantity
-from factrank.runs.fits import Fit
-from factrank.runs.study import Chart, Size, Study
-from factrank.runs.summaries import Summary
+from factrank.experiments.specs.trial import Trial
+from factrank.experiments.statistics.claims import Claim, Quantity
+from factrank.experiments.statistics.fits import Fit
+from factrank.experiments.statistics.summaries import Summary
+from factrank.experiments.study.study import Chart, Size, Study
 from factrank.studies.mahdavi.growth import Growth
 from factrank.studies.mahdavi.settings import (
     CONTEXT_SIZE,
@@ -41,7 +42,6 @@ from factrank.studies.mahdavi.settings import (
     source,
     trials_of,
 )
-from factrank.training.trial import Trial
 
 Sizes = dict[Kind, dict[Size, tuple[int, ...]]]
 

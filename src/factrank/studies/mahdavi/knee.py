@@ -19,11 +19,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from factrank.models.memoriser_shape import ScaledBy
-from factrank.runs.claims import Claim, Quantity
-from factrank.runs.expressions import Where
-from factrank.runs.study import Chart, Size, Study
-from factrank.runs.summaries import Summary
+from factrank.experiments.specs.trial import Trial
+from factrank.experiments.statistics.claims import Claim, Quantity
+from factrank.experiments.statistics.expressions import Where
+from factrank.experiments.statistics.summaries import Summary
+from factrank.experiments.study.study import Chart, Size, Study
+from factrank.families.memoriser.memoriser_shape import ScaledBy
 from factrank.studies.mahdavi.head_size import HEADS_HERE, NOTHING
 from factrank.studies.mahdavi.settings import (
     D_QK,
@@ -39,7 +40,6 @@ from factrank.studies.mahdavi.settings import (
     Setting,
     source,
 )
-from factrank.training.trial import Trial
 
 EXAMPLES_PER_TOKEN: dict[Size, int] = {"quick": 20, "full": 625}
 LEAST_STEPS: dict[Size, int] = {"quick": 2_000, "full": 100_000}

@@ -12,12 +12,12 @@ least loss, we at the last state.
 
 from __future__ import annotations
 
-from factrank.runs.claims import Claim, Direction, Quantity
-from factrank.runs.expressions import Where
-from factrank.runs.study import Chart, Size, Study
-from factrank.runs.summaries import Summary
+from factrank.experiments.specs.trial import Measures, Trial
+from factrank.experiments.statistics.claims import Claim, Direction, Quantity
+from factrank.experiments.statistics.expressions import Where
+from factrank.experiments.statistics.summaries import Summary
+from factrank.experiments.study.study import Chart, Size, Study
 from factrank.studies.mahdavi.settings import CONTEXT_SIZE, N_HEADS, RECALL, Setting, source
-from factrank.training.trial import Measures, Trial
 
 SIZES: dict[Size, tuple[tuple[int, int, int], ...]] = {"quick": ((2, 60, 3),), "full": ((4, 550, 3), (8, 1300, 8))}
 """Heads, examples, and seeds."""

@@ -26,11 +26,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from factrank.databases import RandomExamples
-from factrank.models import MemoriserShape
-from factrank.runs.expressions import Where
-from factrank.runs.study import Size, Source
-from factrank.training.trial import Measures, Precision, Training, Trial
+from factrank.experiments.specs.trial import Measures, Precision, Training, Trial
+from factrank.experiments.statistics.expressions import Where
+from factrank.experiments.study.study import Size, Source
+from factrank.families.memoriser.examples.examples import RandomExamples
+from factrank.families.memoriser.memoriser_shape import MemoriserShape
 
 PAPER = "Mahdavi, Liao, Thrampoulidis 2024, Memorization Capacity of Multi-Head Attention in Transformers"
 LINK = "https://arxiv.org/abs/2306.02010"

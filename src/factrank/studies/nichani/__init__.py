@@ -7,20 +7,20 @@ share. What may enter: another question of the paper; `STUDIES` lists them in th
 
 from __future__ import annotations
 
-from factrank.runs.study import Study
+from factrank.experiments.study.study import Study
 from factrank.studies.nichani.attention_against_mlp import ATTENTION_AGAINST_MLP
 from factrank.studies.nichani.attention_against_mlp_criteria import ATTENTION_AGAINST_MLP_CRITERIA
 from factrank.studies.nichani.beyond_memorisation import BEYOND_MEMORISATION
+from factrank.studies.nichani.factual_recall_capacity import RECALL_CAPACITY
+from factrank.studies.nichani.factual_recall_capacity_criteria import RECALL_CAPACITY_CRITERIA
+from factrank.studies.nichani.factual_recall_capacity_variants import RECALL_CAPACITY_VARIANTS
+from factrank.studies.nichani.factual_recall_dynamics import RECALL_DYNAMICS
 from factrank.studies.nichani.frequent_facts_first import FREQUENT_FACTS_FIRST
 from factrank.studies.nichani.hallucination import HALLUCINATION
-from factrank.studies.nichani.linear_memory import LINEAR_MEMORY
-from factrank.studies.nichani.linear_memory_limit import LINEAR_MEMORY_LIMIT
-from factrank.studies.nichani.mlp_memory import MLP_MEMORY
-from factrank.studies.nichani.mlp_memory_few_outputs import MLP_MEMORY_FEW_OUTPUTS
-from factrank.studies.nichani.recall_capacity import RECALL_CAPACITY
-from factrank.studies.nichani.recall_capacity_criteria import RECALL_CAPACITY_CRITERIA
-from factrank.studies.nichani.recall_capacity_variants import RECALL_CAPACITY_VARIANTS
-from factrank.studies.nichani.recall_dynamics import RECALL_DYNAMICS
+from factrank.studies.nichani.memories.linear_memory import LINEAR_MEMORY
+from factrank.studies.nichani.memories.linear_memory_limit import LINEAR_MEMORY_LIMIT
+from factrank.studies.nichani.memories.mlp_memory import MLP_MEMORY
+from factrank.studies.nichani.memories.mlp_memory_few_outputs import MLP_MEMORY_FEW_OUTPUTS
 from factrank.studies.nichani.where_facts_are import WHERE_FACTS_ARE
 
 STUDIES: tuple[Study, ...] = (

@@ -19,13 +19,14 @@ both as questions of ours.
 
 from __future__ import annotations
 
-from factrank.models import SequenceShape
-from factrank.runs.claims import Claim, Quantity
-from factrank.runs.expressions import Where
-from factrank.runs.fits import Fit
-from factrank.runs.study import Chart, Size, Study
-from factrank.runs.summaries import Summary
-from factrank.studies.nichani.recall_settings import (
+from factrank.experiments.specs.trial import Measures, Trial
+from factrank.experiments.statistics.claims import Claim, Quantity
+from factrank.experiments.statistics.expressions import Where
+from factrank.experiments.statistics.fits import Fit
+from factrank.experiments.statistics.summaries import Summary
+from factrank.experiments.study.study import Chart, Size, Study
+from factrank.families.factual_recall.sequence_shape import SequenceShape
+from factrank.studies.nichani.factual_recall_settings import (
     HEADS_TITLE,
     MLP,
     MLP_TITLE,
@@ -36,7 +37,6 @@ from factrank.studies.nichani.recall_settings import (
     until_held,
 )
 from factrank.studies.nichani.settings import MOST_RIGHT, SEEDS, source
-from factrank.training.trial import Measures, Trial
 
 D, D_HEAD, SIDE = 32, 8, 32
 HEADS: dict[Size, tuple[int, ...]] = {"quick": (1, 4), "full": (2, 4, 8, 12, 16)}

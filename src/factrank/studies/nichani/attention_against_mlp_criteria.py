@@ -17,11 +17,12 @@ Claims and criteria were fixed before the runs.
 
 from __future__ import annotations
 
-from factrank.runs.claims import Claim, Quantity
-from factrank.runs.expressions import Where
-from factrank.runs.fits import Fit
-from factrank.runs.study import Chart, Size, Study
-from factrank.runs.summaries import Summary
+from factrank.experiments.specs.trial import Trial
+from factrank.experiments.statistics.claims import Claim, Quantity
+from factrank.experiments.statistics.expressions import Where
+from factrank.experiments.statistics.fits import Fit
+from factrank.experiments.statistics.summaries import Summary
+from factrank.experiments.study.study import Chart, Size, Study
 from factrank.studies.nichani.attention_against_mlp import (
     PER_HEAD,
     QUICK_SIDE,
@@ -32,7 +33,7 @@ from factrank.studies.nichani.attention_against_mlp import (
     published,
     transformer,
 )
-from factrank.studies.nichani.recall_settings import (
+from factrank.studies.nichani.factual_recall_settings import (
     AT_END,
     AUTHORS,
     HEADS_TITLE,
@@ -44,7 +45,6 @@ from factrank.studies.nichani.recall_settings import (
     facts,
 )
 from factrank.studies.nichani.settings import FEW_SEEDS, MOST_RIGHT, SEEDS, source
-from factrank.training.trial import Trial
 
 JUDGED = (8, 12, 16)
 """The numbers of heads with all seeds."""

@@ -13,14 +13,14 @@ steps of 1,024 sequences; all trials run to the end.
 
 from __future__ import annotations
 
-from factrank.models import SequenceShape
-from factrank.runs.claims import Claim, Direction, Quantity
-from factrank.runs.expressions import Where
-from factrank.runs.study import Chart, Size, Study
-from factrank.runs.summaries import Summary
-from factrank.studies.nichani.recall_settings import BATCH, D_VO, PRECISION, RECALL, facts
+from factrank.experiments.specs.trial import Measures, Training, Trial
+from factrank.experiments.statistics.claims import Claim, Direction, Quantity
+from factrank.experiments.statistics.expressions import Where
+from factrank.experiments.statistics.summaries import Summary
+from factrank.experiments.study.study import Chart, Size, Study
+from factrank.families.factual_recall.sequence_shape import SequenceShape
+from factrank.studies.nichani.factual_recall_settings import BATCH, D_VO, PRECISION, RECALL, facts
 from factrank.studies.nichani.settings import SEEDS, source
-from factrank.training.trial import Measures, Training, Trial
 
 D, HEADS, TOTAL, GROUPS, GROUP_SIZE = 32, 4, 16, 8, 8
 SIDE: dict[Size, int] = {"quick": 12, "full": 20}

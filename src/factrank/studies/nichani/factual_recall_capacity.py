@@ -23,14 +23,14 @@ from __future__ import annotations
 
 from itertools import product
 
-from factrank.capacity import CapacitySearch
-from factrank.models import SequenceShape
-from factrank.runs.claims import Claim, Quantity
-from factrank.runs.expressions import Where
-from factrank.runs.fits import Fit
-from factrank.runs.study import Chart, Size, Study, no_trials
-from factrank.runs.summaries import Summary
-from factrank.studies.nichani.recall_settings import (
+from factrank.experiments.capacity.capacity_search import CapacitySearch
+from factrank.experiments.statistics.claims import Claim, Quantity
+from factrank.experiments.statistics.expressions import Where
+from factrank.experiments.statistics.fits import Fit
+from factrank.experiments.statistics.summaries import Summary
+from factrank.experiments.study.study import Chart, Size, Study, no_trials
+from factrank.families.factual_recall.sequence_shape import SequenceShape
+from factrank.studies.nichani.factual_recall_settings import (
     ATTENTION_PARAMETERS,
     D_MODEL,
     D_VO,

@@ -29,15 +29,17 @@ from __future__ import annotations
 
 from math import sqrt
 
-from factrank.capacity import CapacitySearch, Criterion
-from factrank.models import SequenceShape
-from factrank.runs.claims import Claim, Quantity
-from factrank.runs.expressions import Where
-from factrank.runs.fits import Fit
-from factrank.runs.study import Chart, Size, Study, no_trials
-from factrank.runs.summaries import Summary
-from factrank.studies.nichani.recall_capacity import PROPORTIONAL, PUBLISHED, TRADE, shapes
-from factrank.studies.nichani.recall_settings import (
+from factrank.experiments.capacity.capacity_interval import Criterion
+from factrank.experiments.capacity.capacity_search import CapacitySearch
+from factrank.experiments.specs.trial import Trial
+from factrank.experiments.statistics.claims import Claim, Quantity
+from factrank.experiments.statistics.expressions import Where
+from factrank.experiments.statistics.fits import Fit
+from factrank.experiments.statistics.summaries import Summary
+from factrank.experiments.study.study import Chart, Size, Study, no_trials
+from factrank.families.factual_recall.sequence_shape import SequenceShape
+from factrank.studies.nichani.factual_recall_capacity import PROPORTIONAL, PUBLISHED, TRADE, shapes
+from factrank.studies.nichani.factual_recall_settings import (
     AT_END,
     AUTHORS,
     D_MODEL,
@@ -55,7 +57,6 @@ from factrank.studies.nichani.recall_settings import (
     facts,
 )
 from factrank.studies.nichani.settings import FEW_SEEDS, SEEDS, source
-from factrank.training.trial import Trial
 
 ENOUGH_SEEDS = range(10)
 """As many as a claim about a number needs."""

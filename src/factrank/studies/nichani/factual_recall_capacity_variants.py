@@ -19,13 +19,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import isqrt
 
-from factrank.capacity import CapacitySearch
-from factrank.models import SequenceShape
-from factrank.runs.claims import Claim, Quantity
-from factrank.runs.expressions import Where
-from factrank.runs.study import Chart, Size, Study, no_trials
-from factrank.runs.summaries import Summary
-from factrank.studies.nichani.recall_settings import (
+from factrank.experiments.capacity.capacity_search import CapacitySearch
+from factrank.experiments.specs.trial import Generated
+from factrank.experiments.statistics.claims import Claim, Quantity
+from factrank.experiments.statistics.expressions import Where
+from factrank.experiments.statistics.summaries import Summary
+from factrank.experiments.study.study import Chart, Size, Study, no_trials
+from factrank.families.factual_recall.sequence_shape import SequenceShape
+from factrank.studies.nichani.factual_recall_settings import (
     D_MODEL,
     FACTS,
     FACTS_TITLE,
@@ -40,7 +41,6 @@ from factrank.studies.nichani.recall_settings import (
     transformer,
 )
 from factrank.studies.nichani.settings import SEEDS, source
-from factrank.training.trial import Generated
 
 WIDTHS: dict[Size, tuple[int, ...]] = {"quick": (8,), "full": (16, 32)}
 MORE_HEADS = 2 * HEADS

@@ -18,14 +18,14 @@ from __future__ import annotations
 
 from math import log
 
-from factrank.models import OneHotShape
-from factrank.runs.claims import Claim, Quantity
-from factrank.runs.expressions import Where
-from factrank.runs.study import Chart, Size, Study
-from factrank.runs.summaries import Summary
-from factrank.studies.nichani.recall_settings import EPOCH_TITLE, facts
+from factrank.experiments.specs.trial import Measures, Optimiser, Training, Trial
+from factrank.experiments.statistics.claims import Claim, Quantity
+from factrank.experiments.statistics.expressions import Where
+from factrank.experiments.statistics.summaries import Summary
+from factrank.experiments.study.study import Chart, Size, Study
+from factrank.families.factual_recall.sequence_shape import OneHotShape
+from factrank.studies.nichani.factual_recall_settings import EPOCH_TITLE, facts
 from factrank.studies.nichani.settings import SEEDS, source
-from factrank.training.trial import Measures, Optimiser, Training, Trial
 
 SUBJECTS, RELATIONS, ANSWERS, NOISE = 16, 4, 8, 20
 STEPS, EVERY = 8192, 64

@@ -20,11 +20,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import isqrt
 
-from factrank.capacity import CapacitySearch, Criterion
-from factrank.models import SequenceShape
-from factrank.runs.study import Size
+from factrank.experiments.capacity.capacity_interval import Criterion
+from factrank.experiments.capacity.capacity_search import CapacitySearch
+from factrank.experiments.specs.trial import Generated, Measures, Precision, Training, Trial, generated
+from factrank.experiments.study.study import Size
+from factrank.families.factual_recall.sequence_shape import SequenceShape
 from factrank.studies.nichani.settings import MOST_RIGHT
-from factrank.training.trial import Generated, Measures, Precision, Training, Trial, generated
 
 HEADS, ANSWERS = 8, 8
 RATE, RATES = 0.01, (0.001, 0.003, 0.01)

@@ -12,13 +12,13 @@ every seed; half of it, at which curves are compared too, was chosen after the f
 
 from __future__ import annotations
 
-from factrank.runs.claims import Claim, Direction, Quantity
-from factrank.runs.expressions import Where
-from factrank.runs.study import Chart, Size, Study
-from factrank.runs.summaries import Summary
-from factrank.studies.nichani.recall_settings import BATCH, EPOCH_TITLE, N_KEYS, PRECISION, facts, transformer
+from factrank.experiments.specs.trial import Measures, Training, Trial
+from factrank.experiments.statistics.claims import Claim, Direction, Quantity
+from factrank.experiments.statistics.expressions import Where
+from factrank.experiments.statistics.summaries import Summary
+from factrank.experiments.study.study import Chart, Size, Study
+from factrank.studies.nichani.factual_recall_settings import BATCH, EPOCH_TITLE, N_KEYS, PRECISION, facts, transformer
 from factrank.studies.nichani.settings import SEEDS, source
-from factrank.training.trial import Measures, Training, Trial
 
 GROUPS = 4
 EXPONENTS: dict[Size, tuple[float, ...]] = {"quick": (0.0, 1.0), "full": (0.0, 0.5, 1.0)}

@@ -13,15 +13,15 @@ it has learnt the relation only by then); transformers (d = m = 32, 4 heads of s
 
 from __future__ import annotations
 
-from factrank.models import OneHotShape, SequenceShape
-from factrank.runs.claims import Claim, Direction, Quantity
-from factrank.runs.expressions import Where
-from factrank.runs.study import Chart, Size, Study
-from factrank.runs.summaries import Summary
-from factrank.studies.nichani.recall_dynamics import ANSWERS, IN_TURN, NOISE, RELATIONS, START, SUBJECTS
-from factrank.studies.nichani.recall_settings import EPOCH_TITLE, KIND, LINEAR, RECALL, STRUCTURE, facts
+from factrank.experiments.specs.trial import Measures, Optimiser, Training, Trial
+from factrank.experiments.statistics.claims import Claim, Direction, Quantity
+from factrank.experiments.statistics.expressions import Where
+from factrank.experiments.statistics.summaries import Summary
+from factrank.experiments.study.study import Chart, Size, Study
+from factrank.families.factual_recall.sequence_shape import OneHotShape, SequenceShape
+from factrank.studies.nichani.factual_recall_dynamics import ANSWERS, IN_TURN, NOISE, RELATIONS, START, SUBJECTS
+from factrank.studies.nichani.factual_recall_settings import EPOCH_TITLE, KIND, LINEAR, RECALL, STRUCTURE, facts
 from factrank.studies.nichani.settings import SEEDS, source
-from factrank.training.trial import Measures, Optimiser, Training, Trial
 
 ONE_HOT, TRANSFORMER = "one_hot", "sequence"
 STRUCTURES = ("structured", "random")

@@ -13,10 +13,11 @@ from math import floor, log2
 
 from scipy.special import lambertw
 
-from factrank.capacity import CapacitySearch, Criterion
-from factrank.models import MemoryShape
-from factrank.runs.study import Size, Source
-from factrank.training.trial import Training, Trial, generated
+from factrank.experiments.capacity.capacity_interval import Criterion
+from factrank.experiments.capacity.capacity_search import CapacitySearch
+from factrank.experiments.specs.trial import Training, Trial, generated
+from factrank.experiments.study.study import Size, Source
+from factrank.families.memory.memory_shape import MemoryShape
 
 PAPER = "Nichani, Lee, Bietti 2025, Understanding Factual Recall in Transformers via Associative Memories"
 LINK = "https://arxiv.org/abs/2412.06538"

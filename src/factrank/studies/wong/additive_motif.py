@@ -10,13 +10,13 @@ heads are a larger layer), in a second with n_heads x d_vo = 8 (the same bound o
 
 from __future__ import annotations
 
-from factrank.models import LayerShape
-from factrank.runs.claims import Claim, Quantity
-from factrank.runs.expressions import Where
-from factrank.runs.study import Chart, Size, Study
-from factrank.runs.summaries import Summary
+from factrank.experiments.specs.trial import Measures, Trial, generated
+from factrank.experiments.statistics.claims import Claim, Quantity
+from factrank.experiments.statistics.expressions import Where
+from factrank.experiments.statistics.summaries import Summary
+from factrank.experiments.study.study import Chart, Size, Study
+from factrank.families.attention.layer_shape import LayerShape
 from factrank.studies.wong.settings import ARGMAX, D_VO, MORE_SEEDS, N_HEADS, N_QUERIES, TAU, TRAINING, source
-from factrank.training.trial import Measures, Trial, generated
 
 D_MODEL_WIDTH = 8
 HEADS = (1, 2, 3, 4, 6, 8)

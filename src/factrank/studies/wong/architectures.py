@@ -9,11 +9,13 @@ cost nothing, stand beside as a yardstick. Models other than the plain layer tra
 
 from __future__ import annotations
 
-from factrank.models import LayerShape, TransformerShape
-from factrank.runs.claims import Claim, Quantity
-from factrank.runs.expressions import Where
-from factrank.runs.study import Chart, Size, Study
-from factrank.runs.summaries import Summary
+from factrank.experiments.specs.trial import Measures, ModelSpec, Trial, generated
+from factrank.experiments.statistics.claims import Claim, Quantity
+from factrank.experiments.statistics.expressions import Where
+from factrank.experiments.statistics.summaries import Summary
+from factrank.experiments.study.study import Chart, Size, Study
+from factrank.families.attention.layer_shape import LayerShape
+from factrank.families.attention.pair_transformer import TransformerShape
 from factrank.studies.wong.settings import (
     ARGMAX,
     CONFIDENT,
@@ -26,7 +28,6 @@ from factrank.studies.wong.settings import (
     TRAINING,
     source,
 )
-from factrank.training.trial import Measures, ModelSpec, Trial, generated
 
 PLAIN, TWO_HEADS = "plain", "two heads"
 VARIANTS: dict[str, ModelSpec] = {

@@ -13,10 +13,11 @@ well, and the share of silent pairs that are answered stands beside the multiple
 
 from __future__ import annotations
 
-from factrank.runs.claims import Claim, Quantity
-from factrank.runs.expressions import Where
-from factrank.runs.study import Chart, Size, Source, Study
-from factrank.runs.summaries import Summary
+from factrank.experiments.specs.trial import Measures, Trial
+from factrank.experiments.statistics.claims import Claim, Quantity
+from factrank.experiments.statistics.expressions import Where
+from factrank.experiments.statistics.summaries import Summary
+from factrank.experiments.study.study import Chart, Size, Source, Study
 from factrank.studies.wong.settings import (
     CONFIDENT,
     CONFIDENT_TITLE,
@@ -32,7 +33,6 @@ from factrank.studies.wong.settings import (
     single_head,
     uniform_table,
 )
-from factrank.training.trial import Measures, Trial
 
 KEYS, QUERIES, FACTS = 100, 20, 100
 TAUS = (TAU, 0.5, 0.8, 0.99)

@@ -16,10 +16,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from factrank.runs.claims import Claim, Quantity
-from factrank.runs.expressions import Where
-from factrank.runs.study import Chart, Size, Study
-from factrank.runs.summaries import Summary
+from factrank.experiments.specs.trial import Measures, Precision, Readings, Training, Trial, generated
+from factrank.experiments.statistics.claims import Claim, Quantity
+from factrank.experiments.statistics.expressions import Where
+from factrank.experiments.statistics.summaries import Summary
+from factrank.experiments.study.study import Chart, Size, Study
 from factrank.studies.wong.settings import (
     ARGMAX,
     CONFIDENT,
@@ -34,7 +35,6 @@ from factrank.studies.wong.settings import (
     single_head,
     source,
 )
-from factrank.training.trial import Measures, Precision, Readings, Training, Trial, generated
 
 QUERIES = 6
 """Where all precisions are compared; d_qk = 6 is the closed form's."""

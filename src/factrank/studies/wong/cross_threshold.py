@@ -14,9 +14,10 @@ summary correlates within tables only.
 
 from __future__ import annotations
 
-from factrank.runs.claims import Claim, Quantity
-from factrank.runs.study import Chart, Size, Study
-from factrank.runs.summaries import Summary
+from factrank.experiments.specs.trial import Generated, Measures, Readings, Trial, generated
+from factrank.experiments.statistics.claims import Claim, Quantity
+from factrank.experiments.statistics.summaries import Summary
+from factrank.experiments.study.study import Chart, Size, Study
 from factrank.studies.wong.settings import (
     GENERATOR,
     LAYER_RANK,
@@ -31,7 +32,6 @@ from factrank.studies.wong.settings import (
     source,
     uniform_table,
 )
-from factrank.training.trial import Generated, Measures, Readings, Trial, generated
 
 KEYS, QUERIES, VALUES = 20, 10, 20
 FACTS: dict[Size, tuple[int, ...]] = {"quick": (50, 200), "full": (50, 100, 150, 200)}

@@ -15,10 +15,11 @@ Ranks are brackets certified for each table; where a correlation needs one numbe
 
 from __future__ import annotations
 
-from factrank.runs.claims import Claim, Quantity
-from factrank.runs.expressions import Where
-from factrank.runs.study import Chart, Size, Study
-from factrank.runs.summaries import Summary
+from factrank.experiments.specs.trial import Generated, Measures, Trial, generated
+from factrank.experiments.statistics.claims import Claim, Quantity
+from factrank.experiments.statistics.expressions import Where
+from factrank.experiments.statistics.summaries import Summary
+from factrank.experiments.study.study import Chart, Size, Study
 from factrank.studies.wong.settings import (
     ARGMAX,
     CONFIDENT,
@@ -33,7 +34,6 @@ from factrank.studies.wong.settings import (
     single_head,
     source,
 )
-from factrank.training.trial import Generated, Measures, Trial, generated
 
 KEYS, QUERIES, VALUES = 20, 10, 20
 WIDTHS = (4, 6, 8)

@@ -11,22 +11,13 @@ after every epoch.
 
 from __future__ import annotations
 
-from factrank.models import LayerShape
-from factrank.runs.claims import Claim, Quantity
-from factrank.runs.expressions import Where
-from factrank.runs.study import Chart, Size, Study
-from factrank.runs.summaries import Summary
-from factrank.studies.wong.settings import (
-    D_MODEL,
-    MORE_SEEDS,
-    N_QUERIES,
-    TAU,
-    TAU_TITLE,
-    TAUS,
-    source,
-    uniform_table,
-)
-from factrank.training.trial import Measures, Training, Trial
+from factrank.experiments.specs.trial import Measures, Training, Trial
+from factrank.experiments.statistics.claims import Claim, Quantity
+from factrank.experiments.statistics.expressions import Where
+from factrank.experiments.statistics.summaries import Summary
+from factrank.experiments.study.study import Chart, Size, Study
+from factrank.families.attention.layer_shape import LayerShape
+from factrank.studies.wong.settings import D_MODEL, MORE_SEEDS, N_QUERIES, TAU, TAU_TITLE, TAUS, source, uniform_table
 
 KEYS, VALUES, HEADS = 20, 20, 6
 QUERIES: dict[Size, tuple[int, ...]] = {"quick": (10,), "full": (5, 10)}

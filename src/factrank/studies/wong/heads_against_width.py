@@ -14,11 +14,12 @@ tables: with 20 keys and 20 values 4 heads hold everything at 10 queries.
 
 from __future__ import annotations
 
-from factrank.models import LayerShape
-from factrank.runs.claims import Claim, Quantity
-from factrank.runs.expressions import Where
-from factrank.runs.study import Chart, Size, Study
-from factrank.runs.summaries import Summary
+from factrank.experiments.specs.trial import Measures, Trial, generated
+from factrank.experiments.statistics.claims import Claim, Quantity
+from factrank.experiments.statistics.expressions import Where
+from factrank.experiments.statistics.summaries import Summary
+from factrank.experiments.study.study import Chart, Size, Study
+from factrank.families.attention.layer_shape import LayerShape
 from factrank.studies.wong.settings import (
     ARGMAX,
     CONFIDENT,
@@ -33,7 +34,6 @@ from factrank.studies.wong.settings import (
     TRAINING,
     source,
 )
-from factrank.training.trial import Measures, Trial, generated
 
 TOTAL = 8
 """n_heads x d_vo."""

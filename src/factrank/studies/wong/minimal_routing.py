@@ -10,10 +10,11 @@ is not small. At 2 queries recall is near 1 at every d_qk, at 40 it is low throu
 
 from __future__ import annotations
 
-from factrank.runs.claims import Claim, Quantity
-from factrank.runs.expressions import Where
-from factrank.runs.study import Chart, Size, Study
-from factrank.runs.summaries import Summary
+from factrank.experiments.specs.trial import Measures, Trial, generated
+from factrank.experiments.statistics.claims import Claim, Quantity
+from factrank.experiments.statistics.expressions import Where
+from factrank.experiments.statistics.summaries import Summary
+from factrank.experiments.study.study import Chart, Size, Study
 from factrank.studies.wong.settings import (
     ARGMAX,
     D_QK,
@@ -27,7 +28,6 @@ from factrank.studies.wong.settings import (
     single_head,
     source,
 )
-from factrank.training.trial import Measures, Trial, generated
 
 WIDTH = 8
 SMALL, LARGER = (1, 2, 3), 6

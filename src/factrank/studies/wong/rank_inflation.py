@@ -14,11 +14,12 @@ keys and ranks up to 400.
 
 from __future__ import annotations
 
-from factrank.models import LayerShape
-from factrank.runs.claims import Claim, Quantity
-from factrank.runs.expressions import Where
-from factrank.runs.study import Chart, Size, Study
-from factrank.runs.summaries import Summary
+from factrank.experiments.specs.trial import Generated, Measures, Trial, generated
+from factrank.experiments.statistics.claims import Claim, Quantity
+from factrank.experiments.statistics.expressions import Where
+from factrank.experiments.statistics.summaries import Summary
+from factrank.experiments.study.study import Chart, Size, Study
+from factrank.families.attention.layer_shape import LayerShape
 from factrank.studies.wong.settings import (
     ARGMAX,
     CONFIDENT,
@@ -37,7 +38,6 @@ from factrank.studies.wong.settings import (
     source,
     uniform_table,
 )
-from factrank.training.trial import Generated, Measures, Trial, generated
 
 KEYS, MORE_KEYS, QUERIES, VALUES = 100, 200, 2, 100
 RANKS: dict[Size, tuple[int, ...]] = {"quick": (10, 40, 80, 200), "full": (5, 10, 20, 40, 80, 120, 160, 200)}

@@ -15,10 +15,11 @@ only; `boxes` of rank 40 (full), `uniform` with 40 facts and `diagonal2` (both p
 
 from __future__ import annotations
 
-from factrank.runs.claims import Claim, Quantity
-from factrank.runs.expressions import Where
-from factrank.runs.study import Chart, Size, Study
-from factrank.runs.summaries import Summary
+from factrank.experiments.specs.trial import Generated, Measures, Readings, Trial, generated
+from factrank.experiments.statistics.claims import Claim, Quantity
+from factrank.experiments.statistics.expressions import Where
+from factrank.experiments.statistics.summaries import Summary
+from factrank.experiments.study.study import Chart, Size, Study
 from factrank.studies.wong.settings import (
     ARGMAX,
     D_MODEL,
@@ -37,7 +38,6 @@ from factrank.studies.wong.settings import (
     source,
     uniform_table,
 )
-from factrank.training.trial import Generated, Measures, Readings, Trial, generated
 
 KEYS, QUERIES, VALUES = 20, 10, 20
 QK = 4

@@ -15,11 +15,12 @@ What we chose: 4 heads with d_qk = d_vo = d_model / 4, and beside them layers of
 
 from __future__ import annotations
 
-from factrank.models import LayerShape
-from factrank.runs.claims import Claim, Quantity
-from factrank.runs.expressions import Where
-from factrank.runs.study import Chart, Size, Study
-from factrank.runs.summaries import Summary
+from factrank.experiments.specs.trial import Measures, Trial, generated
+from factrank.experiments.statistics.claims import Claim, Quantity
+from factrank.experiments.statistics.expressions import Where
+from factrank.experiments.statistics.summaries import Summary
+from factrank.experiments.study.study import Chart, Size, Study
+from factrank.families.attention.layer_shape import LayerShape
 from factrank.studies.wong.settings import (
     ARGMAX,
     D_MODEL,
@@ -38,7 +39,6 @@ from factrank.studies.wong.settings import (
     single_head,
     source,
 )
-from factrank.training.trial import Measures, Trial, generated
 
 TABLES = {2_000: (100, 20, 50), 6_000: (300, 20, 100), 20_000: (500, 40, 200)}
 """Keys, queries and values by number of facts."""

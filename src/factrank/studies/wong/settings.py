@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from factrank.models import LayerShape
-from factrank.runs.study import Size, Source
-from factrank.training.trial import Generated, Measures, Training, Trial, generated
+from factrank.experiments.specs.trial import Generated, Measures, Training, Trial, generated
+from factrank.experiments.study.study import Size, Source
+from factrank.families.attention.layer_shape import LayerShape
 
 PAPER = "Wong 2025, Paying Attention to Facts: Quantifying the Knowledge Capacity of Attention Layers"
 LINK = "https://arxiv.org/abs/2502.05076"

@@ -14,10 +14,11 @@ queries, 80 values) with a layer of rank at most 6 leaves room for inflation tha
 
 from __future__ import annotations
 
-from factrank.runs.claims import Claim, Quantity
-from factrank.runs.expressions import Where
-from factrank.runs.study import Chart, Size, Study
-from factrank.runs.summaries import Summary
+from factrank.experiments.specs.trial import Measures, Readings, Trial
+from factrank.experiments.statistics.claims import Claim, Quantity
+from factrank.experiments.statistics.expressions import Where
+from factrank.experiments.statistics.summaries import Summary
+from factrank.experiments.study.study import Chart, Size, Study
 from factrank.studies.wong.settings import (
     D_VO,
     LAYER_RANK,
@@ -32,7 +33,6 @@ from factrank.studies.wong.settings import (
     source,
     uniform_table,
 )
-from factrank.training.trial import Measures, Readings, Trial
 
 WIDE, TALL, SMALL = 20, 80, 10
 """How many keys the three kinds of tables have."""

@@ -17,12 +17,13 @@ d_model + 1.
 
 from __future__ import annotations
 
-from factrank.models import LayerShape
-from factrank.runs.claims import Claim, Quantity
-from factrank.runs.expressions import Where
-from factrank.runs.fits import Fit
-from factrank.runs.study import Chart, Size, Study
-from factrank.runs.summaries import Summary
+from factrank.experiments.specs.trial import Measures, Trial, generated
+from factrank.experiments.statistics.claims import Claim, Quantity
+from factrank.experiments.statistics.expressions import Where
+from factrank.experiments.statistics.fits import Fit
+from factrank.experiments.statistics.summaries import Summary
+from factrank.experiments.study.study import Chart, Size, Study
+from factrank.families.attention.layer_shape import LayerShape
 from factrank.studies.wong.settings import (
     ARGMAX,
     CONFIDENT,
@@ -42,7 +43,6 @@ from factrank.studies.wong.settings import (
     VO_TITLE,
     source,
 )
-from factrank.training.trial import Measures, Trial, generated
 
 SIZE = 20
 """Keys and values of the grid."""

@@ -13,14 +13,14 @@ from functools import partial
 import numpy as np
 from jaxtyping import Bool, Int
 
-from factrank.tensors.bounds import Bound, RankBounds
-from factrank.tensors.cp_bounds import cp_completion_bounds
-from factrank.tensors.decomposition import lifted
-from factrank.tensors.ledger import PER_FACT, Ledger, expected_of
-from factrank.tensors.lower import flattening_ranks
-from factrank.tensors.rank import PASSES_OF_REFERENCES, rank_lower_bounds
-from factrank.tensors.reference_values import completion_bound
-from factrank.tensors.zero_one import AXIS_NAMES, Core, ZeroOneTensor, distinct
+from factrank.tensors.bounds.ledger import PER_FACT, Ledger, expected_of
+from factrank.tensors.bounds.lower.flattenings import flattening_ranks
+from factrank.tensors.bounds.rank import PASSES_OF_REFERENCES, rank_lower_bounds
+from factrank.tensors.bounds.rank_bounds import Bound, RankBounds
+from factrank.tensors.bounds.upper.cp_bounds import cp_completion_bounds
+from factrank.tensors.bounds.upper.reference_values import completion_bound
+from factrank.tensors.core.decomposition import lifted
+from factrank.tensors.core.zero_one import AXIS_NAMES, Core, ZeroOneTensor, distinct
 
 TABLE_CELLS = 50_000_000
 """Largest key x query table in which full sub-tables are looked for."""

@@ -18,15 +18,15 @@ from functools import partial
 
 import numpy as np
 
-from factrank.tensors.bounds import Bound, RankBounds
-from factrank.tensors.counting import EXCLUDED_BITS, typical_effective_rank
-from factrank.tensors.decomposition import lifted
-from factrank.tensors.forster import FREQUENT_VALUES, two_value_bound
-from factrank.tensors.labels import STEPS, fits, label_bound
-from factrank.tensors.ledger import NO_SEARCHES, PER_FACT, Ledger, expected_of
-from factrank.tensors.logits import ITERATIONS, LARGEST_LOGITS, PER_LOGIT, trained_bound
-from factrank.tensors.parabola import CodeBound, shared_bias_bound, slicewise_bound
-from factrank.tensors.zero_one import AXIS_NAMES, Core, ZeroOneTensor, pair_index
+from factrank.tensors.bounds.ledger import NO_SEARCHES, PER_FACT, Ledger, expected_of
+from factrank.tensors.bounds.lower.counting import EXCLUDED_BITS, typical_effective_rank
+from factrank.tensors.bounds.lower.forster import FREQUENT_VALUES, two_value_bound
+from factrank.tensors.bounds.rank_bounds import Bound, RankBounds
+from factrank.tensors.codes.parabola import CodeBound, shared_bias_bound, slicewise_bound
+from factrank.tensors.codes.trained_logits import ITERATIONS, LARGEST_LOGITS, PER_LOGIT, trained_bound
+from factrank.tensors.codes.value_labels import STEPS, fits, label_bound
+from factrank.tensors.core.decomposition import lifted
+from factrank.tensors.core.zero_one import AXIS_NAMES, Core, ZeroOneTensor, pair_index
 
 SEARCH_SECONDS = 3.0
 """Most seconds of the label search, and of training; each takes at most half of what is left of the budget."""

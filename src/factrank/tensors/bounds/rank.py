@@ -8,17 +8,14 @@ from functools import partial
 import numpy as np
 from jaxtyping import Int
 
-from factrank.tensors.bounds import Bound, RankBounds
-from factrank.tensors.cp_bounds import cp_rank_bounds
-from factrank.tensors.decomposition import lifted
-from factrank.tensors.koszul import Koszul, koszul_choices
-from factrank.tensors.ledger import PER_FACT, Ledger, expected_of
-from factrank.tensors.lower import LowerBound, flattening_bound, flattening_ranks, with_koszul
-from factrank.tensors.rank_one_slice import MOST_CELLS, MOST_COMPONENTS, rank_one_slice_bound
-from factrank.tensors.reference_values import reference_bound
-from factrank.tensors.spanning_tree import spanning_tree_bound
-from factrank.tensors.substitution import substitution_bound
-from factrank.tensors.upper import (
+from factrank.tensors.bounds.ledger import PER_FACT, Ledger, expected_of
+from factrank.tensors.bounds.lower.flattenings import LowerBound, flattening_bound, flattening_ranks, with_koszul
+from factrank.tensors.bounds.lower.koszul import Koszul, koszul_choices
+from factrank.tensors.bounds.lower.rank_one_slice import MOST_CELLS, MOST_COMPONENTS, rank_one_slice_bound
+from factrank.tensors.bounds.lower.substitution import substitution_bound
+from factrank.tensors.bounds.rank_bounds import Bound, RankBounds
+from factrank.tensors.bounds.upper.cp_bounds import cp_rank_bounds
+from factrank.tensors.bounds.upper.plain_bounds import (
     SLICE_BOUND,
     UpperBound,
     best_upper,
@@ -27,7 +24,10 @@ from factrank.tensors.upper import (
     pairs_bound,
     slices_bound,
 )
-from factrank.tensors.zero_one import AXIS_NAMES, Core, ZeroOneTensor, others
+from factrank.tensors.bounds.upper.reference_values import reference_bound
+from factrank.tensors.bounds.upper.spanning_tree import spanning_tree_bound
+from factrank.tensors.core.decomposition import lifted
+from factrank.tensors.core.zero_one import AXIS_NAMES, Core, ZeroOneTensor, others
 
 PASSES_OF_SLICES = {1: 0.8, 0: 1.6, 2: 0.8}
 """How many passes over the facts (see `ledger.expected_of`) the ranks of all slices of an axis take."""

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from factrank.tensors.decomposition import Decomposition
-from factrank.tensors.interval_proof import IntervalProof
-from factrank.tensors.lower import LowerBound
-from factrank.tensors.rank_one_slice import RankOneSlice
-from factrank.tensors.substitution import Substitution
+from factrank.tensors.bounds.lower.flattenings import LowerBound
+from factrank.tensors.bounds.lower.rank_one_slice import RankOneSlice
+from factrank.tensors.bounds.lower.substitution import Substitution
+from factrank.tensors.core.decomposition import Decomposition
+from factrank.tensors.cp.interval_proof import IntervalProof
 
 Witness = Callable[[], Decomposition] | IntervalProof | LowerBound | Substitution | RankOneSlice | None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import inf
 
-from factrank.tensors.ledger import Ledger
+from factrank.tensors.bounds.ledger import Ledger
 
 
 class SteadyLedger(Ledger):

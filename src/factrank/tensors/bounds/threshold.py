@@ -21,10 +21,10 @@ import numpy as np
 from jaxtyping import Int
 
 from factrank.errors import InputError
-from factrank.tensors.bounds import RankBounds
-from factrank.tensors.decomposition import Decomposition, Factor
-from factrank.tensors.parabola import least_margin
-from factrank.tensors.zero_one import ZeroOneTensor, distinct
+from factrank.tensors.bounds.rank_bounds import RankBounds
+from factrank.tensors.codes.parabola import least_margin
+from factrank.tensors.core.decomposition import Decomposition, Factor
+from factrank.tensors.core.zero_one import ZeroOneTensor, distinct
 
 ROUNDING = 1e-12
 """Excess, absolute and relative, that outweighs the rounding of the odds and of their logarithm."""

@@ -28,7 +28,7 @@ import numpy as np
 from jaxtyping import Bool, Int
 
 from factrank.errors import InputError
-from factrank.tensors.distortion import CodeName, Precision, ReadoutCode, at_least, checked
+from factrank.tensors.codes.distortion import CodeName, Precision, ReadoutCode, at_least, checked
 
 BITS: dict[Precision, int] = {"float32": 24, "float64": 53}
 """Bits of the significand: the unit roundoff is 2^-bits."""

@@ -20,10 +20,10 @@ import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Int
 
-from factrank.tensors.decomposition import Decomposition, Factor
-from factrank.tensors.factorisation import Factorisation, factorise, integers
-from factrank.tensors.matrix_ranks import rank_bounds
-from factrank.tensors.zero_one import ZeroOneTensor, distinct
+from factrank.tensors.core.decomposition import Decomposition, Factor
+from factrank.tensors.core.zero_one import ZeroOneTensor, distinct
+from factrank.tensors.matrix.factorisation import Factorisation, factorise, integers
+from factrank.tensors.matrix.matrix_ranks import rank_bounds
 
 FREE = np.iinfo(np.int64).min
 """Marks a cell of F without a fact."""

@@ -24,7 +24,7 @@ import numpy as np
 from jaxtyping import Complex, Float, Int
 
 from factrank.errors import InputError
-from factrank.tensors.distortion import ReadoutCode, circle
+from factrank.tensors.codes.distortion import ReadoutCode, circle
 
 ROUNDING = 1e-12
 """The margin is reported a little lower, by more than its own rounding."""

@@ -23,9 +23,9 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
-from factrank.tensors.margins import IntegerLogits, rounded
-from factrank.tensors.parabola import CodeBound
-from factrank.tensors.zero_one import ZeroOneTensor
+from factrank.tensors.codes.parabola import CodeBound
+from factrank.tensors.core.integer_margins import IntegerLogits, rounded
+from factrank.tensors.core.zero_one import ZeroOneTensor
 
 STEPS = 30
 """Rounds of one start."""

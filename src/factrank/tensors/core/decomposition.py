@@ -14,7 +14,7 @@ from math import prod
 import numpy as np
 from jaxtyping import Bool, Int, Shaped
 
-from factrank.tensors.zero_one import AXES, Core, ZeroOneTensor
+from factrank.tensors.core.zero_one import AXES, Core, ZeroOneTensor
 
 SAFE = 2**62
 

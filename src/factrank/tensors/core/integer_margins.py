@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Int, Shaped
 
-from factrank.tensors.decomposition import SAFE, Decomposition, Factor
-from factrank.tensors.zero_one import ZeroOneTensor
+from factrank.tensors.core.decomposition import SAFE, Decomposition, Factor
+from factrank.tensors.core.zero_one import ZeroOneTensor
 
 MARGIN_CELLS = 4_000_000
 """Logits that are held at a time."""

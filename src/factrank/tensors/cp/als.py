@@ -17,9 +17,9 @@ import scipy.sparse as sp
 from jaxtyping import Float, Int, Num
 from scipy.linalg import lapack
 
-from factrank.tensors.cp import CONVERGED, LARGE_RESIDUAL, LARGEST_TERM, CPFit, Status
-from factrank.tensors.cp_equations import Factors, balance, term_norms
-from factrank.tensors.zero_one import AXES, ZeroOneTensor, others
+from factrank.tensors.core.zero_one import AXES, ZeroOneTensor, others
+from factrank.tensors.cp.cp_equations import Factors, balance, term_norms
+from factrank.tensors.cp.cp_fit import CONVERGED, LARGE_RESIDUAL, LARGEST_TERM, CPFit, Status
 
 RESOLUTION = 1e-7
 """Residuals below this are zero as far as the formula for them can tell."""

@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 from scipy.linalg import lapack
 
-from factrank.tensors.cp_equations import (
+from factrank.tensors.cp.cp_equations import (
     Factors,
     Fibers,
     Tensor,

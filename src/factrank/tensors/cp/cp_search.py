@@ -17,12 +17,12 @@ from dataclasses import dataclass, field
 import numpy as np
 from jaxtyping import Bool, Float
 
-from factrank.tensors.cp import RIDGES, CPFit, Problem, improve, random_start
-from factrank.tensors.cp_equations import Factors, Fibers, Tensor
-from factrank.tensors.decomposition import Decomposition
-from factrank.tensors.interval_proof import IntervalProof, equations_target, has_one_value, prove, valid_fibers
-from factrank.tensors.rounding import rationalise
-from factrank.tensors.zero_one import Core, ZeroOneTensor
+from factrank.tensors.core.decomposition import Decomposition
+from factrank.tensors.core.zero_one import Core, ZeroOneTensor
+from factrank.tensors.cp.cp_equations import Factors, Fibers, Tensor
+from factrank.tensors.cp.cp_fit import RIDGES, CPFit, Problem, improve, random_start
+from factrank.tensors.cp.interval_proof import IntervalProof, equations_target, has_one_value, prove, valid_fibers
+from factrank.tensors.cp.rational_rounding import rationalise
 
 WholeFactors = tuple[Float[np.ndarray, "_i _r"], Float[np.ndarray, "_j _r"], Float[np.ndarray, "_k _r"]]
 

@@ -12,8 +12,8 @@ from __future__ import annotations
 import numpy as np
 from jaxtyping import Float
 
-from factrank.tensors.cp_equations import Factors, Tensor
-from factrank.tensors.zero_one import AXES, others
+from factrank.tensors.core.zero_one import AXES, others
+from factrank.tensors.cp.cp_equations import Factors, Tensor
 
 POWER_STEPS, SETTLED = 30, 1e-10
 """Most steps of the power method, and the relative gain below which it ends."""

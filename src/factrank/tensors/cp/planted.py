@@ -18,14 +18,14 @@ from math import nan
 import numpy as np
 from jaxtyping import Float
 
-from factrank.databases import Database
+from factrank.databases.database import Database
 from factrank.errors import InputError
-from factrank.tensors.als import DenseEntries, improve_by_sweeps
-from factrank.tensors.cp import LARGEST_TERM, RIDGES, Problem, improve, random_start
-from factrank.tensors.cp_equations import Tensor, multiply, term_norms
-from factrank.tensors.cp_search import generic_rank
-from factrank.tensors.greedy_terms import greedy_terms, slice_terms, spectral_bound, terms_needed
-from factrank.tensors.zero_one import AXES, Core, ZeroOneTensor, others
+from factrank.tensors.core.zero_one import AXES, Core, ZeroOneTensor, others
+from factrank.tensors.cp.als import DenseEntries, improve_by_sweeps
+from factrank.tensors.cp.cp_equations import Tensor, multiply, term_norms
+from factrank.tensors.cp.cp_fit import LARGEST_TERM, RIDGES, Problem, improve, random_start
+from factrank.tensors.cp.cp_search import generic_rank
+from factrank.tensors.cp.greedy_terms import greedy_terms, slice_terms, spectral_bound, terms_needed
 
 MOST_CELLS = 30_000_000
 """Larger tensors, equal slices merged, are given up."""

@@ -14,11 +14,11 @@ import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Int, Shaped
 
-from factrank.tensors.decomposition import Factor
-from factrank.tensors.matrix_ranks import piece_bounds, without_zeros
-from factrank.tensors.peeling import Peeling, peel
-from factrank.tensors.pieces import Piece, split_core
-from factrank.tensors.zero_one import distinct
+from factrank.tensors.core.decomposition import Factor
+from factrank.tensors.core.zero_one import distinct
+from factrank.tensors.matrix.matrix_ranks import piece_bounds, without_zeros
+from factrank.tensors.matrix.peeling import Peeling, peel
+from factrank.tensors.matrix.pieces import Piece, split_core
 
 Entries = tuple[Int[np.ndarray, " _"], Shaped[np.ndarray, " _"]]
 RankOne = tuple[Entries, Entries, int]

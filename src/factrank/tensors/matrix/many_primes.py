@@ -13,7 +13,7 @@ from math import log2
 import numpy as np
 from jaxtyping import Int
 
-from factrank.tensors.modular import PRIME, rank_mod_prime
+from factrank.tensors.matrix.modular import PRIME, rank_mod_prime
 
 LEAST_PRIME = PRIME - 2**15
 """There are some 2,000 primes between this number and the largest, together of 47,000 bits."""

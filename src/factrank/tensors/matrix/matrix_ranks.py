@@ -16,10 +16,10 @@ import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Int
 
-from factrank.tensors.many_primes import prime_work, rank_by_primes
-from factrank.tensors.modular import PRIME, rank_mod_prime
-from factrank.tensors.peeling import peel, triangular_rank
-from factrank.tensors.pieces import Piece, split_core
+from factrank.tensors.matrix.many_primes import prime_work, rank_by_primes
+from factrank.tensors.matrix.modular import PRIME, rank_mod_prime
+from factrank.tensors.matrix.peeling import peel, triangular_rank
+from factrank.tensors.matrix.pieces import Piece, split_core
 
 DENSE_CELLS = 4_000_000
 """Pieces with more cells than this stay sparse: their lower bound is `triangular_rank`."""

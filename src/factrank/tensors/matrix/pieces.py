@@ -15,9 +15,9 @@ import scipy.sparse as sp
 from jaxtyping import Bool, Int
 from scipy.sparse.csgraph import connected_components
 
-from factrank.tensors.modular import ranks_mod_prime
-from factrank.tensors.peeling import Peeling
-from factrank.tensors.zero_one import distinct
+from factrank.tensors.core.zero_one import distinct
+from factrank.tensors.matrix.modular import ranks_mod_prime
+from factrank.tensors.matrix.peeling import Peeling
 
 SMALL_SIDE = 12
 """Pieces with at most this many rows and columns and entries of +-1 are done together: 12^6, the most that a minor can

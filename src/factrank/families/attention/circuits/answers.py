@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from factrank.databases import Vocabulary
+from factrank.databases.vocabulary import Vocabulary
 from factrank.errors import InputError
-from factrank.models import SavedLayer, Verdict, verdict
-from factrank.readouts.attribution import attribute
-from factrank.readouts.parts import has_parts
+from factrank.families.attention.circuits.attribution import attribute
+from factrank.families.attention.circuits.layer_parts import has_parts
+from factrank.families.attention.layer_files import SavedLayer, Verdict, verdict
 from factrank.readouts.readout import logits_at, require_threshold, softmax_at
-from factrank.readouts.recall import DEFAULT_TAU
+from factrank.readouts.recall_report import DEFAULT_TAU
 
 MOST_VALUES = 5
 """How many of the most probable values an answer lists."""

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import entr
 
-from factrank.databases import Database
-from factrank.readouts.blocks import Model, require_match
-from factrank.readouts.parts import attention_of, has_shares
+from factrank.databases.database import Database
+from factrank.families.attention.circuits.layer_parts import attention_of, has_shares
+from factrank.readouts.evaluation_blocks import Model, require_match
 
 SATURATED = 0.99
 """A weight from which a head counts as looking at one position alone."""

@@ -25,15 +25,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from factrank.databases import Database
+from factrank.databases.database import Database
 from factrank.errors import InputError
-from factrank.models import LayerTensor
-from factrank.models.weights import on_device
-from factrank.readouts.blocks import Model, full_precision, in_blocks, require_code, require_match
-from factrank.readouts.fibers import fibers_of
+from factrank.families.attention.circuits.layer_parts import has_parts, parts_of
+from factrank.families.attention.layer_tensor import LayerTensor
+from factrank.nn.weights import on_device
+from factrank.readouts.evaluation_blocks import Model, full_precision, in_blocks, require_code, require_match
+from factrank.readouts.fiber_values import fibers_of
 from factrank.readouts.margins import margins
-from factrank.readouts.parts import has_parts, parts_of
-from factrank.readouts.recall import share
+from factrank.readouts.recall_report import share
 
 
 @dataclass(frozen=True)

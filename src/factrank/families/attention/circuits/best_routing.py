@@ -19,7 +19,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from scipy.optimize import linprog
 
-from factrank.models import LayerTensor
+from factrank.families.attention.layer_tensor import LayerTensor
 
 LEAST_LEAD = 1e-9
 """A margin counts from this share of the largest logit difference on: below it is rounding."""

@@ -29,19 +29,18 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int
 
-from factrank.databases import Database
-from factrank.models import LayerTensor
-from factrank.models.layer_bounds import layer_rank_bounds
-from factrank.readouts.blocks import Model
-from factrank.readouts.fibers import fiber_sizes, fibers_of
-from factrank.readouts.parts import Layer, has_shares, parts_of
-from factrank.readouts.plain import percent
-from factrank.readouts.recall import DEFAULT_TAU, FactMargins, Recall, margins_of, recall
-from factrank.readouts.routing import routable
-from factrank.tensors import ZeroOneTensor
-from factrank.tensors.effective import rank_one_bound
-from factrank.tensors.forster import two_value_bound
-from factrank.tensors.zero_one import Core
+from factrank.databases.database import Database
+from factrank.families.attention.circuits.best_routing import routable
+from factrank.families.attention.circuits.layer_parts import Layer, has_shares, parts_of
+from factrank.families.attention.layer_bounds import layer_rank_bounds
+from factrank.families.attention.layer_tensor import LayerTensor
+from factrank.readouts.evaluation_blocks import Model
+from factrank.readouts.fiber_values import fiber_sizes, fibers_of
+from factrank.readouts.plain_data import percent
+from factrank.readouts.recall_report import DEFAULT_TAU, FactMargins, Recall, margins_of, recall
+from factrank.tensors.bounds.effective import rank_one_bound
+from factrank.tensors.bounds.lower.forster import two_value_bound
+from factrank.tensors.core.zero_one import Core, ZeroOneTensor
 
 EXPLAINS = 0.25
 """A cause is named when it explains this share of the wrong facts; mending a lesser one would change little."""

@@ -9,8 +9,10 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from factrank.errors import InputError
-from factrank.models import LayerShape, LayerTensor, TransformerShape
-from factrank.readouts.blocks import Model, full_precision
+from factrank.families.attention.layer_shape import LayerShape
+from factrank.families.attention.layer_tensor import LayerTensor
+from factrank.families.attention.pair_transformer import TransformerShape
+from factrank.readouts.evaluation_blocks import Model, full_precision
 
 
 @runtime_checkable

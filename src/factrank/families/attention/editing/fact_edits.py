@@ -27,22 +27,23 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Bool, Int, Shaped
 
-from factrank.constructions.certificate import Certificate
-from factrank.constructions.constructed import construction_of, notes_of
-from factrank.constructions.editing import Layout, free_columns, layout_of
-from factrank.constructions.plain_weights import precision_of
-from factrank.constructions.registry import CONSTRUCTIONS
-from factrank.constructions.some_keys import of_keys
-from factrank.constructions.verify import verify
-from factrank.databases import Database
-from factrank.databases.locking import locked
-from factrank.databases.streams import require_file
+from factrank.databases.database import Database
 from factrank.databases.vocabulary import NAME_TYPE, Vocabulary
 from factrank.errors import InputError
-from factrank.models import AttentionLayer, SavedLayer, load_layer, to_arrays
-from factrank.models.layer_files import write_layer
-from factrank.models.weights import on_device
-from factrank.readouts.blocks import full_precision
+from factrank.families.attention.attention_layer import AttentionLayer
+from factrank.families.attention.editing.fact_places import Layout, free_columns, layout_of
+from factrank.families.attention.editing.some_keys import of_keys
+from factrank.families.attention.forms.constructed import construction_of, notes_of
+from factrank.families.attention.forms.registry import CONSTRUCTIONS
+from factrank.families.attention.layer_files import SavedLayer, load_layer, write_layer
+from factrank.families.attention.part_arrays import to_arrays
+from factrank.families.attention.proof.certificate import Certificate
+from factrank.families.attention.proof.plain_weights import precision_of
+from factrank.families.attention.proof.verification import verify
+from factrank.host.locking import locked
+from factrank.host.streams import require_file
+from factrank.nn.weights import on_device
+from factrank.readouts.evaluation_blocks import full_precision
 
 REBUILD = "rebuild it with factrank construct"
 
@@ -124,7 +125,7 @@ def edit(saved: SavedLayer, changes: Iterable[Change | Sequence[str | None]]) ->
         saved: a layer made by `construct`, as `load_layer` or `Constructed.to_saved` give it.
         changes: (key, query, value) to set and (key, query) or (key, query, None) to delete.
 
-    >>> from factrank.constructions.choose import construct
+    >>> from factrank.families.attention.forms.choose import construct
     >>> facts = Database.from_facts([("Oslo", "country", "Norway"), ("Lima", "country", "Chile")])
     >>> edited = edit(construct(facts).to_saved(), [("Lima", "country", "Peru"), ("Rome", "country", "Norway")])
     >>> edited.certificate.certified, list(edited.saved.database)[1:], edited.new_values

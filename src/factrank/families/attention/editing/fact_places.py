@@ -20,12 +20,12 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
 
-from factrank.constructions.attention_map import score_of
-from factrank.constructions.construction import Precision, dtype_of
-from factrank.constructions.digits_layer import digits
-from factrank.constructions.parabola_labels import Labels, label_choices
 from factrank.errors import InputError
-from factrank.models import LayerShape
+from factrank.families.attention.forms.attention_map import score_of
+from factrank.families.attention.forms.building.parabola_labels import Labels, label_choices
+from factrank.families.attention.forms.construction import Precision, dtype_of
+from factrank.families.attention.forms.digits_layer import digits
+from factrank.families.attention.layer_shape import LayerShape
 
 MOST_BITS = 62
 """Longer words have more places than values can ever take."""

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int
 
-from factrank.databases import Database
-from factrank.models import AttentionLayer, to_arrays
+from factrank.databases.database import Database
+from factrank.families.attention.attention_layer import AttentionLayer
+from factrank.families.attention.part_arrays import to_arrays
 
 
 def of_keys(layer: Any, database: Database, keys: Int[np.ndarray, " some"]) -> tuple[AttentionLayer, Database]:

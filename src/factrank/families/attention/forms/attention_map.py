@@ -33,8 +33,9 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
-from factrank.constructions.binary_codes import used_queries, used_values
-from factrank.constructions.construction import (
+from factrank.databases.database import Database
+from factrank.families.attention.forms.binary_codes import used_queries, used_values
+from factrank.families.attention.forms.construction import (
     SIGNIFICAND,
     Built,
     Precision,
@@ -43,8 +44,7 @@ from factrank.constructions.construction import (
     require_held,
     table_refusal,
 )
-from factrank.databases import Database
-from factrank.models import LayerShape
+from factrank.families.attention.layer_shape import LayerShape
 
 
 def most_levels(n_queries: int, precision: Precision) -> int:

@@ -21,16 +21,10 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
-from factrank.constructions.blocks import Group, Plan, block_layer, contents_by_value
-from factrank.constructions.construction import (
-    Built,
-    Precision,
-    Search,
-    require_held,
-    table_refusal,
-)
-from factrank.databases import Database
-from factrank.models import LayerShape
+from factrank.databases.database import Database
+from factrank.families.attention.forms.building.block_layers import Group, Plan, block_layer, contents_by_value
+from factrank.families.attention.forms.construction import Built, Precision, Search, require_held, table_refusal
+from factrank.families.attention.layer_shape import LayerShape
 
 
 def bits_for(n_values: int) -> int:

@@ -12,15 +12,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
-from factrank.constructions.certificate import Certificate
-from factrank.constructions.constructed import Candidate, Constructed, width_in_bits
-from factrank.constructions.construction import Built, Construction, Precision, Search, dtype_of
-from factrank.constructions.registry import CONSTRUCTIONS
-from factrank.constructions.shared_tokens import shared_token_model
-from factrank.constructions.verify import verify
-from factrank.databases import Database
+from factrank.databases.database import Database
 from factrank.errors import InputError
-from factrank.machine import memory_room
+from factrank.families.attention.forms.constructed import Candidate, Constructed, width_in_bits
+from factrank.families.attention.forms.construction import Built, Construction, Precision, Search, dtype_of
+from factrank.families.attention.forms.registry import CONSTRUCTIONS
+from factrank.families.attention.forms.shared_tokens import shared_token_model
+from factrank.families.attention.proof.certificate import Certificate
+from factrank.families.attention.proof.verification import verify
+from factrank.host.memory import memory_room
 
 Minimise = Literal["parameters", "heads", "d_model", "margin", "bits"]
 """What counts: stored scalars, heads, the width of the embedding, the bits of all weights; or the least margin, which

@@ -14,12 +14,14 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from factrank.constructions.certificate import CERTIFICATE_NOTE, Certificate
-from factrank.constructions.construction import Precision, dtype_of
-from factrank.constructions.plain_weights import AnyLayer
-from factrank.databases import Database
+from factrank.databases.database import Database
 from factrank.errors import InputError
-from factrank.models import LayerShape, SavedLayer, TransformerShape, save_layer
+from factrank.families.attention.forms.construction import Precision, dtype_of
+from factrank.families.attention.layer_files import SavedLayer, save_layer
+from factrank.families.attention.layer_shape import LayerShape
+from factrank.families.attention.pair_transformer import TransformerShape
+from factrank.families.attention.proof.certificate import CERTIFICATE_NOTE, Certificate
+from factrank.families.attention.proof.plain_weights import AnyLayer
 
 AnyShape = LayerShape | TransformerShape
 

@@ -16,9 +16,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Shaped
 
-from factrank.databases import Database
+from factrank.databases.database import Database
 from factrank.errors import InputError
-from factrank.models import AttentionLayer, LayerShape
+from factrank.families.attention.attention_layer import AttentionLayer
+from factrank.families.attention.layer_shape import LayerShape
 
 Precision = Literal["float64", "float32", "bfloat16"]
 """The type of the weights and of the arithmetic."""

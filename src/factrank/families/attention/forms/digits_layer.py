@@ -25,9 +25,10 @@ from typing import Any, cast
 import numpy as np
 from jaxtyping import Float, Int
 
-from factrank.constructions.binary_codes import editing_of, used_queries, used_values
-from factrank.constructions.blocks import Contents, Group, Plan, block_layer
-from factrank.constructions.construction import (
+from factrank.databases.database import Database
+from factrank.families.attention.forms.binary_codes import editing_of, used_queries, used_values
+from factrank.families.attention.forms.building.block_layers import Contents, Group, Plan, block_layer
+from factrank.families.attention.forms.construction import (
     SIGNIFICAND,
     Built,
     Precision,
@@ -36,8 +37,7 @@ from factrank.constructions.construction import (
     require_held,
     table_refusal,
 )
-from factrank.databases import Database
-from factrank.models import LayerShape
+from factrank.families.attention.layer_shape import LayerShape
 
 FEWEST_DIGITS = 2
 

@@ -23,11 +23,19 @@ from __future__ import annotations
 import numpy as np
 from jaxtyping import Float
 
-from factrank.constructions.binary_codes import used_values
-from factrank.constructions.construction import Built, Precision, Search, host_layer, require_held, table_refusal
-from factrank.databases import Database
+from factrank.databases.database import Database
 from factrank.errors import InputError
-from factrank.models import AttentionLayer, LayerShape
+from factrank.families.attention.attention_layer import AttentionLayer
+from factrank.families.attention.forms.binary_codes import used_values
+from factrank.families.attention.forms.construction import (
+    Built,
+    Precision,
+    Search,
+    host_layer,
+    require_held,
+    table_refusal,
+)
+from factrank.families.attention.layer_shape import LayerShape
 
 MOST_FACTS = 2_000
 """The solve takes time as the cube of the facts."""

@@ -25,7 +25,11 @@ from math import ceil
 import numpy as np
 from jaxtyping import Float, Int
 
-from factrank.constructions.construction import (
+from factrank.databases.database import Database
+from factrank.errors import InputError
+from factrank.families.attention.attention_layer import AttentionLayer
+from factrank.families.attention.forms.building.query_routing import STRENGTHS
+from factrank.families.attention.forms.construction import (
     Built,
     Construction,
     Precision,
@@ -34,10 +38,8 @@ from factrank.constructions.construction import (
     require_held,
     table_refusal,
 )
-from factrank.constructions.routing import STRENGTHS
-from factrank.databases import Database
-from factrank.errors import InputError
-from factrank.models import AttentionLayer, LayerShape, to_arrays
+from factrank.families.attention.layer_shape import LayerShape
+from factrank.families.attention.part_arrays import to_arrays
 
 ROUTED_BY_QUERY = ("parabola", "digits", "circle", "shared-heads", "binary", "set-valued")
 """Constructions that can be parts: their attention depends on the query alone."""

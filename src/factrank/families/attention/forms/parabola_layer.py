@@ -30,10 +30,17 @@ from typing import Any, Literal
 import numpy as np
 from jaxtyping import Float, Int
 
-from factrank.constructions.binary_codes import used_queries, used_values
-from factrank.constructions.blocks import D_QK, Group
-from factrank.constructions.compact_routing import CIRCLE_COORDINATES, compact_refusal, compact_routing
-from factrank.constructions.construction import (
+from factrank.databases.database import Database
+from factrank.families.attention.forms.binary_codes import used_queries, used_values
+from factrank.families.attention.forms.building.block_layers import D_QK, Group
+from factrank.families.attention.forms.building.compact_routing import (
+    CIRCLE_COORDINATES,
+    compact_refusal,
+    compact_routing,
+)
+from factrank.families.attention.forms.building.parabola_labels import Labels, label_choices, labels_for, most_values
+from factrank.families.attention.forms.building.query_routing import Routing, block_routing
+from factrank.families.attention.forms.construction import (
     Built,
     Precision,
     Search,
@@ -41,11 +48,8 @@ from factrank.constructions.construction import (
     require_held,
     table_refusal,
 )
-from factrank.constructions.parabola_labels import Labels, label_choices, labels_for, most_values
-from factrank.constructions.routing import Routing, block_routing
-from factrank.constructions.shared_heads import Grouping, grouped_by_range
-from factrank.databases import Database
-from factrank.models import LayerShape
+from factrank.families.attention.forms.shared_heads import Grouping, grouped_by_range
+from factrank.families.attention.layer_shape import LayerShape
 
 QueryCode = Literal["own coordinates", "one-hot", "compact"]
 NAMES: dict[QueryCode, str] = {

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from factrank.constructions.attention_map import AttentionMap
-from factrank.constructions.binary_codes import BinaryCodes
-from factrank.constructions.circle_layer import Circle
-from factrank.constructions.construction import Construction
-from factrank.constructions.digits_layer import Digits
-from factrank.constructions.from_cp import FromCP
-from factrank.constructions.linear_solve import LinearSolve
-from factrank.constructions.mixed import Mixed
-from factrank.constructions.parabola_layer import Parabola
-from factrank.constructions.set_valued import SetValued
-from factrank.constructions.shared_heads import SharedHeads
+from factrank.families.attention.forms.attention_map import AttentionMap
+from factrank.families.attention.forms.binary_codes import BinaryCodes
+from factrank.families.attention.forms.circle_layer import Circle
+from factrank.families.attention.forms.construction import Construction
+from factrank.families.attention.forms.digits_layer import Digits
+from factrank.families.attention.forms.from_cp import FromCP
+from factrank.families.attention.forms.linear_solve import LinearSolve
+from factrank.families.attention.forms.mixed import Mixed
+from factrank.families.attention.forms.parabola_layer import Parabola
+from factrank.families.attention.forms.set_valued import SetValued
+from factrank.families.attention.forms.shared_heads import SharedHeads
 
 _ALONE: dict[str, Construction] = {
     form.name: form

@@ -31,14 +31,21 @@ from math import ceil
 import numpy as np
 from jaxtyping import Float, Int
 
-from factrank.constructions.binary_codes import bits_for, code_words
-from factrank.constructions.blocks import Contents, Plan, block_layer
-from factrank.constructions.construction import SIGNIFICAND, Built, Precision, Search, require_held, table_refusal
-from factrank.constructions.shared_heads import grouped_by_range, plan_of
-from factrank.databases import Database
-from factrank.models import LayerShape
-from factrank.tensors.distortion import ReadoutCode
-from factrank.tensors.set_codes import set_code, set_margin
+from factrank.databases.database import Database
+from factrank.families.attention.forms.binary_codes import bits_for, code_words
+from factrank.families.attention.forms.building.block_layers import Contents, Plan, block_layer
+from factrank.families.attention.forms.construction import (
+    SIGNIFICAND,
+    Built,
+    Precision,
+    Search,
+    require_held,
+    table_refusal,
+)
+from factrank.families.attention.forms.shared_heads import grouped_by_range, plan_of
+from factrank.families.attention.layer_shape import LayerShape
+from factrank.tensors.codes.distortion import ReadoutCode
+from factrank.tensors.codes.set_codes import set_code, set_margin
 
 Sets = list[tuple[int, ...]]
 

@@ -29,13 +29,13 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from jaxtyping import Float, Int
 
-from factrank.constructions.binary_codes import bits_for, code_words, used_queries, used_values
-from factrank.constructions.construction import SIGNIFICAND, Precision, dtype_of, table_refusal
-from factrank.constructions.routing import SATURATION, STRENGTHS
-from factrank.databases import Database
+from factrank.databases.database import Database
 from factrank.errors import InputError
-from factrank.models import LayerShape, RecallTransformer, TransformerShape, shared_rows
-from factrank.models.recall_transformer import Block
+from factrank.families.attention.forms.binary_codes import bits_for, code_words, used_queries, used_values
+from factrank.families.attention.forms.building.query_routing import SATURATION, STRENGTHS
+from factrank.families.attention.forms.construction import SIGNIFICAND, Precision, dtype_of, table_refusal
+from factrank.families.attention.layer_shape import LayerShape
+from factrank.families.attention.pair_transformer import Block, RecallTransformer, TransformerShape, shared_rows
 
 
 class _Sizes(NamedTuple):

@@ -38,7 +38,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from factrank.training.vectors import (
+from factrank.families.attention.fused.simd import (
     LANES,
     exponential,
     greatest,

@@ -13,16 +13,16 @@ from typing import Protocol
 import numpy as np
 
 from factrank.errors import InputError
-from factrank.models import LayerShape
-from factrank.models.attention_layer import PARTS, draw_layer
-from factrank.training.checkpoints import Checkpoints
-from factrank.training.checks import Finished
-from factrank.training.facts_task import FactsTask
-from factrank.training.frozen_parts import split
-from factrank.training.fused_gpu import Blocks
-from factrank.training.fused_run import ADAM, Fibers, Run, State, prepare, products, sizes_of
-from factrank.training.fused_threads import Threads
-from factrank.training.trial import Trial
+from factrank.experiments.checks import Finished
+from factrank.experiments.frozen_parts import split
+from factrank.experiments.run_checkpoints import Checkpoints
+from factrank.experiments.specs.trial import Trial
+from factrank.families.attention.attention_layer import PARTS, draw_layer
+from factrank.families.attention.facts_task import FactsTask
+from factrank.families.attention.fused.fused_gpu import Blocks
+from factrank.families.attention.fused.fused_run import ADAM, Fibers, Run, State, prepare, products, sizes_of
+from factrank.families.attention.fused.fused_threads import Threads
+from factrank.families.attention.layer_shape import LayerShape
 
 MOST_PRODUCTS = {"cpu": 2**26, "gpu": 2**23}
 """Multiplications of a forward pass up to which `auto` takes this engine, by platform.

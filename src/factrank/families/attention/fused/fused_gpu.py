@@ -23,9 +23,9 @@ import numpy as np
 from jaxtyping import Float32, Int32
 
 from factrank.errors import FactrankError
-from factrank.models.attention_layer import PARTS
-from factrank.training.fused_plan import STATIC_BYTES, Class, Plan, Tiles, plan_for
-from factrank.training.fused_run import LOSS, RIGHT, Evaluation, Run, State, products
+from factrank.families.attention.attention_layer import PARTS
+from factrank.families.attention.fused.fused_plan import STATIC_BYTES, Class, Plan, Tiles, plan_for
+from factrank.families.attention.fused.fused_run import LOSS, RIGHT, Evaluation, Run, State, products
 
 KERNEL = "fused_gpu_kernel"
 KERNEL_PARTS = ("arena.cu", "products.cu", "facts.cu", "loop.cu")
@@ -88,7 +88,7 @@ def missing() -> str | None:
 
 
 def _source() -> str:
-    return "\n".join((files("factrank.training") / KERNEL / part).read_text() for part in KERNEL_PARTS)
+    return "\n".join((files("factrank.families.attention.fused") / KERNEL / part).read_text() for part in KERNEL_PARTS)
 
 
 @cache

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Int32
 
-from factrank.training.fused_run import Fibers, Sizes
+from factrank.families.attention.fused.fused_run import Fibers, Sizes
 
 STATIC_BYTES = 4096
 """Shared memory that a block needs beside its arena, rounded up."""

@@ -17,13 +17,13 @@ import jax
 import numpy as np
 from jaxtyping import Float, Int64
 
-from factrank.databases import Database
-from factrank.models import AttentionLayer, LayerShape
-from factrank.models.attention_layer import PARTS, draw_layer, part_sizes
-from factrank.training.checks import Checks, Finished, Record
-from factrank.training.facts_task import FactsTask
-from factrank.training.task import tau_recall
-from factrank.training.trial import ModelSpec, Trial
+from factrank.databases.database import Database
+from factrank.experiments.checks import Checks, Finished, Record
+from factrank.experiments.specs.trial import ModelSpec, Trial
+from factrank.experiments.task import tau_recall
+from factrank.families.attention.attention_layer import PARTS, AttentionLayer, draw_layer, part_sizes
+from factrank.families.attention.facts_task import FactsTask
+from factrank.families.attention.layer_shape import LayerShape
 
 Sizes = tuple[int, int, int, int, int, int, int]
 """n_keys, n_queries, n_values, d_model, n_heads, d_qk, d_vo."""

@@ -26,13 +26,13 @@ import jax
 import numpy as np
 
 from factrank.errors import InputError
-from factrank.training.compilation_cache import use_compilation_cache
-from factrank.training.fused_run import RIGHT, Evaluation, Run, State, products
+from factrank.experiments.compilation_cache import use_compilation_cache
+from factrank.families.attention.fused.fused_run import RIGHT, Evaluation, Run, State, products
 
-KERNEL = "factrank.training.fused_cpu"
+KERNEL = "factrank.families.attention.fused.fused_cpu"
 """The module of compiled functions, which imports numba: it is loaded when it is first used."""
 
-SOURCES = (KERNEL, "factrank.training.vectors")
+SOURCES = (KERNEL, "factrank.families.attention.fused.simd")
 """The modules whose text decides what is computed, to the last bit."""
 
 NO_COMPILER = "NUMBA_DISABLE_JIT"

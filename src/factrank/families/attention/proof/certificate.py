@@ -8,10 +8,10 @@ from dataclasses import asdict, dataclass, fields
 from math import inf, isclose
 from typing import Any, get_args
 
-from factrank.constructions.construction import Precision
-from factrank.constructions.proofs import ArithmeticUsed
 from factrank.errors import InputError
-from factrank.readouts.plain import finite_data
+from factrank.families.attention.forms.construction import Precision
+from factrank.families.attention.proof.recall_proofs import ArithmeticUsed
+from factrank.readouts.plain_data import finite_data
 
 CERTIFICATE_NOTE = "certificate"
 """The name of the note of a layer file that holds the certificate."""

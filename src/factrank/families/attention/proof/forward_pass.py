@@ -17,12 +17,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from factrank.constructions.plain_weights import AnyLayer
-from factrank.databases import Database
-from factrank.models import AttentionLayer
-from factrank.models.weights import on_device
-from factrank.readouts.blocks import BLOCK_CELLS, cells_per_pair, full_precision
-from factrank.readouts.fibers import fibers_of
+from factrank.databases.database import Database
+from factrank.families.attention.attention_layer import AttentionLayer
+from factrank.families.attention.proof.plain_weights import AnyLayer
+from factrank.nn.weights import on_device
+from factrank.readouts.evaluation_blocks import BLOCK_CELLS, cells_per_pair, full_precision
+from factrank.readouts.fiber_values import fibers_of
 from factrank.readouts.margins import margins
 
 CONFIDENT = 0.95

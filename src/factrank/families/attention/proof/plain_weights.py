@@ -10,11 +10,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Shaped
 
-from factrank.constructions.arithmetic import ARITHMETIC
-from factrank.constructions.construction import Precision
+from factrank.certificates.arithmetic import ARITHMETIC
 from factrank.errors import InputError
-from factrank.models import AttentionLayer, RecallTransformer, to_arrays
-from factrank.models.part_arrays import AnyModel
+from factrank.families.attention.attention_layer import AttentionLayer
+from factrank.families.attention.forms.construction import Precision
+from factrank.families.attention.pair_transformer import RecallTransformer
+from factrank.families.attention.part_arrays import AnyModel, to_arrays
 
 AnyLayer = AttentionLayer | RecallTransformer
 

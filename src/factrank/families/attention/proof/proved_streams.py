@@ -26,10 +26,10 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy.sparse import csr_array
 
-from factrank.constructions.arithmetic import Arithmetic, integral, most_nonzero
-from factrank.constructions.plain_weights import PlainWeights
-from factrank.constructions.proved_attention import ProvedAttention
-from factrank.constructions.roundings import LayerTerms, PairTerms, layer_terms
+from factrank.certificates.arithmetic import Arithmetic, integral, most_nonzero
+from factrank.families.attention.proof.plain_weights import PlainWeights
+from factrank.families.attention.proof.proved_attention import ProvedAttention
+from factrank.families.attention.proof.roundings import LayerTerms, PairTerms, layer_terms
 
 Matrix = Float[np.ndarray, "rows columns"] | csr_array
 Terms = Float[np.ndarray, "queries 2"]

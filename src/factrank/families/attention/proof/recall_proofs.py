@@ -30,13 +30,19 @@ from typing import Literal, NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from factrank.constructions.arithmetic import ARITHMETIC, Arithmetic
-from factrank.constructions.plain_weights import AnyLayer, PlainWeights, plain_weights, precision_of, why_not_plain
-from factrank.constructions.proved_attention import Scores
-from factrank.constructions.proved_streams import ProvedStreams, Streams
-from factrank.constructions.roundings import roundings_of_logits
-from factrank.databases import Database
-from factrank.readouts.fibers import fibers_of
+from factrank.certificates.arithmetic import ARITHMETIC, Arithmetic
+from factrank.databases.database import Database
+from factrank.families.attention.proof.plain_weights import (
+    AnyLayer,
+    PlainWeights,
+    plain_weights,
+    precision_of,
+    why_not_plain,
+)
+from factrank.families.attention.proof.proved_attention import Scores
+from factrank.families.attention.proof.proved_streams import ProvedStreams, Streams
+from factrank.families.attention.proof.roundings import roundings_of_logits
+from factrank.readouts.fiber_values import fibers_of
 
 ArithmeticUsed = Literal["exact integers", "running error bound", "none"]
 

@@ -12,19 +12,19 @@ from math import inf
 import numpy as np
 from jaxtyping import Float, Int
 
-from factrank.constructions.arithmetic import ARITHMETIC, why_refuted
-from factrank.constructions.certificate import Certificate
-from factrank.constructions.forward_pass import evaluate
-from factrank.constructions.plain_weights import AnyLayer, fingerprint_of, precision_of
-from factrank.constructions.proofs import prove
-from factrank.databases import Database
-from factrank.readouts.blocks import require_match
+from factrank.certificates.arithmetic import ARITHMETIC, why_refuted
+from factrank.databases.database import Database
+from factrank.families.attention.proof.certificate import Certificate
+from factrank.families.attention.proof.forward_pass import evaluate
+from factrank.families.attention.proof.plain_weights import AnyLayer, fingerprint_of, precision_of
+from factrank.families.attention.proof.recall_proofs import prove
+from factrank.readouts.evaluation_blocks import require_match
 
 
 def verify(layer: AnyLayer, database: Database) -> Certificate:
     """Check every fact with the layer's own forward pass, and prove that every other evaluation recalls it too.
 
-    >>> from factrank.models import layer_from_arrays
+    >>> from factrank import layer_from_arrays
     >>> facts = Database.from_facts([("Oslo", "country", "Norway"), ("Lima", "country", "Peru")])
     >>> heads = {name: np.ones((1, 2, 1), np.float32) for name in ("w_q", "w_k", "w_v")}
     >>> layer = layer_from_arrays(

@@ -21,10 +21,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Shaped, UInt, UInt32
 
-from factrank.databases import Examples, RandomExamples
-from factrank.models.example_vectors import context_vectors, example_labels, query_vectors
-from factrank.training.ladder import rung_above
-from factrank.training.task import Epoch
+from factrank.experiments.lanes.ladder import rung_above
+from factrank.experiments.task import Epoch
+from factrank.families.memoriser.examples.example_vectors import context_vectors, example_labels, query_vectors
+from factrank.families.memoriser.examples.examples import Examples, RandomExamples
 
 ORDERS = 1024
 """Different orders of the examples."""

@@ -27,8 +27,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float32, Int, Shaped, UInt32
 
-from factrank.databases import RandomExamples, VectorExamples
-from factrank.models.weights import AnyArray
+from factrank.families.memoriser.examples.examples import RandomExamples, VectorExamples
+from factrank.nn.weights import AnyArray
 
 QUERIES, CONTEXTS, LABELS = range(3)
 """What is drawn."""

@@ -1,6 +1,6 @@
 """TokenExamples: examples made of the token vectors of real data, as the specification of a trial.
 
-The contexts are those of `factrank.models.token_families.representations`: patches of scikit-learn's digits in a small
+The contexts are those of `factrank.checkpoints.representations`: patches of scikit-learn's digits in a small
 ViT, words of the bundled passage in a small BERT or GPT-2, or uniform vectors, before and after positions and one
 attention layer. The query of an example is the token of its context that a family reads out. Labels are real and
 random: the vectors are what is real.
@@ -14,18 +14,13 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from factrank.databases import VectorExamples
+from factrank.checkpoints.checkpoint import FAMILIES, bundled_folder
+from factrank.checkpoints.layers import Stage
+from factrank.checkpoints.representations import Source, query_position, representations
 from factrank.errors import InputError
-from factrank.models.layer_shape import require_sizes
-from factrank.models.token_families import (
-    FAMILIES,
-    Source,
-    Stage,
-    bundled_folder,
-    query_position,
-    representations,
-)
-from factrank.tensors.assumptions import queries_of
+from factrank.families.attention.layer_shape import require_sizes
+from factrank.families.memoriser.examples.examples import VectorExamples
+from factrank.families.memoriser.ranks.assumptions import queries_of
 
 QueryKind = Literal["token", "token + mean"]
 READERS: Mapping[Source, tuple[str, ...]] = {

@@ -18,7 +18,7 @@ import numpy as np
 from jaxtyping import Shaped
 
 from factrank.errors import InputError
-from factrank.tensors.kruskal import (
+from factrank.families.memoriser.ranks.kruskal import (
     CONFIDENCE,
     SUBSETS,
     GeneralPosition,

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Int
 
-from factrank.tensors.memoriser_rank import Heads
-from factrank.tensors.modular import PRIME, rank_mod_prime
+from factrank.families.memoriser.ranks.memoriser_rank import Heads
+from factrank.tensors.matrix.modular import PRIME, rank_mod_prime
 
 WEIGHTS, VECTORS = 2**10, 2**20
 """Entries are drawn between minus these and these: few vectors and keys coincide, even in one dimension."""
@@ -46,7 +46,7 @@ def modular_features(
 ) -> ModularFeatures:
     """Features of random examples, so many in each context, of a memoriser with random weights.
 
-    >>> from factrank.models import MemoriserShape
+    >>> from factrank import MemoriserShape
     >>> shape = MemoriserShape(n_heads=4, d_model=8, d_qk=1, embedded=False, positions=False)
     >>> modular_features([19, 1], 3, shape, 8).rank()  # an even formula would say 18
     10

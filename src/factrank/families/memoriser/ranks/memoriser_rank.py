@@ -36,8 +36,8 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Int
 
-from factrank.databases.examples import Examples
 from factrank.errors import InputError
+from factrank.families.memoriser.examples.examples import Examples
 
 GENERIC = "queries, contexts, W_Q and W_K are in general position: distinct keys in every head, d_qk >= 1"
 SCALAR = "one real label per example; m of them need d_vo >= min(d_model, m)"
@@ -94,7 +94,7 @@ def memoriser_rank(examples: Examples, heads: Heads, *, readout_bias: bool = Tru
     """The rank that the theory predicts for these examples; memorisers have a readout bias.
 
     >>> from factrank.databases import RandomExamples
-    >>> from factrank.models import MemoriserShape
+    >>> from factrank import MemoriserShape
     >>> shape = MemoriserShape(n_heads=4, d_model=16, d_qk=8)
     >>> [memoriser_rank(RandomExamples(100, 8, 16, n_contexts=g), shape).rank for g in (1, 2, None)]
     [29, 58, 65]
@@ -127,7 +127,7 @@ def memoriser_capacity(
 ) -> int:
     """The most examples, spread evenly over the contexts, whose labels can all be fitted; None: one context each.
 
-    >>> from factrank.models import MemoriserShape
+    >>> from factrank import MemoriserShape
     >>> shape = MemoriserShape(n_heads=4, d_model=16, d_qk=8)
     >>> [memoriser_capacity(shape, context_size=8, d_input=16, n_contexts=g) for g in (1, 2, None)]
     [29, 58, 65]

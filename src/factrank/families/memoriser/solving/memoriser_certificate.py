@@ -19,17 +19,16 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Shaped
 
-from factrank.constructions.arithmetic import ARITHMETIC, why_refuted
-from factrank.constructions.construction import Precision, dtype_of
-from factrank.constructions.memoriser_proof import BLOCK_CELLS, OutputProver, leads, plain_memoriser
-from factrank.constructions.plain_weights import fingerprint_of, precision_of
-from factrank.databases import VectorExamples
-from factrank.databases.examples import Examples
+from factrank.certificates.arithmetic import ARITHMETIC, why_refuted
 from factrank.errors import InputError
-from factrank.models.example_vectors import stored
-from factrank.models.memoriser import Memoriser
-from factrank.models.weights import on_device
-from factrank.readouts.plain import finite_data
+from factrank.families.attention.forms.construction import Precision, dtype_of
+from factrank.families.attention.proof.plain_weights import fingerprint_of, precision_of
+from factrank.families.memoriser.examples.example_vectors import stored
+from factrank.families.memoriser.examples.examples import Examples, VectorExamples
+from factrank.families.memoriser.memoriser import Memoriser
+from factrank.families.memoriser.solving.memoriser_proof import BLOCK_CELLS, OutputProver, leads, plain_memoriser
+from factrank.nn.weights import on_device
+from factrank.readouts.plain_data import finite_data
 
 TOLERANCE = 1e-4
 """How far from a real label an answer may be. Solved answers are off by 1e-13 or so; what is proved of every order of

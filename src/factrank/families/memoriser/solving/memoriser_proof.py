@@ -55,10 +55,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from factrank.constructions.arithmetic import OUR_BITS, SLACK, Arithmetic
-from factrank.constructions.proved_pooling import EXPONENTIAL_UNITS
-from factrank.databases import VectorExamples
-from factrank.models.memoriser import Memoriser, sinusoids
+from factrank.certificates.arithmetic import OUR_BITS, SLACK, Arithmetic
+from factrank.certificates.proved_pooling import EXPONENTIAL_UNITS
+from factrank.families.memoriser.examples.examples import VectorExamples
+from factrank.families.memoriser.memoriser import Memoriser, sinusoids
 
 BLOCK_CELLS = 2**22
 """Numbers in the largest array of a block of examples."""

@@ -9,11 +9,11 @@ from typing import Any, cast
 import numpy as np
 from jaxtyping import Float
 
-from factrank.constructions.arithmetic import ARITHMETIC
-from factrank.constructions.construction import Precision
-from factrank.databases import VectorExamples
+from factrank.certificates.arithmetic import ARITHMETIC
 from factrank.errors import InputError
-from factrank.models.part_arrays import PartArrays
+from factrank.families.attention.forms.construction import Precision
+from factrank.families.attention.part_arrays import PartArrays
+from factrank.families.memoriser.examples.examples import VectorExamples
 
 
 @contextmanager

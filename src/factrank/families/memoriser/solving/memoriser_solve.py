@@ -25,25 +25,24 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
-from factrank.constructions.construction import SIGNIFICAND, Precision, dtype_of
-from factrank.constructions.memoriser_certificate import (
+from factrank.errors import InputError
+from factrank.families.attention.forms.construction import SIGNIFICAND, Precision, dtype_of
+from factrank.families.attention.layer_shape import require_sizes
+from factrank.families.attention.part_arrays import PartArrays, to_arrays
+from factrank.families.memoriser.examples.example_vectors import stored
+from factrank.families.memoriser.examples.examples import Examples, VectorExamples
+from factrank.families.memoriser.memoriser import Memoriser, draw_memoriser, memoriser_of, sinusoids
+from factrank.families.memoriser.memoriser_shape import MemoriserShape
+from factrank.families.memoriser.ranks.memoriser_rank import MemoriserRank, memoriser_rank
+from factrank.families.memoriser.solving.memoriser_certificate import (
     TOLERANCE,
     MemoriserCertificate,
     certificate_of,
     require_number,
 )
-from factrank.constructions.memoriser_fit import LinearFit, features_of, fitted
-from factrank.constructions.memoriser_proof import raw_scores
-from factrank.constructions.memoriser_range import in_range, require_finite, rounded_parts, vanishes
-from factrank.databases import VectorExamples
-from factrank.databases.examples import Examples
-from factrank.errors import InputError
-from factrank.models.example_vectors import stored
-from factrank.models.layer_shape import require_sizes
-from factrank.models.memoriser import Memoriser, draw_memoriser, memoriser_of, sinusoids
-from factrank.models.memoriser_shape import MemoriserShape
-from factrank.models.part_arrays import PartArrays, to_arrays
-from factrank.tensors.memoriser_rank import MemoriserRank, memoriser_rank
+from factrank.families.memoriser.solving.memoriser_fit import LinearFit, features_of, fitted
+from factrank.families.memoriser.solving.memoriser_proof import raw_scores
+from factrank.families.memoriser.solving.memoriser_range import in_range, require_finite, rounded_parts, vanishes
 
 LOGIT_STD = 2.0
 """Standard deviation of the scores: at 0.3 the features of narrow heads are all but dependent."""

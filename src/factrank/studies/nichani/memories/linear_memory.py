@@ -17,14 +17,15 @@ the authors' largest, has 3 seeds and no part in the claims.
 
 from __future__ import annotations
 
-from factrank.capacity import CapacitySearch
-from factrank.models import MemoryShape
-from factrank.runs.claims import Claim, Quantity
-from factrank.runs.expressions import Where
-from factrank.runs.fits import Fit
-from factrank.runs.study import Chart, Size, Study, no_trials
-from factrank.runs.summaries import Summary
-from factrank.studies.nichani.memory_parts import Law, interval_summary
+from factrank.experiments.capacity.capacity_search import CapacitySearch
+from factrank.experiments.specs.trial import Training
+from factrank.experiments.statistics.claims import Claim, Quantity
+from factrank.experiments.statistics.expressions import Where
+from factrank.experiments.statistics.fits import Fit
+from factrank.experiments.statistics.summaries import Summary
+from factrank.experiments.study.study import Chart, Size, Study, no_trials
+from factrank.families.memory.memory_shape import MemoryShape
+from factrank.studies.nichani.memories.memory_parts import Law, interval_summary
 from factrank.studies.nichani.settings import (
     D_MODEL,
     FACTS,
@@ -38,7 +39,6 @@ from factrank.studies.nichani.settings import (
     on_a_rung,
     source,
 )
-from factrank.training.trial import Training
 
 WIDTHS: dict[Size, tuple[int, ...]] = {"quick": (8, 16), "full": (8, 11, 16, 22, 32, 45, 64, 90, 128, 181)}
 LARGEST = 256

@@ -2,7 +2,7 @@
 
 Later work puts the limit of all linear memories, every fact right, at N log N / d^2 = 1/2 as d grows (arXiv 2605.10795
 proves it, 2605.05189 conjectures it). At the sizes of experiments that is approached slowly; counting the largest of N
-normal numbers exactly gives the finite-size estimate `limit` (`factrank.tensors.memory_limit`), which is no bound.
+normal numbers exactly gives the finite-size estimate `limit` (`families.memory.memory_limit`), which is no bound.
 Beside it stand
 
     trained         Adam with learning rate 10 in full float32, at most 8,192 steps, until all facts are right
@@ -19,13 +19,14 @@ are computed in float64, rounded to float32 and measured; they have no training 
 
 from __future__ import annotations
 
-from factrank.capacity import CapacitySearch, Criterion
-from factrank.models import MemoryShape
-from factrank.models.memory_shape import Start
-from factrank.runs.claims import Claim, Quantity
-from factrank.runs.expressions import Where
-from factrank.runs.study import Chart, Size, Study, no_trials
-from factrank.runs.summaries import Summary
+from factrank.experiments.capacity.capacity_interval import Criterion
+from factrank.experiments.capacity.capacity_search import CapacitySearch
+from factrank.experiments.specs.trial import Training
+from factrank.experiments.statistics.claims import Claim, Quantity
+from factrank.experiments.statistics.expressions import Where
+from factrank.experiments.statistics.summaries import Summary
+from factrank.experiments.study.study import Chart, Size, Study, no_trials
+from factrank.families.memory.memory_shape import MemoryShape, Start
 from factrank.studies.nichani.settings import (
     D_MODEL,
     FACTS,
@@ -37,7 +38,6 @@ from factrank.studies.nichani.settings import (
     on_a_rung,
     source,
 )
-from factrank.training.trial import Training
 
 TRAINED = Training(epochs=8192, learning_rate=10.0, stop="recall", check_every=64)
 CONSTRUCTED = Training(epochs=0)

@@ -16,23 +16,15 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import product
 
-from factrank.capacity import CapacitySearch
-from factrank.models import MemoryShape
-from factrank.runs.claims import Claim, Quantity
-from factrank.runs.expressions import Value, Where
-from factrank.runs.study import Chart, Size, Study, no_trials
-from factrank.runs.summaries import Summary
-from factrank.studies.nichani.linear_memory import CONSTANT, GUESS, TRAINING
-from factrank.studies.nichani.settings import (
-    D_MODEL,
-    FEW_SEEDS,
-    WIDTH_TITLE,
-    memory_search,
-    n_with,
-    on_a_rung,
-    source,
-)
-from factrank.training.trial import Precision, Training
+from factrank.experiments.capacity.capacity_search import CapacitySearch
+from factrank.experiments.specs.trial import Precision, Training
+from factrank.experiments.statistics.claims import Claim, Quantity
+from factrank.experiments.statistics.expressions import Value, Where
+from factrank.experiments.statistics.summaries import Summary
+from factrank.experiments.study.study import Chart, Size, Study, no_trials
+from factrank.families.memory.memory_shape import MemoryShape
+from factrank.studies.nichani.memories.linear_memory import CONSTANT, GUESS, TRAINING
+from factrank.studies.nichani.settings import D_MODEL, FEW_SEEDS, WIDTH_TITLE, memory_search, n_with, on_a_rung, source
 
 WIDTHS: dict[Size, tuple[int, ...]] = {"quick": (8,), "full": (64, 128)}
 RATES: tuple[float, ...] = (1000.0, 10.0)

@@ -19,12 +19,12 @@ Slopes with them stand beside, as questions of ours: they show what leaving them
 
 from __future__ import annotations
 
-from factrank.capacity import CapacitySearch
-from factrank.models import MemoryShape
-from factrank.runs.claims import Claim, Quantity
-from factrank.runs.expressions import Where
-from factrank.runs.study import Size, Study, no_trials
-from factrank.studies.nichani.memory_parts import Law, mlp_chart, mlp_fits, mlp_summaries
+from factrank.experiments.capacity.capacity_search import CapacitySearch
+from factrank.experiments.statistics.claims import Claim, Quantity
+from factrank.experiments.statistics.expressions import Where
+from factrank.experiments.study.study import Size, Study, no_trials
+from factrank.families.memory.memory_shape import MemoryShape
+from factrank.studies.nichani.memories.memory_parts import Law, mlp_chart, mlp_fits, mlp_summaries
 from factrank.studies.nichani.settings import (
     D_MODEL,
     FACTS,

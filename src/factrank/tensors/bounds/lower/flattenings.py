@@ -16,9 +16,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from jaxtyping import Int
 
-from factrank.tensors.koszul import Koszul, koszul_bound
-from factrank.tensors.matrix_ranks import block_ranks, rational_rank
-from factrank.tensors.zero_one import AXES, AXIS_NAMES, Core, ZeroOneTensor, flattening
+from factrank.tensors.bounds.lower.koszul import Koszul, koszul_bound
+from factrank.tensors.core.zero_one import AXES, AXIS_NAMES, Core, ZeroOneTensor, flattening
+from factrank.tensors.matrix.matrix_ranks import block_ranks, rational_rank
 
 
 def flattening_ranks(core: Core, axis: int) -> tuple[Int[np.ndarray, " components"], Int[np.ndarray, " components"]]:

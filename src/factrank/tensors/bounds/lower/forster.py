@@ -16,8 +16,8 @@ from math import isqrt
 import numpy as np
 from jaxtyping import Int
 
-from factrank.tensors.completion import largest_full_block
-from factrank.tensors.zero_one import ZeroOneTensor, distinct
+from factrank.tensors.bounds.completion import largest_full_block
+from factrank.tensors.core.zero_one import ZeroOneTensor, distinct
 
 ROUNDING = 2.0**-53
 FREQUENT_VALUES = 8

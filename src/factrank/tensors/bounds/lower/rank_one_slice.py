@@ -32,9 +32,9 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Int
 
-from factrank.tensors.lower import flattening_ranks
-from factrank.tensors.matrix_ranks import rational_rank
-from factrank.tensors.zero_one import AXES, AXIS_NAMES, Core, ZeroOneTensor, flattening
+from factrank.tensors.bounds.lower.flattenings import flattening_ranks
+from factrank.tensors.core.zero_one import AXES, AXIS_NAMES, Core, ZeroOneTensor, flattening
+from factrank.tensors.matrix.matrix_ranks import rational_rank
 
 LARGEST_SIDE, MOST_CELLS = 60, 30_000
 """Components with a longer side or more cells count by their flattenings."""

@@ -19,9 +19,8 @@ from math import inf
 import numpy as np
 from jaxtyping import Bool, Int
 
-from factrank.tensors.lower import flattening_ranks
-from factrank.tensors.matrix_ranks import rank_bounds
-from factrank.tensors.zero_one import (
+from factrank.tensors.bounds.lower.flattenings import flattening_ranks
+from factrank.tensors.core.zero_one import (
     AXES,
     AXIS_NAMES,
     Core,
@@ -31,6 +30,7 @@ from factrank.tensors.zero_one import (
     flattening,
     pair_index,
 )
+from factrank.tensors.matrix.matrix_ranks import rank_bounds
 
 MOST_CUTS = 12
 """How many sets Z are tried for each pair of axes."""

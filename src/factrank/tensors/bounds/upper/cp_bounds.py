@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 import numpy as np
 
-from factrank.tensors.bounds import Bound, Estimate
-from factrank.tensors.cp_search import MOST_UNKNOWNS, CPBound, completion_cp_bound, cp_bound, generic_rank
-from factrank.tensors.decomposition import Decomposition, lift
-from factrank.tensors.interval_proof import IntervalProof
-from factrank.tensors.ledger import NO_SEARCHES, Ledger
-from factrank.tensors.zero_one import Core
+from factrank.tensors.bounds.ledger import NO_SEARCHES, Ledger
+from factrank.tensors.bounds.rank_bounds import Bound, Estimate
+from factrank.tensors.core.decomposition import Decomposition, lift
+from factrank.tensors.core.zero_one import Core
+from factrank.tensors.cp.cp_search import MOST_UNKNOWNS, CPBound, completion_cp_bound, cp_bound, generic_rank
+from factrank.tensors.cp.interval_proof import IntervalProof
 
 SHARE = 0.4
 """Share of the time left that a search may take."""

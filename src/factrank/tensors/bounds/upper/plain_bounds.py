@@ -12,10 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Int
 
-from factrank.tensors.decomposition import Decomposition, Factor, concatenate
-from factrank.tensors.factorisation import factorise
-from factrank.tensors.matrix_ranks import block_ranks
-from factrank.tensors.zero_one import (
+from factrank.tensors.core.decomposition import Decomposition, Factor, concatenate
+from factrank.tensors.core.zero_one import (
     AXES,
     AXIS_NAMES,
     Core,
@@ -25,6 +23,8 @@ from factrank.tensors.zero_one import (
     pair_index,
     stacked_slices,
 )
+from factrank.tensors.matrix.factorisation import factorise
+from factrank.tensors.matrix.matrix_ranks import block_ranks
 
 SLICE_BOUND = ("U3", "U2", "U4")
 """Names of the slice sums on the key, query and value axis (theory 1.2)."""
@@ -115,7 +115,7 @@ def flattenings_bound(
     """
 
     def decomposition() -> Decomposition:
-        from factrank.tensors.fibers import fiber_decomposition  # noqa: PLC0415 - needs exact rational arithmetic
+        from factrank.tensors.bounds.upper.fiber_bases import fiber_decomposition  # noqa: PLC0415 - needs exact rational arithmetic
 
         return fiber_decomposition(core.tensor, first, second)
 

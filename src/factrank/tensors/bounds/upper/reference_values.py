@@ -19,9 +19,9 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Int
 
-from factrank.tensors.decomposition import Decomposition, Factor
-from factrank.tensors.upper import UpperBound
-from factrank.tensors.zero_one import AXES, AXIS_NAMES, Core, ZeroOneTensor, distinct, pair_index
+from factrank.tensors.bounds.upper.plain_bounds import UpperBound
+from factrank.tensors.core.decomposition import Decomposition, Factor
+from factrank.tensors.core.zero_one import AXES, AXIS_NAMES, Core, ZeroOneTensor, distinct, pair_index
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,11 +22,11 @@ import scipy.sparse as sp
 from jaxtyping import Int
 from scipy.sparse.csgraph import breadth_first_order, connected_components, minimum_spanning_tree
 
-from factrank.tensors.decomposition import Decomposition, Factor, concatenate
-from factrank.tensors.factorisation import Factorisation, factorise
-from factrank.tensors.matrix_ranks import block_ranks
-from factrank.tensors.upper import UpperBound
-from factrank.tensors.zero_one import AXIS_NAMES, Core, ZeroOneTensor, distinct, flattening, others
+from factrank.tensors.bounds.upper.plain_bounds import UpperBound
+from factrank.tensors.core.decomposition import Decomposition, Factor, concatenate
+from factrank.tensors.core.zero_one import AXIS_NAMES, Core, ZeroOneTensor, distinct, flattening, others
+from factrank.tensors.matrix.factorisation import Factorisation, factorise
+from factrank.tensors.matrix.matrix_ranks import block_ranks
 
 ALL_PAIRS_WORK = 3_000_000
 """Up to this many facts in the differences of all pairs of slices, the graph is complete."""

@@ -27,10 +27,11 @@ from functools import cached_property
 import numpy as np
 from jaxtyping import Float, Int
 
-from factrank.constructions.construction import Precision, dtype_of, host_layer
-from factrank.constructions.routing import block_routing
-from factrank.databases import Database
-from factrank.models import AttentionLayer, LayerShape
+from factrank.databases.database import Database
+from factrank.families.attention.attention_layer import AttentionLayer
+from factrank.families.attention.forms.building.query_routing import block_routing
+from factrank.families.attention.forms.construction import Precision, dtype_of, host_layer
+from factrank.families.attention.layer_shape import LayerShape
 
 D_QK = 1
 

@@ -17,9 +17,9 @@ from math import cos, pi
 import numpy as np
 from jaxtyping import Int
 
-from factrank.constructions.arithmetic import ARITHMETIC
-from factrank.constructions.construction import Precision
-from factrank.constructions.routing import SATURATION, Routing
+from factrank.certificates.arithmetic import ARITHMETIC
+from factrank.families.attention.forms.building.query_routing import SATURATION, Routing
+from factrank.families.attention.forms.construction import Precision
 
 CIRCLE_COORDINATES = 3
 CIRCLE_STRENGTH = 4.0

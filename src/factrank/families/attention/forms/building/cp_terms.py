@@ -15,14 +15,14 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Int
 
-from factrank.databases import Database
-from factrank.tensors.cp_search import MOST_UNKNOWNS
-from factrank.tensors.cp_search import Search as NumericalSearch
-from factrank.tensors.decomposition import Decomposition, lift
-from factrank.tensors.interval_proof import valid_fibers
-from factrank.tensors.reference_values import completion_bound
-from factrank.tensors.upper import slices_bound
-from factrank.tensors.zero_one import Core, ZeroOneTensor
+from factrank.databases.database import Database
+from factrank.tensors.bounds.upper.plain_bounds import slices_bound
+from factrank.tensors.bounds.upper.reference_values import completion_bound
+from factrank.tensors.core.decomposition import Decomposition, lift
+from factrank.tensors.core.zero_one import Core, ZeroOneTensor
+from factrank.tensors.cp.cp_search import MOST_UNKNOWNS
+from factrank.tensors.cp.cp_search import Search as NumericalSearch
+from factrank.tensors.cp.interval_proof import valid_fibers
 
 STARTS_PER_RANK = 6
 """Starts of a numerical decomposition before one more term is allowed."""

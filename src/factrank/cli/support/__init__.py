@@ -1,0 +1,4 @@
+"""What commands share: where facts come from, where output goes, options and messages.
+
+What lives here: everything of the command line that is not one command. What may enter: what a second command needs.
+"""
