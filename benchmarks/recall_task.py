@@ -22,7 +22,7 @@ from torch.nn import functional
 
 from factrank.experiments.specs.trial import Training, Trial, generated
 from factrank.experiments.training import train_many
-from factrank.families.factual_recall.sequence_shape import SequenceShape
+from factrank.families.factual_recall.factual_recall_shape import FactualRecallShape
 from lanes import Stopwatch
 
 BATCH = 1024
@@ -34,11 +34,11 @@ class Setting:
 
     subjects: int
     answers: int
-    shape: SequenceShape
+    shape: FactualRecallShape
 
 
-FULL = Setting(128, 8, SequenceShape(d_model=64, n_heads=8, d_qk=8, d_vo=8, mlp_width=128))
-SMALL = Setting(16, 8, SequenceShape(d_model=16, n_heads=4, d_qk=4, d_vo=4, mlp_width=32))
+FULL = Setting(128, 8, FactualRecallShape(d_model=64, n_heads=8, d_qk=8, d_vo=8, mlp_width=128))
+SMALL = Setting(16, 8, FactualRecallShape(d_model=16, n_heads=4, d_qk=4, d_vo=4, mlp_width=32))
 
 
 class PlainModel(torch.nn.Module):

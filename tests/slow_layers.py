@@ -68,7 +68,7 @@ def slow_mlp(mlp, x):
 
 
 def slow_transformer_tensor(model, score_scale=1.0):
-    """The tensor of a `RecallTransformer`: each pair a context of its own, both positions through every block."""
+    """The tensor of a `PairTransformer`: each pair a context of its own, both positions through every block."""
     embedding, unembedding = arrays(model, ("embedding", "unembedding"))
     positions = np.zeros((2, embedding.shape[1])) if model.positions is None else arrays(model, ["positions"])[0]
     rows = np.asarray(model.query_rows)

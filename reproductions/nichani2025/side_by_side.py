@@ -24,7 +24,7 @@ from pathlib import Path
 from factrank.experiments.execution.runner import run_study
 from factrank.experiments.specs.trial import Trial
 from factrank.experiments.store.store import Store
-from factrank.experiments.study.searches import Search
+from factrank.experiments.study.searches import TrialSearch
 from factrank.experiments.study.study import Size, Study, no_trials
 from factrank.studies.nichani import attention_against_mlp_criteria as grid
 from factrank.studies.nichani import factual_recall_capacity_criteria as capacities
@@ -43,7 +43,7 @@ Job = tuple[str, Study]
 def searching(study: Study, name: str, prefix: str) -> Job:
     """The searches of a study whose names begin with this prefix."""
 
-    def searches(size: Size) -> list[Search]:
+    def searches(size: Size) -> list[TrialSearch]:
         return [one for one in study.searches_of(size) if one.name.startswith(prefix)]
 
     return name, replace(study, trials=no_trials, searches=searches)

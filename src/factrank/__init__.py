@@ -54,14 +54,18 @@ if TYPE_CHECKING:
     from factrank.families.attention.layer_files import save_layer as save_layer
     from factrank.families.attention.layer_files import verdict as verdict
     from factrank.families.attention.layer_shape import LayerShape as LayerShape
-    from factrank.families.attention.pair_transformer import RecallTransformer as RecallTransformer
+    from factrank.families.attention.pair_transformer import PairTransformer as PairTransformer
     from factrank.families.attention.pair_transformer import TransformerShape as TransformerShape
     from factrank.families.attention.proof.certificate import Certificate as Certificate
     from factrank.families.attention.proof.verification import verify as verify
-    from factrank.families.factual_recall.certified_sizes import smallest_recall as smallest_recall
-    from factrank.families.factual_recall.factual_recall_form import construct_recall as construct_recall
-    from factrank.families.factual_recall.sequence_shape import OneHotShape as OneHotShape
-    from factrank.families.factual_recall.sequence_shape import SequenceShape as SequenceShape
+    from factrank.families.factual_recall.certified_sizes import smallest_factual_recall as smallest_factual_recall
+    from factrank.families.factual_recall.factual_recall_form import (
+        construct_factual_recall as construct_factual_recall,
+    )
+    from factrank.families.factual_recall.factual_recall_shape import (
+        FactualRecallOneHotShape as FactualRecallOneHotShape,
+    )
+    from factrank.families.factual_recall.factual_recall_shape import FactualRecallShape as FactualRecallShape
     from factrank.families.memoriser.examples.examples import RandomExamples as RandomExamples
     from factrank.families.memoriser.examples.examples import VectorExamples as VectorExamples
     from factrank.families.memoriser.memoriser_shape import MemoriserShape as MemoriserShape
@@ -89,7 +93,7 @@ _HOME = {
     "Claim": "factrank.experiments.statistics.claims",
     "construct": "factrank.families.attention.forms.choose",
     "construct_memory": "factrank.families.memory.memory_construction",
-    "construct_recall": "factrank.families.factual_recall.factual_recall_form",
+    "construct_factual_recall": "factrank.families.factual_recall.factual_recall_form",
     "Constructed": "factrank.families.attention.forms.constructed",
     "Criterion": "factrank.experiments.capacity.capacity_interval",
     "Database": "factrank.databases.database",
@@ -110,18 +114,18 @@ _HOME = {
     "MemoriserShape": "factrank.families.memoriser.memoriser_shape",
     "MemoryShape": "factrank.families.memory.memory_shape",
     "no_trials": "factrank.experiments.study.study",
-    "OneHotShape": "factrank.families.factual_recall.sequence_shape",
+    "FactualRecallOneHotShape": "factrank.families.factual_recall.factual_recall_shape",
     "Quantity": "factrank.experiments.statistics.claims",
     "RandomExamples": "factrank.families.memoriser.examples.examples",
     "RankBounds": "factrank.tensors.bounds.rank_bounds",
     "read": "factrank.databases.files.formats",
     "recall": "factrank.readouts.recall_report",
-    "RecallTransformer": "factrank.families.attention.pair_transformer",
+    "PairTransformer": "factrank.families.attention.pair_transformer",
     "run_study": "factrank.experiments.execution.runner",
     "sample": "factrank.databases.sample_tables",
     "save_layer": "factrank.families.attention.layer_files",
-    "SequenceShape": "factrank.families.factual_recall.sequence_shape",
-    "smallest_recall": "factrank.families.factual_recall.certified_sizes",
+    "FactualRecallShape": "factrank.families.factual_recall.factual_recall_shape",
+    "smallest_factual_recall": "factrank.families.factual_recall.certified_sizes",
     "solve": "factrank.families.memoriser.solving.memoriser_solve",
     "Store": "factrank.experiments.store.store",
     "Study": "factrank.experiments.study.study",

@@ -229,7 +229,7 @@ ALTERED = {
     "heads of a giant": shaped(n_heads=10**18),
     "heads of words": shaped(n_heads="3"),
     "width and heads exchanged": shaped(n_heads=1, d_vo=3),
-    "another model": lambda _, metadata: metadata.update(model="RecallTransformer"),
+    "another model": lambda _, metadata: metadata.update(model="PairTransformer"),
     # certificates
     **{f"a certificate with {name} {value!r}": noted("certificate", name, value) for name, value in FORGED},
     "a certificate of words": noted("certificate", "trust me"),

@@ -13,7 +13,7 @@ import pytest
 
 from factrank import studies as studies_of_papers
 from factrank.experiments.execution import runner, trackers
-from factrank.experiments.execution.runner import Summary
+from factrank.experiments.execution.runner import RunSummary
 from factrank.experiments.store.store import Store
 from factrank.experiments.study.study_files import load_study
 from factrank.report.study import study_report
@@ -281,7 +281,7 @@ def test_ctrl_c_stops_a_paper_at_once(call, paper, monkeypatch):
 
     def interrupted(study, *_, **__):
         begun.append(study.name)
-        return Summary(6, 0, 6, 0, 1.0) if study.name == "one" else Summary(6, 0, 2, 0, 1.0, interrupted=True)
+        return RunSummary(6, 0, 6, 0, 1.0) if study.name == "one" else RunSummary(6, 0, 2, 0, 1.0, interrupted=True)
 
     monkeypatch.setattr(runner, "run_study", interrupted)
     code, out, err = call("study", "run", "paper2025")

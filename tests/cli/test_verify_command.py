@@ -10,7 +10,7 @@ from factrank.databases.database import Database
 from factrank.databases.files.formats import write
 from factrank.databases.sample_tables import sample
 from factrank.families.attention.forms.binary_codes import BinaryCodes
-from factrank.families.attention.forms.construction import Search
+from factrank.families.attention.forms.construction import FormSearch
 from factrank.families.attention.layer_files import load_layer, save_layer
 from factrank.families.attention.proof.verification import verify
 
@@ -25,7 +25,7 @@ FIELDS = {
 def certified(tmp_path):
     """A layer that holds sample:astrid, with its certificate."""
     path, facts = tmp_path / "astrid.safetensors", sample("astrid")
-    layer = BinaryCodes().build(facts, "float32", Search(seconds=0.0)).layer
+    layer = BinaryCodes().build(facts, "float32", FormSearch(seconds=0.0)).layer
     save_layer(path, layer, facts, notes={"certificate": verify(layer, facts).to_json()})
     return path
 

@@ -9,7 +9,7 @@ from adversarial_layers import Plan, attacks, jax_logits, leads, programs, score
 from exact_layers import numbered
 
 from factrank.families.attention.proof import recall_proofs as proofs
-from factrank.families.attention.proof.proved_attention import Scores
+from factrank.families.attention.proof.proved_attention import ProvedScores
 from factrank.families.attention.proof.recall_proofs import margin_bounds
 from factrank.families.attention.proof.roundings import LayerTerms, PairTerms, roundings_of_logits
 from factrank.families.attention.proof.verification import verify
@@ -171,6 +171,6 @@ def test_mutants_of_the_count_certify_layers_that_are_wrong(monkeypatch, mutant)
 def test_a_mutant_of_the_scores_is_caught(monkeypatch):
     batch = score_attack(16, SHARES)
     with monkeypatch.context() as patch:
-        patch.setattr(Scores, "roundings", 2)
+        patch.setattr(ProvedScores, "roundings", 2)
         bounds = bounds_of(batch)
     assert ((bounds > 0) & (evaluated(batch, np.random.default_rng(4)) <= 0)).any()

@@ -13,8 +13,8 @@ from adversarial_layers import total
 from factrank.certificates.arithmetic import ARITHMETIC
 from factrank.certificates.proved_pooling import PlainSequence, Pooling
 from factrank.databases.database import Database
-from factrank.families.factual_recall.sequence_layout import SequenceLayout
-from factrank.families.factual_recall.sequence_proof import SequenceProver
+from factrank.families.factual_recall.factual_recall_proof import FactualRecallProver
+from factrank.families.factual_recall.sequence_layout import FactualRecallLayout
 from factrank.families.memoriser.examples.examples import VectorExamples
 from factrank.families.memoriser.memoriser import memoriser_of
 from factrank.families.memoriser.memoriser_shape import MemoriserShape
@@ -106,7 +106,7 @@ def test_a_memory_that_is_lost_is_not_certified():
 # ---------------------------------------------------------------- factual recall
 
 HEADS, WIDE = 16, 32
-LAYOUT = SequenceLayout(n_keys=1, n_queries=1, n_values=2, n_noise=1)
+LAYOUT = FactualRecallLayout(n_keys=1, n_queries=1, n_values=2, n_noise=1)
 
 
 def sequence(share):
@@ -128,7 +128,7 @@ def sequence(share):
 
 
 def sequence_bound(weights):
-    prover = SequenceProver(Pooling(weights, LAYOUT, ARITHMETIC["float32"], 0))
+    prover = FactualRecallProver(Pooling(weights, LAYOUT, ARITHMETIC["float32"], 0))
     zero = np.zeros(1, np.int64)
     return float(prover.margins(zero, zero, zero)[0])
 
@@ -140,7 +140,7 @@ def test_heads_of_a_sequence_reader_in_one_sum(monkeypatch):
     assert bounds[-1] > 0
     assert found[0][1] < 0
     d_model = 2 * WIDE + 2
-    monkeypatch.setattr(SequenceProver, "roundings", 3 * d_model + HEADS + 6 + 16)  # heads concatenated alone
+    monkeypatch.setattr(FactualRecallProver, "roundings", 3 * d_model + HEADS + 6 + 16)  # heads concatenated alone
     assert any(sequence_bound(weights) > 0 and computed <= 0 for weights, computed in found)
 
 

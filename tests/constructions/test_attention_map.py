@@ -13,7 +13,7 @@ from factrank.databases.database import Database
 from factrank.databases.generators.random_tables import uniform
 from factrank.errors import InputError
 from factrank.families.attention.forms.attention_map import AttentionMap, most_levels, score_of
-from factrank.families.attention.forms.construction import Search
+from factrank.families.attention.forms.construction import FormSearch
 from factrank.families.attention.part_arrays import to_arrays
 from factrank.families.attention.proof.recall_proofs import prove
 from factrank.families.attention.proof.verification import verify
@@ -23,7 +23,7 @@ attention_map = AttentionMap()
 
 
 def built(database, precision="float32"):
-    return attention_map.build(database, precision, Search()).layer
+    return attention_map.build(database, precision, FormSearch()).layer
 
 
 @settings(max_examples=25)

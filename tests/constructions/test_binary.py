@@ -17,7 +17,7 @@ from factrank.families.attention.forms.building.query_routing import (
     block_routing,
     separate_routing,
 )
-from factrank.families.attention.forms.construction import Construction, Search, dtype_of, rounded
+from factrank.families.attention.forms.construction import Construction, FormSearch, dtype_of, rounded
 from factrank.families.attention.forms.registry import CONSTRUCTIONS
 from factrank.families.attention.part_arrays import to_arrays
 from factrank.readouts.recall_report import recall
@@ -28,7 +28,7 @@ binary = BinaryCodes()
 
 
 def built(database, precision="float32"):
-    return binary.build(database, precision, Search()).layer
+    return binary.build(database, precision, FormSearch()).layer
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
@@ -133,13 +133,13 @@ def test_refusals():
         for database, reason in ((several, "several values"), (empty, "no facts")):
             assert reason in form.refusal(database, "float32")
             with pytest.raises(InputError, match=f"{name}: .*{reason}"):
-                form.build(database, "float32", Search())
+                form.build(database, "float32", FormSearch())
     with pytest.raises(InputError, match="precision must be one of"):
         dtype_of("float16")
     with pytest.raises(InputError, match="finite number of seconds"):
-        Search(seconds=-1.0)
+        FormSearch(seconds=-1.0)
     with pytest.raises(InputError, match="seed"):
-        Search(seed=-1)
+        FormSearch(seed=-1)
 
 
 # -------------------------------------------------------------------- routing and layout

@@ -16,12 +16,12 @@ from factrank.errors import InputError
 from factrank.families.attention.forms import choose
 from factrank.families.attention.forms.binary_codes import BinaryCodes
 from factrank.families.attention.forms.choose import construct
-from factrank.families.attention.forms.construction import Built, Search
+from factrank.families.attention.forms.construction import Built, FormSearch
 from factrank.families.attention.forms.mixed import Mixed, joint_shape, of_queries
 from factrank.families.attention.forms.registry import CONSTRUCTIONS
 from factrank.families.attention.forms.shared_heads import SharedHeads
 from factrank.families.attention.layer_shape import LayerShape
-from factrank.families.attention.pair_transformer import RecallTransformer
+from factrank.families.attention.pair_transformer import PairTransformer
 from factrank.families.attention.part_arrays import to_arrays
 from factrank.families.attention.proof.verification import verify
 from slow_layers import slow_layer_tensor
@@ -226,7 +226,7 @@ def test_shared_tokens():
     facts = Database.from_facts([("a", "b", "v"), ("b", "b", "w"), ("b", "c", "v"), ("a", "c", "x")])
     found = construct(facts, share_tokens=True)
     assert found.certified
-    assert isinstance(found.layer, RecallTransformer)
+    assert isinstance(found.layer, PairTransformer)
     assert len(to_arrays(found.layer)["embedding"]) == 3
     assert (slow_margins(found.layer, facts) > 0).all()
 
@@ -247,11 +247,11 @@ def test_a_mixed_layer_has_the_logits_of_its_parts():
     mixed, precision = CONSTRUCTIONS["mixed"], "float32"
     split = mixed.split(database, precision)
     assert sorted(np.concatenate(split.queries).tolist()) == [0, 1, 2, 3]
-    built = mixed.build(database, precision, Search(0.0))
+    built = mixed.build(database, precision, FormSearch(0.0))
     assert built.layer.shape == split.shape == mixed.shape(database, precision)
     whole = slow_layer_tensor(built.layer)
     for form, queries in zip(split.forms, split.queries, strict=True):
-        part = form.build(of_queries(database, queries), precision, Search(0.0)).layer
+        part = form.build(of_queries(database, queries), precision, FormSearch(0.0)).layer
         assert np.allclose(whole[:, queries], slow_layer_tensor(part), atol=1e-9)
     found = all_recalled(construct(database, budget=0.0), database)
     assert found.construction == "mixed"
@@ -267,7 +267,7 @@ def test_mixed_layers_of_long_and_short_ranges(seed):
     triples = np.concatenate([few.triples, many.triples + np.array([0, 2, few.n_values])])
     database = numbered(triples, (200, 3, few.n_values + 200))
     mixed = Mixed({"parabola": CONSTRUCTIONS["parabola"], "shared-heads": SharedHeads()})
-    built = mixed.build(database, "bfloat16", Search(0.0))
+    built = mixed.build(database, "bfloat16", FormSearch(0.0))
     assert verify(built.layer, database).certified
     assert (slow_margins(built.layer, database) > 0).all()
 
@@ -275,7 +275,7 @@ def test_mixed_layers_of_long_and_short_ranges(seed):
 def test_mixed_refuses_where_nothing_is_to_be_split():
     assert "nothing to split" in CONSTRUCTIONS["mixed"].refusal(sample("astrid"), "float32")
     with pytest.raises(InputError, match=r"mixed: .*nothing to split"):
-        CONSTRUCTIONS["mixed"].build(sample("astrid"), "float32", Search())
+        CONSTRUCTIONS["mixed"].build(sample("astrid"), "float32", FormSearch())
 
 
 @given(*(st.integers(1, 9) for _ in range(4)))

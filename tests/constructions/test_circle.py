@@ -12,7 +12,7 @@ from factrank.databases.database import Database
 from factrank.databases.generators.random_tables import numbered, uniform
 from factrank.errors import InputError
 from factrank.families.attention.forms.circle_layer import OWN, Circle, most_points, points
-from factrank.families.attention.forms.construction import Search
+from factrank.families.attention.forms.construction import FormSearch
 from factrank.families.attention.proof.recall_proofs import prove
 from factrank.families.attention.proof.verification import verify
 from strategies import as_database, tensors
@@ -22,7 +22,7 @@ circle = Circle()
 
 
 def built(database, precision="float32"):
-    return circle.build(database, precision, Search()).layer
+    return circle.build(database, precision, FormSearch()).layer
 
 
 def every_value(n_values, n_queries=3):

@@ -11,7 +11,7 @@ from tables import UNICODE, slow_margins
 from factrank.databases.database import Database
 from factrank.databases.generators.random_tables import uniform
 from factrank.errors import InputError
-from factrank.families.attention.forms.construction import SIGNIFICAND, Search
+from factrank.families.attention.forms.construction import SIGNIFICAND, FormSearch
 from factrank.families.attention.forms.digits_layer import Digits, base_for, digits, digits_for, largest_digit
 from factrank.families.attention.forms.parabola_layer import Parabola
 from factrank.families.attention.proof.recall_proofs import prove
@@ -23,7 +23,7 @@ lattice = Digits()
 
 
 def built(database, precision="float32"):
-    return lattice.build(database, precision, Search()).layer
+    return lattice.build(database, precision, FormSearch()).layer
 
 
 def every_value(n_values, n_queries=2):

@@ -8,7 +8,7 @@ from exact_layers import parabola_layer, random_table
 
 from factrank.certificates.arithmetic import ARITHMETIC
 from factrank.families.attention.proof.plain_weights import PlainWeights
-from factrank.families.attention.proof.proved_attention import Scores
+from factrank.families.attention.proof.proved_attention import ProvedScores
 from factrank.families.attention.proof.recall_proofs import margin_bounds
 
 FACTS = random_table(np.random.default_rng(0), 3, 2, 5)
@@ -63,6 +63,6 @@ def test_scores_that_may_be_rounded(d_qk, asked, at_key, exact):
     w_k[0, 2, 0] = 1.0 if asked > 1 else 0.0
     weights = PlainWeights(tokens[:1], tokens[1:], w_q, w_k, w_q, w_k.swapaxes(1, 2), np.eye(3))
     first = np.zeros(1, int)
-    scores = Scores(weights, FLOAT32)
+    scores = ProvedScores(weights, FLOAT32)
     _, error = scores._scores(scores._side(weights.keys, weights.w_k), first, first)
     assert (error[0, 0] == 0) == exact

@@ -11,7 +11,7 @@ from factrank.databases.database import Database
 from factrank.databases.generators.random_tables import uniform
 from factrank.errors import InputError
 from factrank.families.attention.forms.building.cp_terms import Terms, about_terms, exact_terms, numerical_terms
-from factrank.families.attention.forms.construction import Search
+from factrank.families.attention.forms.construction import FormSearch
 from factrank.families.attention.forms.from_cp import FromCP, with_dials, with_switches
 from factrank.families.attention.proof.recall_proofs import prove
 from factrank.families.attention.proof.verification import verify
@@ -20,7 +20,7 @@ from slow_layers import slow_layer_tensor
 from strategies import as_database, tensors
 
 PRECISIONS = ("float64", "float32", "bfloat16")
-AT_ONCE = Search(seconds=0.0)
+AT_ONCE = FormSearch(seconds=0.0)
 cp = FromCP()
 
 
@@ -120,7 +120,7 @@ def test_certified_with_several_values_and_without(precision):
 
 def test_a_search_never_makes_it_larger():
     database = uniform(8, 4, 6, seed=1)
-    before, after = (cp.build(database, "float32", Search(seconds=s)).layer for s in (0.0, 1.0))
+    before, after = (cp.build(database, "float32", FormSearch(seconds=s)).layer for s in (0.0, 1.0))
     assert after.parameters <= before.parameters
     assert verify(after, database).certified
 

@@ -9,9 +9,9 @@ from factrank.databases.generators.random_tables import uniform
 from factrank.databases.sample_tables import sample
 from factrank.families.attention.forms.choose import construct
 from factrank.families.attention.proof.verification import verify
-from factrank.families.factual_recall.sequence_certificate import verify_recall
-from factrank.families.factual_recall.sequence_shape import SequenceShape
-from factrank.families.factual_recall.sequence_transformer import init_sequence_model
+from factrank.families.factual_recall.factual_recall_certificate import verify_factual_recall
+from factrank.families.factual_recall.factual_recall_shape import FactualRecallShape
+from factrank.families.factual_recall.factual_recall_transformer import init_sequence_model
 from factrank.families.memoriser.examples.examples import RandomExamples
 from factrank.families.memoriser.memoriser import init_memoriser
 from factrank.families.memoriser.memoriser_shape import MemoriserShape
@@ -40,9 +40,9 @@ def test_attention_layers(precision, number):
 @pytest.mark.parametrize("part", ["embedding", "w_q", "unembedding"])
 def test_models_of_sequences(part):
     facts = uniform(4, 2, 4, seed=0)
-    shape = SequenceShape(d_model=8, n_heads=1, d_qk=2, d_vo=2, n_noise=3)
+    shape = FactualRecallShape(d_model=8, n_heads=1, d_qk=2, d_vo=2, n_noise=3)
     model = init_sequence_model(shape, *facts.shape, key=0)
-    assert not verify_recall(filled(model, part, np.inf), facts, length=6, contexts=1).certified
+    assert not verify_factual_recall(filled(model, part, np.inf), facts, length=6, contexts=1).certified
 
 
 @pytest.mark.parametrize("part", ["embedding", "w_q", "decoder_bias"])

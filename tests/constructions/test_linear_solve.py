@@ -9,7 +9,7 @@ from tables import UNICODE, slow_margins
 from factrank.databases.database import Database
 from factrank.databases.generators.random_tables import uniform
 from factrank.errors import InputError
-from factrank.families.attention.forms.construction import Search
+from factrank.families.attention.forms.construction import FormSearch
 from factrank.families.attention.forms.linear_solve import LinearSolve, solved_layer
 from factrank.families.attention.layer_shape import LayerShape
 from factrank.families.attention.proof.recall_proofs import prove
@@ -42,7 +42,7 @@ def test_capacity(size, d, n_heads, capacity):
 @given(tensors(functional=True, empty=False), st.integers(0, 9))
 def test_small_tables_are_solved_and_proved(tensor, seed):
     database = as_database(tensor)
-    built = linear_solve.build(database, "float64", Search(seed=seed))
+    built = linear_solve.build(database, "float64", FormSearch(seed=seed))
     assert built.layer.shape == linear_solve.shape(database, "float64")
     proof = prove(built.layer, database)
     assert proof.holds
@@ -53,7 +53,7 @@ def test_small_tables_are_solved_and_proved(tensor, seed):
 def test_a_larger_table_unicode_and_names_without_facts():
     partial = uniform(6, 5, 9, seed=0).select(keys=["k1", "k3"], queries=["q1", "q4"], compact=False)
     for database in (uniform(60, 8, 40, 400, seed=0), UNICODE, partial):
-        layer = linear_solve.build(database, "float64", Search()).layer
+        layer = linear_solve.build(database, "float64", FormSearch()).layer
         assert prove(layer, database).holds
 
 
@@ -78,10 +78,10 @@ def test_refusals(monkeypatch):
     database = uniform(4, 3, 5, seed=0)
     for precision in ("float32", "bfloat16"):
         with pytest.raises(InputError, match=f"cannot be proved right in {precision}; it takes float64"):
-            linear_solve.build(database, precision, Search())
+            linear_solve.build(database, precision, FormSearch())
     assert "at most 2,000" in linear_solve.refusal(uniform(300, 10, 5, seed=0), "float64")
     several = Database.from_facts([("k", "q", "v"), ("k", "q", "w")], multi=True)
     assert "several values" in linear_solve.refusal(several, "float64")
     monkeypatch.setattr("factrank.families.attention.forms.linear_solve.LARGEST_ERROR", -1.0)
     with pytest.raises(InputError, match="no random attention solves this table"):
-        linear_solve.build(database, "float64", Search())
+        linear_solve.build(database, "float64", FormSearch())

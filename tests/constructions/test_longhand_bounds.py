@@ -18,12 +18,12 @@ from factrank.databases.generators.associations import associations
 from factrank.families.attention.attention_layer import draw_layer
 from factrank.families.attention.layer_shape import LayerShape
 from factrank.families.attention.proof.plain_weights import plain_weights
-from factrank.families.attention.proof.proved_attention import Scores
+from factrank.families.attention.proof.proved_attention import ProvedScores
 from factrank.families.attention.proof.proved_streams import Streams
 from factrank.families.attention.proof.recall_proofs import margin_bounds
 from factrank.families.attention.proof.roundings import roundings_of_logits
-from factrank.families.factual_recall.sequence_layout import SequenceLayout
-from factrank.families.factual_recall.sequence_proof import SequenceProver
+from factrank.families.factual_recall.factual_recall_proof import FactualRecallProver
+from factrank.families.factual_recall.sequence_layout import FactualRecallLayout
 from factrank.families.memory import memory_proof
 from factrank.families.memory.associative_memory import MlpMemory
 
@@ -79,7 +79,7 @@ def test_bounds_of_layers(precision):
     layer = draw_layer(LayerShape(4, 2, 3, 2), 3, 2, 4, rng=rng, dtype=precision)
     weights = plain_weights(layer)
     keys, queries, *heads, unembedding = (part.tolist() for part in weights)
-    streams, scores = Streams(weights, ARITHMETIC[precision]), Scores(weights, ARITHMETIC[precision])
+    streams, scores = Streams(weights, ARITHMETIC[precision]), ProvedScores(weights, ARITHMETIC[precision])
     by_value, by_row = [], []
     for key in range(3):
         for query in range(2):
@@ -142,7 +142,7 @@ def test_bounds_of_memories_with_a_hidden_layer():
 
 # ---------------------------------------------------------------- sequence readers
 
-LAYOUT = SequenceLayout(n_keys=2, n_queries=2, n_values=3, n_noise=3)
+LAYOUT = FactualRecallLayout(n_keys=2, n_queries=2, n_values=3, n_noise=3)
 N_NOISE = 2
 
 
@@ -225,7 +225,7 @@ def test_bounds_of_sequence_readers(precision):
     rng = np.random.default_rng(2)
     for _ in range(8):
         w = sequence(rng)
-        prover = SequenceProver(Pooling(w, LAYOUT, ARITHMETIC[precision], N_NOISE))
+        prover = FactualRecallProver(Pooling(w, LAYOUT, ARITHMETIC[precision], N_NOISE))
         for key, query, value in ((0, 0, 0), (1, 1, 2), (0, 1, 1)):
             found = float(prover.margins(*(np.array([code]) for code in (key, query, value)))[0])
             margin, expected = sequence_bound(w, key, query, value, precision)

@@ -19,7 +19,7 @@ from factrank.families.attention.forms.building.parabola_labels import (
     stretched_sizes,
 )
 from factrank.families.attention.forms.building.query_routing import SATURATION
-from factrank.families.attention.forms.construction import SIGNIFICAND, Construction, Search, rounded
+from factrank.families.attention.forms.construction import SIGNIFICAND, Construction, FormSearch, rounded
 from factrank.families.attention.forms.parabola_layer import Parabola, column_of, packed
 from factrank.families.attention.forms.registry import CONSTRUCTIONS
 from factrank.families.attention.part_arrays import to_arrays
@@ -32,7 +32,7 @@ CODES = ("own coordinates", "one-hot", "compact")
 
 
 def built(database, precision="float32", code="own coordinates"):
-    return Parabola(code).build(database, precision, Search()).layer
+    return Parabola(code).build(database, precision, FormSearch()).layer
 
 
 def every_value(n_values, n_queries=3):
@@ -288,4 +288,4 @@ def test_refusals():
         assert isinstance(form, Construction)
         for database, reason in ((several, "several values"), (empty, "no facts")):
             with pytest.raises(InputError, match=f"{name}: .*{reason}"):
-                form.build(database, "float32", Search())
+                form.build(database, "float32", FormSearch())

@@ -13,29 +13,29 @@ from factrank.databases.database import Database
 from factrank.databases.generators.answer_sets import answer_sets
 from factrank.errors import InputError
 from factrank.families.factual_recall import factual_recall_form as recall_task
-from factrank.families.factual_recall.certified_sizes import smallest_recall
-from factrank.families.factual_recall.factual_recall_form import construct_recall
+from factrank.families.factual_recall.certified_sizes import smallest_factual_recall
+from factrank.families.factual_recall.factual_recall_certificate import noise_contexts, verify_factual_recall
+from factrank.families.factual_recall.factual_recall_form import construct_factual_recall
+from factrank.families.factual_recall.factual_recall_shape import FactualRecallShape
+from factrank.families.factual_recall.factual_recall_transformer import FactualRecallTransformer, init_sequence_model
 from factrank.families.factual_recall.separation import separate
-from factrank.families.factual_recall.sequence_certificate import noise_contexts, verify_recall
-from factrank.families.factual_recall.sequence_layout import SequenceLayout
-from factrank.families.factual_recall.sequence_shape import SequenceShape
-from factrank.families.factual_recall.sequence_transformer import SequenceTransformer, init_sequence_model
+from factrank.families.factual_recall.sequence_layout import FactualRecallLayout
 from factrank.families.factual_recall.value_circuits import cut_to_rank, vote_circuit, votes_of
 from factrank.nn.weights import on_device
 
 FACTS = answer_sets(6, 4, 4, seed=0)
-ATTENTION = SequenceShape(d_model=24, n_heads=2, d_qk=1, d_vo=4, length=8)
-WITH_MLP = SequenceShape(d_model=24, n_heads=2, d_qk=2, d_vo=6, mlp_width=16, length=8)
+ATTENTION = FactualRecallShape(d_model=24, n_heads=2, d_qk=1, d_vo=4, length=8)
+WITH_MLP = FactualRecallShape(d_model=24, n_heads=2, d_qk=2, d_vo=6, mlp_width=16, length=8)
 
 
 @pytest.fixture(scope="module")
 def attention():
-    return construct_recall(FACTS, ATTENTION, seed=1)
+    return construct_factual_recall(FACTS, ATTENTION, seed=1)
 
 
 @pytest.fixture(scope="module")
 def with_mlp():
-    return construct_recall(FACTS, WITH_MLP, seed=1)
+    return construct_factual_recall(FACTS, WITH_MLP, seed=1)
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,7 @@ def leaky():
     """Noise takes a tenth of what heads read, and the certificate holds nevertheless."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(recall_task, "QUIET", 1.5)
-        return construct_recall(FACTS, ATTENTION, seed=1)
+        return construct_factual_recall(FACTS, ATTENTION, seed=1)
 
 
 @eqx.filter_jit
@@ -107,7 +107,7 @@ def test_counts(attention, with_mlp):
     assert found.bits_per_parameter == pytest.approx(FACTS.bits_by_query / ATTENTION.counted_parameters)
     assert found.contexts == 8
     assert found.to_dict()["certified"] is True
-    again = verify_recall(attention.model, FACTS, length=ATTENTION.length, seed=1)
+    again = verify_factual_recall(attention.model, FACTS, length=ATTENTION.length, seed=1)
     assert again == found
 
 
@@ -118,7 +118,7 @@ def changed(model, **parts):
 
 def test_too_soft_attention_is_refused_and_breaks(attention):
     soft = changed(attention.model, w_k=attention.model.w_k * np.float32(0.05))
-    found = verify_recall(soft, FACTS, length=ATTENTION.length)
+    found = verify_factual_recall(soft, FACTS, length=ATTENTION.length)
     assert not found.certified
     assert "not proved positive in every noise context (noise" in found.reason
     assert found.leak > 0.3
@@ -129,7 +129,9 @@ def test_a_noise_token_that_is_read_is_found(attention):
     """One noise token gets the embedding of a key: random contexts hardly show it, the proof and pure contexts do."""
     embedding = attention.model.embedding.copy()
     embedding[attention.model.layout.first_noise + 3] = embedding[0]
-    found = verify_recall(changed(attention.model, embedding=embedding), FACTS, length=ATTENTION.length, contexts=1)
+    found = verify_factual_recall(
+        changed(attention.model, embedding=embedding), FACTS, length=ATTENTION.length, contexts=1
+    )
     assert not found.certified
     assert found.proved_margin <= 0
     assert found.recalled < len(FACTS)  # the context that repeats it
@@ -141,7 +143,7 @@ def test_perturbed_weights(attention):
     noise = rng.standard_normal(attention.model.w_o.shape).astype(np.float32)
     for size, holds in ((1e-6, True), (1e2, False)):
         model = changed(attention.model, w_o=attention.model.w_o + np.float32(size) * noise)
-        found = verify_recall(model, FACTS, length=ATTENTION.length)
+        found = verify_factual_recall(model, FACTS, length=ATTENTION.length)
         assert found.certified is holds
         assert attacked(model, ATTENTION.length - 3).min() >= found.proved_margin
 
@@ -151,15 +153,15 @@ def test_another_database_is_not_certified(attention):
     triples = FACTS.triples.copy()
     triples[5, 2] = query * 4 + (value + 1) % 4
     other = Database(triples, FACTS.keys, FACTS.queries, FACTS.values)
-    found = verify_recall(attention.model, other, length=ATTENTION.length)
+    found = verify_factual_recall(attention.model, other, length=ATTENTION.length)
     assert (found.certified, found.recalled) == (False, len(FACTS) - 1)
     assert found.reason.startswith("1 of 24 facts are not recalled; the margins of 1 facts")
     assert found.worst[:2] == (FACTS.keys[int(key)], FACTS.queries[int(query)])
 
 
 def test_longer_sequences_need_a_new_proof(leaky):
-    assert verify_recall(leaky.model, FACTS, length=ATTENTION.length - 3).certified  # fewer noise tokens
-    longer = verify_recall(leaky.model, FACTS, length=1000)
+    assert verify_factual_recall(leaky.model, FACTS, length=ATTENTION.length - 3).certified  # fewer noise tokens
+    longer = verify_factual_recall(leaky.model, FACTS, length=1000)
     assert not longer.certified
     assert longer.leak > leaky.certificate.leak
 
@@ -167,47 +169,51 @@ def test_longer_sequences_need_a_new_proof(leaky):
 def test_models_without_a_proof(attention):
     model = attention.model
     broken = changed(model, w_v=np.full_like(model.w_v, np.nan))
-    assert "not a number" in verify_recall(broken, FACTS).reason
+    assert "not a number" in verify_factual_recall(broken, FACTS).reason
     linear = replace(model, linear=True)
-    assert "linear attention" in verify_recall(linear, FACTS).reason
+    assert "linear attention" in verify_factual_recall(linear, FACTS).reason
     random = init_sequence_model(ATTENTION, *FACTS.shape, key=0)
-    found = verify_recall(random, FACTS, length=ATTENTION.length)
+    found = verify_factual_recall(random, FACTS, length=ATTENTION.length)
     assert not found.certified
     assert found.leak > 0.1
     with pytest.raises(InputError, match="keys, queries and values"):
-        verify_recall(model, answer_sets(2, 2, 2, seed=0))
+        verify_factual_recall(model, answer_sets(2, 2, 2, seed=0))
     with pytest.raises(InputError, match="length must be an integer of at least 3"):
-        verify_recall(model, FACTS, length=2)
+        verify_factual_recall(model, FACTS, length=2)
 
 
 @pytest.mark.parametrize(
     ("facts", "shape", "reading"),
     [
-        (answer_sets(1, 1, 1, seed=0), SequenceShape(4, 1, 1, 1, length=3), "together"),  # one output, no noise
-        (Database.from_facts([("a", "p", "x"), ("b", "p", "y"), ("b", "q", "x")]), SequenceShape(12, 1, 1, 3), None),
+        (answer_sets(1, 1, 1, seed=0), FactualRecallShape(4, 1, 1, 1, length=3), "together"),  # one output, no noise
+        (
+            Database.from_facts([("a", "p", "x"), ("b", "p", "y"), ("b", "q", "x")]),
+            FactualRecallShape(12, 1, 1, 3),
+            None,
+        ),
     ],
 )
 def test_edges(facts, shape, reading):
     """One of everything; a table with gaps whose queries share values."""
-    found = construct_recall(facts, shape, reading=reading)
+    found = construct_factual_recall(facts, shape, reading=reading)
     assert found.certified
     assert found.reading == "together"
 
 
 def test_precisions():
-    facts, shape = answer_sets(3, 2, 2, seed=0), SequenceShape(16, 2, 1, 4, length=6)
-    wide = construct_recall(facts, shape, precision="float64", reading="apart").certificate
+    facts, shape = answer_sets(3, 2, 2, seed=0), FactualRecallShape(16, 2, 1, 4, length=6)
+    wide = construct_factual_recall(facts, shape, precision="float64", reading="apart").certificate
     assert wide.certified
     assert wide.proved_margin == pytest.approx(wide.margin, rel=1e-6)
-    assert not construct_recall(facts, shape, precision="bfloat16", reading="apart").certified
+    assert not construct_factual_recall(facts, shape, precision="bfloat16", reading="apart").certified
 
 
 def test_closed_forms_need_more(attention):
     """At the size of the logistic form the outer product fails; at a large d_model votes are enough."""
-    assert not construct_recall(FACTS, ATTENTION, seed=1, form="outer product").certified
-    wide = SequenceShape(d_model=200, n_heads=2, d_qk=1, d_vo=6, length=8)
+    assert not construct_factual_recall(FACTS, ATTENTION, seed=1, form="outer product").certified
+    wide = FactualRecallShape(d_model=200, n_heads=2, d_qk=1, d_vo=6, length=8)
     for form in ("two-sided", "least squares"):
-        found = construct_recall(FACTS, wide, seed=1, form=form, reading="apart")
+        found = construct_factual_recall(FACTS, wide, seed=1, form=form, reading="apart")
         assert (found.certified, found.form) == (True, form)
 
 
@@ -241,31 +247,31 @@ def test_separation_by_cover():
 
 def test_refusals():
     with pytest.raises(InputError, match="no hyperplane of the 4-dimensional"):
-        construct_recall(FACTS, SequenceShape(4, 2, 1, 2))
+        construct_factual_recall(FACTS, FactualRecallShape(4, 2, 1, 2))
     with pytest.raises(InputError, match="two heads"):
-        construct_recall(FACTS, SequenceShape(24, 1, 1, 2), reading="apart")
+        construct_factual_recall(FACTS, FactualRecallShape(24, 1, 1, 2), reading="apart")
     with pytest.raises(InputError, match="no linear attention"):
-        construct_recall(FACTS, SequenceShape(24, 1, 1, 2, linear=True))
+        construct_factual_recall(FACTS, FactualRecallShape(24, 1, 1, 2, linear=True))
     several = Database.from_facts([("a", "p", "x"), ("a", "p", "y")], multi=True)
     with pytest.raises(InputError, match="functional"):
-        construct_recall(several, SequenceShape(24, 1, 1, 2))
+        construct_factual_recall(several, FactualRecallShape(24, 1, 1, 2))
 
 
 def test_smallest_size():
     facts = answer_sets(3, 2, 2, seed=1)
 
-    def family(size: int) -> SequenceShape:
-        return SequenceShape(16, 2, 1, size, length=6)
+    def family(size: int) -> FactualRecallShape:
+        return FactualRecallShape(16, 2, 1, size, length=6)
 
-    found = smallest_recall(facts, family, guess=4, most=16, reading="apart")
+    found = smallest_factual_recall(facts, family, guess=4, most=16, reading="apart")
     assert found is not None
     assert found.found.certified
     assert found.stored == 16 * 2 * found.size
     assert found.stored_per_fact == found.stored / 6
     if found.failed is not None:
         assert found.failed == found.size - 1
-        assert not construct_recall(facts, family(found.failed), reading="apart").certified
-    assert smallest_recall(facts, lambda size: SequenceShape(2, 2, 1, size), most=2) is None
+        assert not construct_factual_recall(facts, family(found.failed), reading="apart").certified
+    assert smallest_factual_recall(facts, lambda size: FactualRecallShape(2, 2, 1, size), most=2) is None
 
 
 def test_contexts_of_the_forward_pass(attention):
@@ -280,10 +286,10 @@ def test_contexts_of_the_forward_pass(attention):
 def test_what_overflows_and_is_not_read(through_mlp):
     """One noise token writes more than float32 holds where the unembedding is 0: infinity times 0 is not a number."""
     facts = answer_sets(2, 1, 2, structure="structured", seed=0)
-    layout = SequenceLayout(2, 1, 2, n_noise=400)
+    layout = FactualRecallLayout(2, 1, 2, n_noise=400)
     bad, first_value = layout.end - 1, int(facts.triples[0, 2])
 
-    def model(unread: float) -> SequenceTransformer:
+    def model(unread: float) -> FactualRecallTransformer:
         embedding, width = np.zeros((layout.n_tokens, 6), np.float32), 1 if through_mlp else 0
         embedding[[0, 1, 2, layout.end], [0, 1, 2, 2]] = 1
         embedding[layout.first_noise : layout.end, 3] = embedding[bad, 4] = 1
@@ -297,10 +303,10 @@ def test_what_overflows_and_is_not_read(through_mlp):
             w_in[4, 0], w_out[0, 5] = 1.0, unread / 1e20
         unembedding[0, 0] = unembedding[1, 1] = 1
         rest = (part.astype(np.float32) for part in (w_in, np.zeros(width), w_out, unembedding))
-        return SequenceTransformer(embedding, w_q, w_k, w_v, w_o, *rest, layout)
+        return FactualRecallTransformer(embedding, w_q, w_k, w_v, w_o, *rest, layout)
 
-    assert verify_recall(model(1e20), facts).certified
-    found = verify_recall(model(3e38), facts)
+    assert verify_factual_recall(model(1e20), facts).certified
+    found = verify_factual_recall(model(3e38), facts)
     assert not found.certified
     assert not found.proved_margin > 0
 
@@ -308,8 +314,8 @@ def test_what_overflows_and_is_not_read(through_mlp):
 def test_what_cannot_be_verified_is_refused(attention):
     model = attention.model
     with pytest.raises(InputError, match="contexts must be an integer of at least 1"):
-        verify_recall(model, FACTS, contexts=0)
+        verify_factual_recall(model, FACTS, contexts=0)
     with pytest.raises(InputError, match="seed must be an integer of at least 0"):
-        verify_recall(model, FACTS, seed=-1)
+        verify_factual_recall(model, FACTS, seed=-1)
     with pytest.raises(InputError, match="the layout of the model has"):
-        verify_recall(changed(model, embedding=np.asarray(model.embedding)[:-1]), FACTS)
+        verify_factual_recall(changed(model, embedding=np.asarray(model.embedding)[:-1]), FACTS)

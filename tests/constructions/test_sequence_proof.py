@@ -9,10 +9,10 @@ import pytest
 
 from factrank.certificates.arithmetic import ARITHMETIC
 from factrank.certificates.proved_pooling import PlainSequence, Pooling
-from factrank.families.factual_recall.sequence_layout import SequenceLayout
-from factrank.families.factual_recall.sequence_proof import SequenceProver
+from factrank.families.factual_recall.factual_recall_proof import FactualRecallProver
+from factrank.families.factual_recall.sequence_layout import FactualRecallLayout
 
-LAYOUT = SequenceLayout(n_keys=3, n_queries=2, n_values=4, n_noise=4)
+LAYOUT = FactualRecallLayout(n_keys=3, n_queries=2, n_values=4, n_noise=4)
 N_NOISE = 3
 PAIRS = [(k, q) for k in range(3) for q in range(2)]
 
@@ -61,7 +61,9 @@ def slow_margin(w: PlainSequence, key: int, query: int, value: int, noise: tuple
 
 def proved(w: PlainSequence, values: list[int], precision: str = "float64", n_noise: int = N_NOISE) -> np.ndarray:
     keys, queries = np.array(PAIRS).T
-    return SequenceProver(Pooling(w, LAYOUT, ARITHMETIC[precision], n_noise)).margins(keys, queries, np.array(values))
+    return FactualRecallProver(Pooling(w, LAYOUT, ARITHMETIC[precision], n_noise)).margins(
+        keys, queries, np.array(values)
+    )
 
 
 def answers(w: PlainSequence) -> list[int]:

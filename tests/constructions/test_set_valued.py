@@ -12,7 +12,7 @@ from tables import slow_margins, with_sets
 from factrank.databases.database import Database
 from factrank.databases.generators.random_tables import numbered, uniform
 from factrank.errors import InputError
-from factrank.families.attention.forms.construction import Search
+from factrank.families.attention.forms.construction import FormSearch
 from factrank.families.attention.forms.registry import CONSTRUCTIONS
 from factrank.families.attention.forms.set_valued import SetValued
 from factrank.families.attention.part_arrays import to_arrays
@@ -25,7 +25,7 @@ form = SetValued()
 
 
 def built(database, precision="float32"):
-    return form.build(database, precision, Search()).layer
+    return form.build(database, precision, FormSearch()).layer
 
 
 @pytest.mark.parametrize(("precision", "width"), [("float64", 4), ("float32", 4), ("bfloat16", 16)])
@@ -92,7 +92,7 @@ def test_functional_tables_and_refusals():
     empty = database.select(keys=[], compact=False)
     assert "no facts" in CONSTRUCTIONS["set-valued"].refusal(empty, "float32")
     with pytest.raises(InputError, match="set-valued: the database has no facts"):
-        form.build(empty, "float32", Search())
+        form.build(empty, "float32", FormSearch())
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)

@@ -12,13 +12,13 @@ from factrank.databases.generators.random_tables import disjoint, numbered, unif
 from factrank.databases.sample_tables import sample
 from factrank.families.attention.forms.binary_codes import BinaryCodes, bits_for
 from factrank.families.attention.forms.building.colouring import coloured, overlap_graph
-from factrank.families.attention.forms.construction import Search
+from factrank.families.attention.forms.construction import FormSearch
 from factrank.families.attention.forms.shared_heads import SharedHeads, best_plan, grouped_by_range, plan_of, ranges_of
 from factrank.readouts.recall_report import recall
 from strategies import as_database, tensors
 
 shared = SharedHeads()
-QUICK = Search(seconds=0.003)
+QUICK = FormSearch(seconds=0.003)
 
 
 def built(database, precision="float32"):
@@ -63,7 +63,7 @@ def test_every_grouping_and_colouring_recalls(tensor, seed):
     from factrank.families.attention.forms.binary_codes import built_with_words
 
     database = as_database(tensor)
-    plan = plan_of(database, grouped_by_range(database), Search(0.001, seed))
+    plan = plan_of(database, grouped_by_range(database), FormSearch(0.001, seed))
     layer = built_with_words(database, plan, "float32", "shared-heads").layer
     assert (slow_margins(layer, database) >= 2).all()
     widths = sum(bits_for(len(values)) for values in ranges_of(database).values())

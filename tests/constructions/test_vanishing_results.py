@@ -10,15 +10,15 @@ from factrank.certificates.arithmetic import ARITHMETIC
 from factrank.certificates.proved_pooling import PlainSequence, Pooling
 from factrank.databases.database import Database
 from factrank.families.attention.proof.plain_weights import PlainWeights
-from factrank.families.attention.proof.proved_attention import Scores
+from factrank.families.attention.proof.proved_attention import ProvedScores
 from factrank.families.attention.proof.recall_proofs import margin_bounds
-from factrank.families.factual_recall.sequence_layout import SequenceLayout
-from factrank.families.factual_recall.sequence_proof import SequenceProver
+from factrank.families.factual_recall.factual_recall_proof import FactualRecallProver
+from factrank.families.factual_recall.sequence_layout import FactualRecallLayout
 from factrank.families.memory.associative_memory import LinearMemory
 from factrank.families.memory.memory_proof import verify_memory
 
 FLOAT32 = ARITHMETIC["float32"]
-LAYOUT = SequenceLayout(n_keys=2, n_queries=1, n_values=2, n_noise=1)
+LAYOUT = FactualRecallLayout(n_keys=2, n_queries=1, n_values=2, n_noise=1)
 
 
 @pytest.mark.parametrize(("scale", "proved"), [(2.0**-40, True), (2.0**-140, False)])
@@ -43,7 +43,7 @@ def test_scores_of_a_layer():
     w_q[0, 0], w_k[0, 1] = 2.0**-67, 2.0**67
     weights = PlainWeights(tokens[:1], tokens[1:], w_q, w_k, w_q, w_k.swapaxes(1, 2), np.eye(2))
     first = np.zeros(1, int)
-    found = Scores(weights, FLOAT32).attention(first, first)
+    found = ProvedScores(weights, FLOAT32).attention(first, first)
     assert found.weights[0, 0] == pytest.approx(1 / (1 + np.exp(-1 / 128)))
     assert found.errors[0, 0] >= found.weights[0, 0] - 0.5
 
@@ -64,7 +64,7 @@ def reader(far, small):
 @pytest.mark.parametrize(("far", "small", "proved"), [(2, 2.0**-70, True), (120, 1.0, True), (120, 2.0**-70, False)])
 def test_values_of_a_sequence_reader(far, small, proved):
     """Weights are relative to the largest of all tokens: e^-45 times 2^-70 vanishes, each alone does not."""
-    prover = SequenceProver(Pooling(reader(far, small), LAYOUT, FLOAT32, 0))
+    prover = FactualRecallProver(Pooling(reader(far, small), LAYOUT, FLOAT32, 0))
     assert (prover.margins(np.array([1]), np.array([0]), np.array([1]))[0] > 0) == proved
 
 

@@ -17,7 +17,7 @@ from factrank.families.attention.attention_layer import AttentionLayer, draw_lay
 from factrank.families.attention.layer_files import load_layer, save_layer
 from factrank.families.attention.layer_shape import LayerShape
 from factrank.families.attention.pair_transformer import (
-    RecallTransformer,
+    PairTransformer,
     TransformerShape,
     draw_transformer,
     init_transformer,
@@ -185,7 +185,7 @@ def transformer_of(layer, **options):
 def test_transformers():
     layer = parabola_layer(TABLE)
     plain = transformer_of(layer)
-    assert isinstance(plain, RecallTransformer)
+    assert isinstance(plain, PairTransformer)
     assert replace(verify(plain, TABLE), weights="") == replace(verify(layer, TABLE), weights="")
     for options, reason in (
         ({"layer_norm": True, "mlp_width": 2}, "layer norm and an MLP"),

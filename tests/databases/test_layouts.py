@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from factrank.databases.files.formats import Layout, read, read_changes, write
+from factrank.databases.files.formats import FileLayout, read, read_changes, write
 from factrank.databases.files.text_blocks import _Loan
 from factrank.databases.tables import from_table
 from factrank.errors import ConflictError, InputError, InputWarning
@@ -134,7 +134,7 @@ def test_missing_cells_of_wide_tables(tmp_path: Path) -> None:
 
 def test_missing_values_delete_in_a_table_of_changes(tmp_path: Path) -> None:
     path = saved(tmp_path, "a;b;NA\nc;d;e\n", "changes.csv")
-    layout = Layout(header=False, missing=["NA"], delimiter=";")
+    layout = FileLayout(header=False, missing=["NA"], delimiter=";")
     assert [change[1:] for change in read_changes(path, layout)] == [("a", "b", None), ("c", "d", "e")]
 
 

@@ -225,7 +225,7 @@ TAMPERINGS = {
     "version 0": (saying(version="0"), "format version between 1 and 1; got '0'"),
     "no number": (saying(version="²"), "format version between"),
     "no version": (lambda tensors, metadata: metadata.pop("version"), "format version between"),
-    "no such model": (saying(model="os.system"), "expected the model AttentionLayer or RecallTransformer; got 'os.sys"),
+    "no such model": (saying(model="os.system"), "expected the model AttentionLayer or PairTransformer; got 'os.sys"),
     "no model": (lambda tensors, metadata: metadata.pop("model"), "expected the metadata model, shape and notes"),
     "more metadata": (saying(more=""), "and no other"),
     "notes no JSON": (saying(notes="{"), "notes must be JSON"),
@@ -247,14 +247,14 @@ TAMPERINGS = {
         "must be float32, float64 or bfloat16 of shape",
     ),
     "billions of layers": (
-        saying(model="RecallTransformer", shape=json.dumps(SIZES | {"n_layers": 10**12})),
+        saying(model="PairTransformer", shape=json.dumps(SIZES | {"n_layers": 10**12})),
         "expected the parts of 1000000000000 layers; got 6 arrays",
     ),
     "unknown attention": (
-        saying(model="RecallTransformer", shape=json.dumps(SIZES | {"attention": ["softmax"]})),
+        saying(model="PairTransformer", shape=json.dumps(SIZES | {"attention": ["softmax"]})),
         "attention in the shape must be softmax or linear or affine",
     ),
-    "a model of another kind": (saying(model="RecallTransformer"), "missing 'blocks.0.w_k'"),
+    "a model of another kind": (saying(model="PairTransformer"), "missing 'blocks.0.w_k'"),
     "part missing": (without("w_o"), "missing 'w_o', unknown none"),
     "part unknown": (having("w_x", np.zeros(3)), "missing none, unknown 'w_x'"),
     "part wrongly shaped": (

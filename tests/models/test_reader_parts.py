@@ -6,8 +6,8 @@ import pytest
 
 from factrank.errors import InputError
 from factrank.families.attention.part_arrays import model_from_arrays, to_arrays
-from factrank.families.factual_recall.sequence_shape import OneHotShape, SequenceShape
-from factrank.families.factual_recall.sequence_transformer import draw_sequence_model
+from factrank.families.factual_recall.factual_recall_shape import FactualRecallOneHotShape, FactualRecallShape
+from factrank.families.factual_recall.factual_recall_transformer import draw_sequence_model
 from factrank.families.memory.associative_memory import draw_memory
 from factrank.families.memory.memory_shape import MemoryShape
 from factrank.families.reader_parts import reader_part_sizes
@@ -16,9 +16,9 @@ SIZES = (6, 3, 12)
 SHAPES = {
     "linear": MemoryShape(4),
     "mlp": MemoryShape(4, width=5),
-    "attention": SequenceShape(4, 2, 1, 3),
-    "everything": SequenceShape(4, 2, 1, 3, 7, 9, 5, linear=True, copy_groups=2, copy_size=3),
-    "one-hot": OneHotShape(2, linear=False, n_noise=5),
+    "attention": FactualRecallShape(4, 2, 1, 3),
+    "everything": FactualRecallShape(4, 2, 1, 3, 7, 9, 5, linear=True, copy_groups=2, copy_size=3),
+    "one-hot": FactualRecallOneHotShape(2, linear=False, n_noise=5),
 }
 
 
@@ -56,7 +56,7 @@ def test_what_the_papers_count():
     parts = SHAPES["everything"].parameters_by_part(*SIZES)
     counted = ("w_q", "w_k", "w_v", "w_o", "w_in", "w_out")
     assert SHAPES["everything"].counted_parameters == sum(parts[part] for part in counted)
-    assert SequenceShape(32, 8, 4, 4, 64).counted_parameters == 4 * 8 * 4 * 32 + 2 * 64 * 32
+    assert FactualRecallShape(32, 8, 4, 4, 64).counted_parameters == 4 * 8 * 4 * 32 + 2 * 64 * 32
 
 
 @pytest.mark.parametrize("name", SHAPES)

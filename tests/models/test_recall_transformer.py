@@ -1,4 +1,4 @@
-"""RecallTransformer against each pair run through every block as a context of two tokens; every option, alone, all."""
+"""PairTransformer against each pair run through every block as a context of two tokens; every option, alone, all."""
 
 import jax
 import numpy as np

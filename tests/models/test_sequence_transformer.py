@@ -1,4 +1,4 @@
-"""SequenceTransformer: counts times a table are attention that goes position by position."""
+"""FactualRecallTransformer: counts times a table are attention that goes position by position."""
 
 import jax
 import jax.numpy as jnp
@@ -6,21 +6,21 @@ import numpy as np
 import pytest
 
 from factrank.errors import InputError
-from factrank.families.factual_recall.sequence_layout import SequenceLayout, count_tokens
-from factrank.families.factual_recall.sequence_shape import OneHotShape, SequenceShape
-from factrank.families.factual_recall.sequence_transformer import (
-    OneHotTransformer,
-    SequenceTransformer,
+from factrank.families.factual_recall.factual_recall_shape import FactualRecallOneHotShape, FactualRecallShape
+from factrank.families.factual_recall.factual_recall_transformer import (
+    FactualRecallOneHot,
+    FactualRecallTransformer,
     draw_sequence_model,
     init_sequence_model,
     narrowed,
     widened,
 )
+from factrank.families.factual_recall.sequence_layout import FactualRecallLayout, count_tokens
 
 SIZES = 5, 3, 6
-COPYING = SequenceShape(6, 2, 3, 4, mlp_width=5, length=9, copy_groups=2, copy_size=3)
-PLAIN = SequenceShape(6, 2, 3, 4, length=9)
-LINEAR = SequenceShape(6, 2, 3, 4, mlp_width=5, length=9, linear=True)
+COPYING = FactualRecallShape(6, 2, 3, 4, mlp_width=5, length=9, copy_groups=2, copy_size=3)
+PLAIN = FactualRecallShape(6, 2, 3, 4, length=9)
+LINEAR = FactualRecallShape(6, 2, 3, 4, mlp_width=5, length=9, linear=True)
 
 
 def slow_logits(model, sequence):
@@ -77,7 +77,7 @@ def test_counts_are_attention_position_by_position(shape):
 
 @pytest.mark.parametrize("linear", [True, False])
 def test_one_hot_embeddings_make_tables(linear):
-    model = init_sequence_model(OneHotShape(n_heads=2, linear=linear, start_scale=1.0), *SIZES, key=1)
+    model = init_sequence_model(FactualRecallOneHotShape(n_heads=2, linear=linear, start_scale=1.0), *SIZES, key=1)
     sequences = some_sequences(model.layout)
     expected = [slow_one_hot(model, sequence) for sequence in sequences]
     np.testing.assert_allclose(logits_of(model, sequences), expected, rtol=1e-4, atol=1e-5)
@@ -120,8 +120,8 @@ def test_scores_far_apart():
     """A sequence far below the largest score of the vocabulary attends as it should, and has finite gradients."""
     rng = np.random.default_rng(0)
     scores = np.concatenate([np.zeros((2, 1)), -140 + rng.normal(size=(2, 8))], axis=1).astype(np.float32)
-    layout = SequenceLayout(5, 1, 4, 2)
-    model = OneHotTransformer(scores, rng.normal(size=(2, 9, 4)).astype(np.float32), layout, linear=False)
+    layout = FactualRecallLayout(5, 1, 4, 2)
+    model = FactualRecallOneHot(scores, rng.normal(size=(2, 9, 4)).astype(np.float32), layout, linear=False)
     sequences = np.array([[1, 2, 3, 8], [0, 5, 6, 8], [5, 5, 7, 8]], np.int32)  # the second has the largest
 
     def loss(model):
@@ -131,7 +131,7 @@ def test_scores_far_apart():
         expected = [slow_one_hot(model, sequence) for sequence in sequences]
         np.testing.assert_allclose(logits_of(model, sequences), expected, rtol=1e-4, atol=1e-4)
         gradient = jax.grad(loss)(model)
-        lifted = OneHotTransformer(scores + np.where(np.arange(9) > 0, 140, 0).astype(np.float32), *model_rest(model))
+        lifted = FactualRecallOneHot(scores + np.where(np.arange(9) > 0, 140, 0).astype(np.float32), *model_rest(model))
         expected = jax.grad(loss)(lifted)
     # In the sequences without the largest token the distance to it does not matter.
     for token in (1, 2, 3, 7):
@@ -152,10 +152,10 @@ def test_saturated_attention_chooses_one_token():
     np.testing.assert_allclose(logits_of(model, sequences), expected, rtol=1e-3, atol=1e-4)
 
 
-@pytest.mark.parametrize("shape", [COPYING, OneHotShape(n_heads=2, start_scale=1.0, linear=False)])
+@pytest.mark.parametrize("shape", [COPYING, FactualRecallOneHotShape(n_heads=2, start_scale=1.0, linear=False)])
 def test_filled_up_and_narrowed_again(shape):
     model = draw_sequence_model(shape, SIZES, rng=np.random.default_rng(0))
-    wide = widened(model, SequenceLayout(8, 4, 8, 15, model.layout.copy_groups, model.layout.copy_size))
+    wide = widened(model, FactualRecallLayout(8, 4, 8, 15, model.layout.copy_groups, model.layout.copy_size))
     tokens, outputs = model.layout.token_places(wide.layout), model.layout.output_places(wide.layout)
     sequences = some_sequences(model.layout)
     logits = np.asarray(logits_of(wide, tokens[sequences].astype(np.int32)))
@@ -168,21 +168,21 @@ def test_filled_up_and_narrowed_again(shape):
 
 
 def test_where_models_start():
-    shape = SequenceShape(64, 3, 4, 16, mlp_width=100)
+    shape = FactualRecallShape(64, 3, 4, 16, mlp_width=100)
     model = draw_sequence_model(shape, (50, 50, 100), rng=np.random.default_rng(0))
-    assert isinstance(model, SequenceTransformer)
+    assert isinstance(model, FactualRecallTransformer)
     spreads = {"embedding": 64, "w_q": 4, "w_k": 4, "w_v": 16, "w_o": 64, "w_in": 64, "w_out": 100, "unembedding": 64}
     for name, variance in spreads.items():
         assert np.std(getattr(model, name)) * np.sqrt(variance) == pytest.approx(1, abs=0.05)
     assert model.parameters == shape.parameters(50, 50, 100)
-    alike = draw_sequence_model(OneHotShape(start_scale=0.25), SIZES, rng=np.random.default_rng(0))
-    assert isinstance(alike, OneHotTransformer)
+    alike = draw_sequence_model(FactualRecallOneHotShape(start_scale=0.25), SIZES, rng=np.random.default_rng(0))
+    assert isinstance(alike, FactualRecallOneHot)
     assert (alike.scores == 0.25).all()
     assert (alike.values == 0.25).all()
-    assert alike.parameters == OneHotShape().parameters(*SIZES)
+    assert alike.parameters == FactualRecallOneHotShape().parameters(*SIZES)
 
 
 def test_a_head_has_a_size():
     for sizes in ((8, 2, 0, 4), (8, 2, 4, 0), (8, 0, 4, 4), (0, 2, 4, 4)):
         with pytest.raises(InputError, match="at least 1"):
-            SequenceShape(*sizes)
+            FactualRecallShape(*sizes)

@@ -9,7 +9,7 @@ from factrank.experiments.specs.trial import Measures, Training, Trial, generate
 from factrank.experiments.store.columns import row_of, trial_columns, trial_of
 from factrank.experiments.store.store import Store
 from factrank.experiments.training import TASKS, TrialResult
-from factrank.families.factual_recall.sequence_shape import OneHotShape, SequenceShape
+from factrank.families.factual_recall.factual_recall_shape import FactualRecallOneHotShape, FactualRecallShape
 from factrank.families.memory.memory_shape import MemoryShape
 
 
@@ -18,7 +18,7 @@ def memory(n_inputs, seed=0, **options):
     return Trial(facts, MemoryShape(4, **options), Training(epochs=5), seed)
 
 
-def sequence(n_keys, model=SequenceShape(4, 2, 1, 2, 8, n_noise=7, copy_groups=2, copy_size=3), seed=0):  # noqa: B008
+def sequence(n_keys, model=FactualRecallShape(4, 2, 1, 2, 8, n_noise=7, copy_groups=2, copy_size=3), seed=0):  # noqa: B008
     facts = generated("answer-sets", n_keys=n_keys, n_queries=3, answers_per_query=2, structure="random", seed=seed)
     return Trial(facts, model, Training(epochs=5), seed, Measures(contexts=2))
 
@@ -35,7 +35,7 @@ EACH = {
     "linear": memory(5),
     "mlp": memory(5, width=3),
     "sequence": sequence(5),
-    "one-hot": sequence(5, OneHotShape(n_noise=7)),
+    "one-hot": sequence(5, FactualRecallOneHotShape(n_noise=7)),
 }
 
 

@@ -22,7 +22,7 @@ from factrank.experiments.study.study import Chart, Source
 from factrank.experiments.study.study_files import load_python_study, load_study
 from factrank.families.attention.layer_shape import LayerShape
 from factrank.families.attention.pair_transformer import TransformerShape
-from factrank.families.factual_recall.sequence_shape import SequenceShape
+from factrank.families.factual_recall.factual_recall_shape import FactualRecallShape
 from factrank.families.memoriser.examples.examples import RandomExamples
 from factrank.families.memoriser.memoriser_shape import MemoriserShape
 from factrank.families.memory.memory_shape import MemoryShape
@@ -231,7 +231,7 @@ def test_memories_and_models_of_sequences(loaded):
         measures: {hallucination: true, contexts: 2}
         """
     )
-    assert sequences.trials_of("full")[0].model == SequenceShape(4, 2, 1, 2, copy_groups=2, copy_size=3)
+    assert sequences.trials_of("full")[0].model == FactualRecallShape(4, 2, 1, 2, copy_groups=2, copy_size=3)
     with pytest.raises(InputError, match="model: unknown 'widht'; it takes d_model, width, start"):
         loaded("name: x\ndatabase: {generator: unit, n: 3}\nmodel: {kind: memory, d_model: 4, widht: 3}\n")
 

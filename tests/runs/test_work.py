@@ -13,7 +13,7 @@ from factrank.experiments.execution.work import epoch_products, stored_scalars, 
 from factrank.experiments.specs.trial import EXAMPLES, SEQUENCES, Given, Training, Trial
 from factrank.experiments.training import TASKS
 from factrank.families.attention.layer_shape import LayerShape
-from factrank.families.factual_recall.sequence_shape import OneHotShape, SequenceShape
+from factrank.families.factual_recall.factual_recall_shape import FactualRecallOneHotShape, FactualRecallShape
 from factrank.families.memoriser.examples.examples import RandomExamples, VectorExamples
 from factrank.families.memoriser.memoriser_shape import MemoriserShape
 from factrank.families.memory.memory_shape import MemoryShape
@@ -22,9 +22,9 @@ ASSOCIATIONS, ANSWERS = associations(32, 64, seed=0), answer_sets(32, 8, 4, seed
 CASES = {  # sizes at which nothing is padded
     "linear": (MemoryShape(8), ASSOCIATIONS),
     "mlp": (MemoryShape(8, width=32), ASSOCIATIONS),
-    "attention": (SequenceShape(8, 4, 2, 8), ANSWERS),
-    "attention and mlp": (SequenceShape(16, 2, 8, 4, mlp_width=64), ANSWERS),
-    "one-hot": (OneHotShape(2, linear=False), ANSWERS),
+    "attention": (FactualRecallShape(8, 4, 2, 8), ANSWERS),
+    "attention and mlp": (FactualRecallShape(16, 2, 8, 4, mlp_width=64), ANSWERS),
+    "one-hot": (FactualRecallOneHotShape(2, linear=False), ANSWERS),
 }
 
 
@@ -58,7 +58,7 @@ def test_products_are_those_of_the_loss(name):
 
 def test_batches_that_are_not_given_are_those_that_are_trained():
     model, database = CASES["attention"]
-    task = TASKS[SequenceShape](Trial(Given(database.fingerprint), model), database)
+    task = TASKS[FactualRecallShape](Trial(Given(database.fingerprint), model), database)
     sampled = jax.eval_shape(task.batches, task.data(), jax.random.key(0), 0)
     assert {rows.shape[1] for rows in jax.tree.leaves(sampled.facts)} == {SEQUENCES}
 

@@ -17,7 +17,7 @@ from factrank.experiments.store.store import Store
 from factrank.experiments.study.searches import search_table
 from factrank.experiments.study.study import Study
 from factrank.experiments.study.study_table import study_tables
-from factrank.families.factual_recall.sequence_shape import OneHotShape
+from factrank.families.factual_recall.factual_recall_shape import FactualRecallOneHotShape
 from factrank.studies.nichani import (
     attention_against_mlp,
     attention_against_mlp_criteria,
@@ -58,7 +58,7 @@ def trial_rows(trials, size):
     rows = []
     for trial in listed(trials, size):
         model, training = vars(trial.model), vars(trial.training)
-        kind = {"model.kind": "one_hot" if isinstance(trial.model, OneHotShape) else "sequence"}
+        kind = {"model.kind": "one_hot" if isinstance(trial.model, FactualRecallOneHotShape) else "sequence"}
         rows.append(
             {f"database.{name}": value for name, value in trial.database.arguments}
             | {f"model.{name}": value for name, value in model.items()}

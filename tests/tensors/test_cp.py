@@ -18,7 +18,7 @@ from factrank.tensors.cp.cp_equations import (
     term_norms,
 )
 from factrank.tensors.cp.cp_fit import CONVERGED, LARGEST_TERM, Problem, fit_cp, fit_many, improve
-from factrank.tensors.cp.cp_search import Search, completion_cp_bound, cp_bound, generic_rank
+from factrank.tensors.cp.cp_search import CpSearch, completion_cp_bound, cp_bound, generic_rank
 from factrank.tensors.cp.interval_proof import IntervalProof
 
 
@@ -152,7 +152,7 @@ def test_search_on_a_full_table_drops_a_slice():
 def test_twelve_terms_of_a_full_table_are_proved_with_its_last_slice_dropped():
     """The same without a clock: among a fixed list of starts one converges to a regular solution, which is proved."""
     tensor = Core.of(ZeroOneTensor.of(uniform(8, 4, 6, seed=1))).tensor
-    search = Search.of(tensor, 3600.0, np.random.default_rng(0))
+    search = CpSearch.of(tensor, 3600.0, np.random.default_rng(0))
     fits = (search.fit(12, start, 3600.0) for start in range(30))
     proofs = (search.interval_proof(fit.factors) for fit in fits if fit.status == "converged")
     proof = next(proof for proof in proofs if proof is not None)

@@ -13,7 +13,7 @@ from factrank.databases.generators.named import matmul, unit, w_state
 from factrank.tensors.bounds.lower.flattenings import flattening_bound, flattening_ranks
 from factrank.tensors.bounds.lower.rank_one_slice import (
     Chain,
-    Group,
+    SliceGroup,
     _peel,
     _pencil,
     _project,
@@ -139,9 +139,9 @@ def test_every_chain_stays_below_a_planted_rank(seed, n_terms):
     cube, total = np.einsum("ir,jr,kr->ijk", *factors), 0
     for _ in range(4):
         groups = [
-            Group(axis, along, int(index))
+            SliceGroup(axis, along, int(index))
             for axis, along in permutations(AXES, 2)
-            for index in np.flatnonzero(_shared_vectors(cube.transpose(Group(axis, along, 0).order)).any(axis=1))
+            for index in np.flatnonzero(_shared_vectors(cube.transpose(SliceGroup(axis, along, 0).order)).any(axis=1))
         ]
         assert all(total + _pencil(cube, group, rational_rank) <= n_terms for group in groups)
         assert total + Chain().bound(cube) <= n_terms
@@ -160,7 +160,7 @@ def test_a_pencil_attains_the_least_rank(seed, n_rest):
     b[rng.integers(4)] = 1
     cube[0] = np.outer(a, b)
     cube[1:][_shared_vectors(cube[1:]).any(axis=1)] = np.eye(3, 4, dtype=int)
-    least = _pencil(cube, Group(0, 1, 0), rational_rank) - 1
+    least = _pencil(cube, SliceGroup(0, 1, 0), rational_rank) - 1
     whole = np.hstack(list(cube[1:])).astype(float)
     for _ in range(20):
         w = np.kron(rng.integers(-2, 3, n_rest) / rng.integers(1, 3), b)
@@ -182,7 +182,7 @@ def test_one_other_slice_by_a_generalised_inverse():
         inside = np.allclose(m @ inverse @ a, a) and np.allclose(b @ inverse @ m, b)
         expected = dense_rank(m) - (inside and abs(b @ inverse @ a) > 1e-9)
         for along in (1, 2):
-            assert _pencil(np.array([np.outer(a, b), m]), Group(0, along, 0), rational_rank) == 1 + expected
+            assert _pencil(np.array([np.outer(a, b), m]), SliceGroup(0, along, 0), rational_rank) == 1 + expected
 
 
 def test_it_can_beat_flattenings_substitution_and_koszul():
@@ -198,11 +198,11 @@ def test_it_can_beat_flattenings_substitution_and_koszul():
 def test_a_false_witness_is_rejected():
     tensor = ZeroOneTensor.of(w_state())
     bound = proved(tensor)
-    other = replace(bound, chains={0: Chain((), Group(0, 1, 0))})
+    other = replace(bound, chains={0: Chain((), SliceGroup(0, 1, 0))})
     with pytest.raises(ValueError, match="rank one"):
         other.recompute(tensor)
     assert replace(bound, chains={}).recompute(tensor) == 2
-    assert replace(bound, chains={0: Chain((Group(0, 1, 1),))}).recompute(tensor) == 2
+    assert replace(bound, chains={0: Chain((SliceGroup(0, 1, 1),))}).recompute(tensor) == 2
 
 
 def test_large_numbers_are_refused():

@@ -22,7 +22,7 @@ from factrank.families.attention.attention_layer import PARTS
 from factrank.families.attention.facts_task import FactsTask
 from factrank.families.attention.fused import fused_gpu as backend
 from factrank.families.attention.fused.fused_engine import run_fused
-from factrank.families.attention.fused.fused_plan import Plan, arena_floats, plan_for
+from factrank.families.attention.fused.fused_plan import GpuPlan, arena_floats, plan_for
 from factrank.families.attention.fused.fused_run import Fibers, prepare
 from factrank.families.attention.layer_shape import LayerShape
 from one_thread_gpu import COMPILER, one_thread_cupy
@@ -233,7 +233,7 @@ def test_a_diverging_model_touches_no_other(device):
 def test_an_arena_that_is_too_small_is_an_error(device, monkeypatch):
     def short(*arguments):
         plan = plan_for(*arguments)
-        return Plan(plan.kind, plan.tile, plan.arena - 20)
+        return GpuPlan(plan.kind, plan.tile, plan.arena - 20)
 
     monkeypatch.setattr(backend, "plan_for", short)
     with pytest.raises(FactrankError, match="smaller than its model"):
@@ -248,7 +248,7 @@ def test_tiles_of_any_size_agree(device, monkeypatch):
 
         def tiled(sizes, n_fibers, n_taus, room, tile=tile):
             plan = plan_for(sizes, n_fibers, n_taus, room)
-            return Plan(plan.kind, min(tile, n_fibers), arena_floats(sizes, min(tile, n_fibers), n_taus))
+            return GpuPlan(plan.kind, min(tile, n_fibers), arena_floats(sizes, min(tile, n_fibers), n_taus))
 
         monkeypatch.setattr(backend, "plan_for", tiled)
         for one, other in zip(whole, trained(trials), strict=True):

@@ -12,7 +12,7 @@ from factrank.experiments.training import TASKS
 from factrank.families.attention.fused.fused_engine import refusal
 from factrank.families.attention.layer_shape import LayerShape
 from factrank.families.attention.pair_transformer import TransformerShape
-from factrank.families.factual_recall.sequence_shape import OneHotShape, SequenceShape
+from factrank.families.factual_recall.factual_recall_shape import FactualRecallOneHotShape, FactualRecallShape
 from factrank.families.memoriser.examples.examples import VectorExamples
 from factrank.families.memoriser.memoriser_shape import MemoriserShape
 from factrank.families.memory.memory_shape import MemoryShape
@@ -23,8 +23,8 @@ MODELS = {
     "layer": (LayerShape(4, 1, 2, 2), ANSWERS),
     "transformer": (TransformerShape(4, 1, 2, 2), ANSWERS),
     "memory": (MemoryShape(4), ASSOCIATIONS),
-    "sequence": (SequenceShape(4, 1, 2, 2, copy_groups=2, copy_size=2), ANSWERS),
-    "one_hot": (OneHotShape(), ANSWERS),
+    "sequence": (FactualRecallShape(4, 1, 2, 2, copy_groups=2, copy_size=2), ANSWERS),
+    "one_hot": (FactualRecallOneHotShape(), ANSWERS),
     "memoriser": (MemoriserShape(1, 4, 2), EXAMPLES),
 }
 FACTS = {"batch_size", "frozen", "score_scale", "artifacts", "ranks", "additive", "readings", "planted_cp"}
@@ -131,6 +131,6 @@ def test_embeddings_are_frozen_beside_what_the_trial_names(name, frozen, expecte
 def test_trained_embeddings_are_not_frozen():
     for model, database in (
         (MemoryShape(4, trained_embeddings=True), ASSOCIATIONS),
-        (SequenceShape(4, 1, 2, 2, trained_embeddings=True), ANSWERS),
+        (FactualRecallShape(4, 1, 2, 2, trained_embeddings=True), ANSWERS),
     ):
         assert TASKS[type(model)](Trial(Given(database.fingerprint), model), database).frozen == ()

@@ -12,26 +12,26 @@ from factrank.databases.generators.registry import generate
 from factrank.errors import InputError
 from factrank.experiments.specs.trial import Given, Measures, Optimiser, Training, Trial, generated
 from factrank.experiments.training import train_many
+from factrank.families.factual_recall.factual_recall_shape import FactualRecallOneHotShape, FactualRecallShape
+from factrank.families.factual_recall.factual_recall_task import FactualRecallTask
+from factrank.families.factual_recall.factual_recall_transformer import FactualRecallOneHot, narrowed
 from factrank.families.factual_recall.sequence_batches import sample_facts
-from factrank.families.factual_recall.sequence_shape import OneHotShape, SequenceShape
-from factrank.families.factual_recall.sequence_task import SequenceTask
-from factrank.families.factual_recall.sequence_transformer import OneHotTransformer, narrowed
 
 FACTS = generated("answer-sets", n_keys=5, n_queries=3, answers_per_query=4, seed=1)
-SHAPE = SequenceShape(8, 2, 3, 4, mlp_width=6, length=10, copy_groups=2, copy_size=3)
-ONE_HOT = OneHotShape(length=10, start_scale=0.5)
+SHAPE = FactualRecallShape(8, 2, 3, 4, mlp_width=6, length=10, copy_groups=2, copy_size=3)
+ONE_HOT = FactualRecallOneHotShape(length=10, start_scale=0.5)
 EVERYTHING = Measures(taus=(0.5,), contexts=3, parts=True, hallucination=True, frequency_groups=2, test_sequences=40)
 
 
 def task_of(model=SHAPE, training=None, measures=EVERYTHING, database=None, seed=3):
     database = FACTS.build() if database is None else database
     trial = Trial(Given(database.fingerprint), model, training or Training(batch_size=64), seed, measures)
-    return SequenceTask(trial, database)
+    return FactualRecallTask(trial, database)
 
 
 def unfilled(task):
     """The same task on its real sizes."""
-    other = SequenceTask(task.trial, task.database)
+    other = FactualRecallTask(task.trial, task.database)
     other.__dict__["rungs"] = other.layout
     return other
 
@@ -119,7 +119,7 @@ def planted(task, relation_only=False, spoilt=(), noise=0.0):
         if not relation_only:
             values[0, key, wrong if (key, query) in spoilt else value] = 10
     values[0, layout.first_noise, task.database.triples[0, 2]] = -noise
-    return OneHotTransformer(np.ones((1, layout.n_tokens), np.float32), values, layout, linear=True)
+    return FactualRecallOneHot(np.ones((1, layout.n_tokens), np.float32), values, layout, linear=True)
 
 
 PLANTED = task_of(ONE_HOT, measures=Measures(contexts=4, hallucination=True))
@@ -179,7 +179,7 @@ def test_a_lane_is_a_plain_loop():
         Optimiser("sgd"), 0.5, epochs=4, batch_size=16, precision="float64", key_exponent=1.0, score_scale=2.0
     )
     trials = [Trial(FACTS, ONE_HOT, training, seed=seed) for seed in (7, 8)]
-    tasks = [SequenceTask(trial, FACTS.build()) for trial in trials]
+    tasks = [FactualRecallTask(trial, FACTS.build()) for trial in trials]
 
     def loss(tables, tokens, answers):
         scores, values = (table[0] for table in tables)
@@ -198,7 +198,7 @@ def test_a_lane_is_a_plain_loop():
             tables = jnp.asarray(start.scores), jnp.asarray(start.values)
             for epoch in range(4):
                 tables = step(tables, data, jax.random.fold_in(jax.random.key(trial.seed), epoch))
-        expected = narrowed(OneHotTransformer(*tables, task.rungs), task.layout)
+        expected = narrowed(FactualRecallOneHot(*tables, task.rungs), task.layout)
         np.testing.assert_allclose(result.weights.scores, 2 * expected.scores, atol=1e-10)
         np.testing.assert_allclose(result.weights.values, expected.values, atol=1e-10)
         assert not np.allclose(expected.values, start.values[:, :1, :1])
@@ -216,12 +216,12 @@ def test_a_transformer_learns_facts_and_copying():
         assert result.curves["recall"][0] < 0.5
         for name in ("recall", "recall_sequences", "test_recall"):  # the end is not among the recorded epochs
             assert result.metrics[f"best_{name}"] == max(result.curves[name])
-        assert result.weights.layout == SequenceTask(result.trial, FACTS.build()).layout
+        assert result.weights.layout == FactualRecallTask(result.trial, FACTS.build()).layout
         assert result.metrics["parameters"] == shape.counted_parameters
         bits = FACTS.build().bits_by_query
         assert result.metrics["bits_per_parameter"] == pytest.approx(bits / shape.counted_parameters)
     # What was frozen is what was drawn.
-    first = SequenceTask(ended[0].trial, FACTS.build()).init(np.random.default_rng(0))
+    first = FactualRecallTask(ended[0].trial, FACTS.build()).init(np.random.default_rng(0))
     np.testing.assert_array_equal(ended[0].weights.embedding, narrowed(first, ended[0].weights.layout).embedding)
 
 

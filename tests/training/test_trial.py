@@ -12,7 +12,7 @@ from factrank.experiments.specs.specification import Options, canonical_json, ha
 from factrank.experiments.specs.trial import Given, Measures, Optimiser, Readings, Training, Trial, generated
 from factrank.families.attention.layer_shape import LayerShape
 from factrank.families.attention.pair_transformer import TransformerShape
-from factrank.families.factual_recall.sequence_shape import OneHotShape, SequenceShape
+from factrank.families.factual_recall.factual_recall_shape import FactualRecallOneHotShape, FactualRecallShape
 from factrank.families.memoriser.examples.examples import RandomExamples
 from factrank.families.memoriser.examples.token_examples import TokenExamples
 from factrank.families.memoriser.memoriser_shape import MemoriserShape
@@ -91,12 +91,12 @@ NEWER = {
     ): "6daf7d0fc5f44e355e4436fcfc4168f21458a92feae25d2eb2a63e1c2ee76192",
     Trial(
         SPOKEN,
-        SequenceShape(8, 2, 1, 4, 16, 12, 20, linear=True, trained_embeddings=True, copy_groups=2, copy_size=3),
+        FactualRecallShape(8, 2, 1, 4, 16, 12, 20, linear=True, trained_embeddings=True, copy_groups=2, copy_size=3),
         Training(key_exponent=1.0, query_exponent=0.5, copy_share=0.25),
         measures=Measures(contexts=2, parts=True, hallucination=True),
     ): "680927886fcfecf358ceda79fab01955d47241e7257cc5e95c8afd40f967c696",
     Trial(
-        SPOKEN, OneHotShape(2, False, 12, 20, 0.5)
+        SPOKEN, FactualRecallOneHotShape(2, False, 12, 20, 0.5)
     ): "e05d8f367724cc1361166d213b154de3df29fa97db730ea8df858ab106fc4ce0",
 }
 
@@ -121,7 +121,7 @@ VECTORS = {
         TOKENS, MemoriserShape(d_model=16), Training(epochs=0), measures=Measures(assumptions=20)
     ): "e215107bc79bbf25561fb58dd348fac1571b46711af27d8b25b2c0d139d2c058",
     Trial(
-        SPOKEN, SequenceShape(4, 1, 1, 1), Training(stop="recall_sequences")
+        SPOKEN, FactualRecallShape(4, 1, 1, 1), Training(stop="recall_sequences")
     ): "aea3f56bfd525aca9ebde9a322c3e50d27a1b8e1b4bc5ab4d2ed88aa4358074f",
 }
 

@@ -38,8 +38,8 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from factrank.certificates.arithmetic import SLACK, Arithmetic
-from factrank.families.factual_recall.sequence_layout import SequenceLayout
-from factrank.families.factual_recall.sequence_transformer import HALF_RANGE
+from factrank.families.factual_recall.factual_recall_transformer import HALF_RANGE
+from factrank.families.factual_recall.sequence_layout import FactualRecallLayout
 
 EXPONENTIAL_UNITS = 16
 """The assumed error of the exponential function, in unit roundoffs."""
@@ -52,7 +52,7 @@ OUR_ERROR = 2.0**-45
 
 
 class PlainSequence(NamedTuple):
-    """The weights of a `SequenceTransformer` in float64, which holds every precision exactly."""
+    """The weights of a `FactualRecallTransformer` in float64, which holds every precision exactly."""
 
     embedding: Float[np.ndarray, "tokens d_model"]
     w_q: Float[np.ndarray, "heads d_model d_qk"]
@@ -84,7 +84,7 @@ class Pooling:
     """The attention of a model in sequences with at most `n_noise` noise tokens."""
 
     weights: PlainSequence
-    layout: SequenceLayout
+    layout: FactualRecallLayout
     arithmetic: Arithmetic
     n_noise: int
 

@@ -24,7 +24,7 @@ from factrank.errors import InputError
 from factrank.host.streams import require_file
 from factrank.nn.unreadable import unreadable
 
-Family = Vit | Bert | Gpt2
+Architecture = Vit | Bert | Gpt2
 FAMILIES: Mapping[str, type[Vit] | type[Bert] | type[Gpt2]] = {"vit": Vit, "bert": Bert, "gpt2": Gpt2}
 
 CONFIGURATION, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
@@ -41,7 +41,7 @@ BUNDLED_NAME = "minilm"
 class TokenModel:
     """The first layer of a model: its family with its sizes, its weights, and the folder that it was read from."""
 
-    family: Family
+    family: Architecture
     weights: Weights
     folder: Path | None = None
 
@@ -54,7 +54,7 @@ def bundled_folder() -> Path:
     return Path(found.origin).parent / "model"
 
 
-def read_family(folder: Path) -> Family:
+def read_family(folder: Path) -> Architecture:
     """The family and the sizes that a folder's `config.json` says."""
     if not folder.is_dir():
         raise InputError(f"{folder}: no such folder")
@@ -92,7 +92,7 @@ def read_model(folder: Path) -> TokenModel:
     return TokenModel(family, weights, folder)
 
 
-def random_weights(family: Family, seed: int) -> Weights:
+def random_weights(family: Architecture, seed: int) -> Weights:
     """Weights as the family draws them before training: normal, those that start constant aside.
 
     ViT draws from a normal that is cut at two units, a hundred standard deviations at 0.02: the same. The row of BERT's

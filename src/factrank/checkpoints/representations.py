@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float, Int, Integer, Num
 
 from factrank.checkpoints.bert import Bert
-from factrank.checkpoints.checkpoint import FAMILIES, Family, TokenModel, random_weights, read_model
+from factrank.checkpoints.checkpoint import FAMILIES, Architecture, TokenModel, random_weights, read_model
 from factrank.checkpoints.gpt2 import Gpt2
 from factrank.checkpoints.layers import STAGES, Stage, Tokens
 from factrank.checkpoints.text import first_token, token_ids
@@ -24,7 +24,7 @@ TINY_WIDTH, TINY_HEADS = 64, 4
 TINY_POSITIONS = 512
 
 
-def tiny_family(name: str, vocabulary: int = 1) -> Family:
+def tiny_family(name: str, vocabulary: int = 1) -> Architecture:
     """A small model of a family: width 64, 4 heads; a ViT for the digits has 16 patches of 2 x 2 pixels."""
     sizes = (TINY_WIDTH, TINY_HEADS, 4 * TINY_WIDTH)
     if name == "vit":

@@ -13,7 +13,7 @@ import typer
 from factrank.cli.support.repeated_options import command_with, separate
 from factrank.cli.support.sources import Table, reads_table
 from factrank.cli.support.terminal import display, progress, say
-from factrank.databases.files.formats import Layout
+from factrank.databases.files.formats import FileLayout
 from factrank.databases.source_files import require_one_standard_input
 from factrank.errors import InputError
 
@@ -78,12 +78,12 @@ def edit(
 
 
 def _changes(
-    setting: Sequence[str] | None, delete: Sequence[str] | None, sources: Sequence[str], layout: Layout
+    setting: Sequence[str] | None, delete: Sequence[str] | None, sources: Sequence[str], layout: FileLayout
 ) -> list[Change]:
     from factrank.databases.files.formats import read_changes  # noqa: PLC0415
     from factrank.families.attention.editing.fact_edits import Change  # noqa: PLC0415
 
-    if not sources and layout != Layout():
+    if not sources and layout != FileLayout():
         raise InputError("--long, --header and the like describe the table of --from FILE")
     changes = [Change(*words) for words in (*separate(setting), *separate(delete))]
     require_one_standard_input(sources)

@@ -17,7 +17,7 @@ from factrank.errors import InputError
 
 
 @dataclass(frozen=True)
-class Sample:
+class SampleTable:
     """What a bundled database is about, how many facts it has, and whom to thank."""
 
     name: str
@@ -26,23 +26,23 @@ class Sample:
     n_facts: int
 
 
-SAMPLES: Mapping[str, Sample] = MappingProxyType(
+SAMPLES: Mapping[str, SampleTable] = MappingProxyType(
     {
         sample.name: sample
         for sample in (
-            Sample(
+            SampleTable(
                 name="astrid",
                 title="Where three people were born and live, and what their countries pay with",
                 source="the example of Wong 2025, arXiv 2502.05076; its tensor has rank 5",
                 n_facts=8,
             ),
-            Sample(
+            SampleTable(
                 name="elements",
                 title="The 118 chemical elements: symbol, place in the periodic table, category, standard state",
                 source="mendeleev 1.3.0 (MIT) and PubChem (public domain), where they agree; IUPAC 2021 group 3",
                 n_facts=764,
             ),
-            Sample(
+            SampleTable(
                 name="countries",
                 title="The 193 member states of the United Nations: capital, continent, currency, language, codes",
                 source="GeoNames (CC BY 4.0), checked against countries-list, Unicode CLDR and libphonenumber",

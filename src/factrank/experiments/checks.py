@@ -17,7 +17,7 @@ from jaxtyping import Int64
 from factrank.experiments.specs.trial import Trial
 from factrank.experiments.task import Reading, Task, tau_recall
 
-Status = Literal["finished", "stopped", "diverged", "interrupted"]
+RunStatus = Literal["finished", "stopped", "diverged", "interrupted"]
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Finished:
     """What is known of one model at its end; `place` is that of the trial in the list."""
 
     place: int
-    status: Status
+    status: RunStatus
     epochs: int
     model: Any
     metrics: dict[str, float]
@@ -122,7 +122,7 @@ class Record:
     def finished(self, epoch: int, model: Any, numbers: Mapping[str, float], width: int) -> Finished:
         """The result of a run that trained until this epoch, or stopped before; `numbers` are those of its end."""
         exact = self.task.exact(dict(numbers))
-        status: Status = "stopped" if self.stopped else "finished"
+        status: RunStatus = "stopped" if self.stopped else "finished"
         if self.diverged or not isfinite(exact["loss"]):
             status = "diverged"
         finished, more, readings = self.task.finish(model, exact)

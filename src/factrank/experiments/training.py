@@ -17,7 +17,7 @@ import jax
 
 from factrank.databases.database import Database
 from factrank.errors import InputError
-from factrank.experiments.checks import Finished, Status
+from factrank.experiments.checks import Finished, RunStatus
 from factrank.experiments.lanes.lane_programs import arithmetic, program_for, recipe_of
 from factrank.experiments.lanes.lanes_engine import run_lanes
 from factrank.experiments.progress import Meter
@@ -28,7 +28,7 @@ from factrank.families.attention.facts_task import FactsTask
 from factrank.families.attention.fused.fused_engine import platform_of, run_fused
 from factrank.families.attention.layer_shape import LayerShape
 from factrank.families.attention.pair_transformer import TransformerShape
-from factrank.families.factual_recall.sequence_shape import OneHotShape, SequenceShape
+from factrank.families.factual_recall.factual_recall_shape import FactualRecallOneHotShape, FactualRecallShape
 from factrank.families.memoriser.examples.examples import AnyDatabase, Examples, RandomExamples
 from factrank.families.memoriser.memoriser_shape import MemoriserShape
 from factrank.families.memory.memory_shape import MemoryShape
@@ -42,9 +42,9 @@ def _memory_task(trial: Trial, database: Database) -> Task:
 
 
 def _sequence_task(trial: Trial, database: Database) -> Task:
-    from factrank.families.factual_recall.sequence_task import SequenceTask  # noqa: PLC0415
+    from factrank.families.factual_recall.factual_recall_task import FactualRecallTask  # noqa: PLC0415
 
-    return SequenceTask(trial, database)
+    return FactualRecallTask(trial, database)
 
 
 def _memoriser_task(trial: Trial, examples: Examples) -> Task:
@@ -57,8 +57,8 @@ TASKS: dict[type, Callable[[Trial, Any], Task]] = {
     LayerShape: FactsTask,
     TransformerShape: FactsTask,
     MemoryShape: _memory_task,
-    SequenceShape: _sequence_task,
-    OneHotShape: _sequence_task,
+    FactualRecallShape: _sequence_task,
+    FactualRecallOneHotShape: _sequence_task,
     MemoriserShape: _memoriser_task,
 }
 """What a model is trained on, by the class of its specification."""
@@ -89,7 +89,7 @@ class TrialResult:
     """
 
     trial: Trial
-    status: Status
+    status: RunStatus
     epochs: int = 0
     metrics: dict[str, float] = field(default_factory=dict)
     curves: dict[str, list[float | int]] = field(default_factory=dict)

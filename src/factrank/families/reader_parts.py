@@ -9,22 +9,22 @@ from collections.abc import Mapping
 
 from jaxtyping import Array
 
-from factrank.families.factual_recall.sequence_layout import SequenceLayout
-from factrank.families.factual_recall.sequence_shape import OneHotShape, SequenceShape
-from factrank.families.factual_recall.sequence_transformer import OneHotTransformer, SequenceTransformer
+from factrank.families.factual_recall.factual_recall_shape import FactualRecallOneHotShape, FactualRecallShape
+from factrank.families.factual_recall.factual_recall_transformer import FactualRecallOneHot, FactualRecallTransformer
+from factrank.families.factual_recall.sequence_layout import FactualRecallLayout
 from factrank.families.memory.associative_memory import AssociativeMemory, LinearMemory, MlpMemory
 from factrank.families.memory.memory_shape import MemoryShape
 
-Reader = AssociativeMemory | SequenceTransformer | OneHotTransformer
-ReaderShape = MemoryShape | SequenceShape | OneHotShape
+Reader = AssociativeMemory | FactualRecallTransformer | FactualRecallOneHot
+ReaderShape = MemoryShape | FactualRecallShape | FactualRecallOneHotShape
 
 
 def reader_part_sizes(shape: ReaderShape, sizes: tuple[int, int, int]) -> dict[str, tuple[int, ...]]:
     """The size of every part of a model of this shape, for (n_keys, n_queries, n_values)."""
     if isinstance(shape, MemoryShape):
         return _memory_sizes(shape, sizes)
-    layout = SequenceLayout.of(shape, *sizes)
-    if isinstance(shape, OneHotShape):
+    layout = FactualRecallLayout.of(shape, *sizes)
+    if isinstance(shape, FactualRecallOneHotShape):
         scores = shape.n_heads, layout.n_tokens
         return {"scores": scores, "values": (*scores, layout.n_outputs)}
     d_model, heads, width = shape.d_model, shape.n_heads, shape.mlp_width
@@ -46,10 +46,10 @@ def reader_from_arrays(shape: ReaderShape, sizes: tuple[int, int, int], arrays: 
     """The model of these parts, which are of the right sizes."""
     if isinstance(shape, MemoryShape):
         return LinearMemory(**arrays) if shape.width is None else MlpMemory(**arrays)
-    layout = SequenceLayout.of(shape, *sizes)
-    if isinstance(shape, OneHotShape):
-        return OneHotTransformer(layout=layout, linear=shape.linear, **arrays)
-    return SequenceTransformer(layout=layout, linear=shape.linear, **arrays)
+    layout = FactualRecallLayout.of(shape, *sizes)
+    if isinstance(shape, FactualRecallOneHotShape):
+        return FactualRecallOneHot(layout=layout, linear=shape.linear, **arrays)
+    return FactualRecallTransformer(layout=layout, linear=shape.linear, **arrays)
 
 
 def _memory_sizes(shape: MemoryShape, sizes: tuple[int, int, int]) -> dict[str, tuple[int, ...]]:

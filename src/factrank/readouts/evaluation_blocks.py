@@ -25,7 +25,7 @@ BLOCK_CELLS = 2**22
 
 @runtime_checkable
 class Model(Protocol):
-    """What a readout needs of a model: `AttentionLayer` and `RecallTransformer` have it."""
+    """What a readout needs of a model: `AttentionLayer` and `PairTransformer` have it."""
 
     @property
     def n_keys(self) -> int:

@@ -54,7 +54,7 @@ class QueryRecall:
 
 
 @dataclass(frozen=True)
-class Recall:
+class RecallReport:
     """What a model recalls of a database.
 
     Arguments:
@@ -88,7 +88,7 @@ class Recall:
         return plain
 
 
-def recall(layer: Model, database: Database, tau: float = DEFAULT_TAU) -> Recall:
+def recall(layer: Model, database: Database, tau: float = DEFAULT_TAU) -> RecallReport:
     """The recall of all facts, per query too, with artifacts and attention statistics."""
     require_threshold(tau)
     facts = margins_of(layer, database)
@@ -101,7 +101,7 @@ def recall(layer: Model, database: Database, tau: float = DEFAULT_TAU) -> Recall
     )
     artifacts, silent = _artifacts(layer, database, tau)
     right, right_tau, least, median = _summary(facts, tau)
-    return Recall(
+    return RecallReport(
         n_facts=database.n_facts,
         recall=right,
         recall_tau=right_tau,

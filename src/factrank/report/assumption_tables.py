@@ -8,12 +8,12 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from factrank.families.memoriser.ranks.assumptions import Assumptions, Verdict, in_words
+from factrank.families.memoriser.ranks.assumptions import Assumptions, AssumptionVerdict, in_words
 from factrank.families.memoriser.ranks.kruskal import Indices, KruskalRank, SubsetSample
 from factrank.report.plain_output import name_text
 from factrank.report.terminal_tables import plain_table
 
-STYLES: dict[Verdict, str] = {"proved": "green", "not refuted": "green", "fails": "red", "not tested": ""}
+STYLES: dict[AssumptionVerdict, str] = {"proved": "green", "not refuted": "green", "fails": "red", "not tested": ""}
 MOST_SHOWN = 8
 
 

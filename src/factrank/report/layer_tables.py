@@ -17,7 +17,7 @@ from factrank.families.attention.circuits.diagnosis import Diagnosis
 from factrank.families.attention.layer_shape import LayerShape
 from factrank.families.attention.pair_transformer import TransformerShape
 from factrank.readouts.plain_data import percent
-from factrank.readouts.recall_report import QueryRecall, Recall
+from factrank.readouts.recall_report import QueryRecall, RecallReport
 from factrank.report.plain_output import name_text, number
 from factrank.report.terminal_tables import PlainTable, plain_table
 
@@ -126,7 +126,7 @@ def _summary(results: Sequence[TrialResult], best: TrialResult | None) -> str:
 # ---------------------------------------------------------------- recall
 
 
-def _overall(found: Recall, attribution: Attribution | None) -> PlainTable:
+def _overall(found: RecallReport, attribution: Attribution | None) -> PlainTable:
     table = plain_table(("", "word"), ("", "number"), ("", "text"))
     sure = f"probability >= {found.tau:g}"
     table.add_row("recall", percent(found.recall), "of the facts have the largest logit")
@@ -141,7 +141,7 @@ def _overall(found: Recall, attribution: Attribution | None) -> PlainTable:
     return table
 
 
-def _by_query(found: Recall) -> RenderableType:
+def _by_query(found: RecallReport) -> RenderableType:
     table = plain_table(
         ("query", "name"),
         ("facts", "number"),
@@ -166,7 +166,7 @@ def _worst_first(query: QueryRecall) -> tuple[float, float, float]:
     return query.recall, query.recall_tau, query.margin
 
 
-def _by_path(found: Recall, attribution: Attribution | None) -> RenderableType:
+def _by_path(found: RecallReport, attribution: Attribution | None) -> RenderableType:
     """What each head attends to, and how many facts each path gets right alone."""
     n_heads = (
         len(found.attention) if found.attention is not None else len(attribution.heads_alone if attribution else ())

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import typer
 
 from factrank.databases.database import Database
-from factrank.databases.files.formats import Layout, read
+from factrank.databases.files.formats import FileLayout, read
 from factrank.databases.sample_tables import sample
 from factrank.databases.source_files import STANDARD_INPUT, STANDARD_INPUT_NAME
 from factrank.errors import InputError
@@ -100,10 +100,12 @@ class Table:
             raise InputError("--long and --wide exclude each other: give one of them")
 
     @property
-    def layout(self) -> Layout:
+    def layout(self) -> FileLayout:
         """The same for the functions that read files."""
         quotes, missing = not self.no_quotes, self.missing or ()
-        return Layout(self.long, self.wide, self.header, missing, self.delimiter, quotes, self.encoding, self.suffix)
+        return FileLayout(
+            self.long, self.wide, self.header, missing, self.delimiter, quotes, self.encoding, self.suffix
+        )
 
     def load(self, sources: Sequence[str]) -> Database:
         """The facts of a bundled sample, or of all these files."""
@@ -113,7 +115,7 @@ class Table:
             raise InputError(
                 f"{title(sources)}: a bundled sample is read alone, and a file of that name as ./sample:..."
             )
-        if self.layout != Layout():
+        if self.layout != FileLayout():
             raise InputError(f"{sources[0]} is a bundled sample: --long, --wide, --header and the like are for files")
         return sample(sources[0].removeprefix(SAMPLE_PREFIX))
 

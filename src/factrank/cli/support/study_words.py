@@ -13,7 +13,7 @@ from factrank.cli.support.terminal import complain, display, say
 from factrank.foreign_text import shown_name
 
 if TYPE_CHECKING:
-    from factrank.experiments.execution.runner import Summary
+    from factrank.experiments.execution.runner import RunSummary
     from factrank.experiments.statistics.claims import Claim, Verdict
     from factrank.experiments.store.store import Store
     from factrank.experiments.study.study import Size, Study
@@ -95,10 +95,10 @@ def say_heading(text: str, *, first: bool) -> None:
 
 def say_tally(what: object, judged: Sequence[tuple[Claim, Verdict]], n_studies: int, *, first: bool = True) -> None:
     """Count the claims of several studies."""
-    from factrank.experiments.statistics.claims import Status  # noqa: PLC0415
+    from factrank.experiments.statistics.claims import ClaimStatus  # noqa: PLC0415
 
     found = [verdict.status for claim, verdict in judged if not claim.extension]
-    counts = ", ".join(f"{found.count(status):,} {status}" for status in get_args(Status) if status in found)
+    counts = ", ".join(f"{found.count(status):,} {status}" for status in get_args(ClaimStatus) if status in found)
     n_ours = len(judged) - len(found)
     ours = f"; {many(n_ours, 'question')} of ours beside {'it' if len(found) == 1 else 'them'}" if n_ours else ""
     line = f"{what}: {many(n_studies, 'study')}, {many(len(found), 'claim')}{f': {counts}' if counts else ''}{ours}"
@@ -115,7 +115,7 @@ def many(count: int, thing: str) -> str:
     return f"{count:,} {things}"
 
 
-def say_done(summary: Summary) -> None:
+def say_done(summary: RunSummary) -> None:
     """How many trials ran, and how long."""
     from factrank.report.study.study_terminal import duration  # noqa: PLC0415
 
@@ -126,7 +126,7 @@ def say_done(summary: Summary) -> None:
     say(f"{summary.n_ended:,} trials in {duration(summary.seconds)}{before}")
 
 
-def say_interrupted(summary: Summary, store: Path) -> NoReturn:
+def say_interrupted(summary: RunSummary, store: Path) -> NoReturn:
     """How many trials are stored after Ctrl-C; ends with the exit code for it."""
     stored = summary.n_trials - summary.n_left
     done = f"interrupted; {stored:,} of {summary.n_trials:,} trials are stored in {store}"

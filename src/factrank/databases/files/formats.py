@@ -67,7 +67,7 @@ FORMATS: dict[str, Format] = {
 
 
 @dataclass(frozen=True)
-class Layout:
+class FileLayout:
     """What a file does not say about itself: how its bytes become text, its text cells, and its cells facts."""
 
     long: Sequence[str | int] | None = None
@@ -127,7 +127,7 @@ def read(  # noqa: PLR0913 - one argument for each thing that a file may leave o
       (Astrid, born_in, Singapore)
       (Colin, born_in, Malaysia)
     """
-    layout = Layout(long, wide, header, missing, delimiter, quotes, encoding, suffix)
+    layout = FileLayout(long, wide, header, missing, delimiter, quotes, encoding, suffix)
     paths = [path] if isinstance(path, str | os.PathLike) else list(path)
     if not paths:
         raise InputError("there is no file to read")
@@ -143,7 +143,7 @@ def read(  # noqa: PLR0913 - one argument for each thing that a file may leave o
         return require_functional(database, title, lambda: _named_facts(tables))
 
 
-def read_changes(path: AnyPath, layout: Layout | None = None) -> Iterator[tuple[str, str, str, str | None]]:
+def read_changes(path: AnyPath, layout: FileLayout | None = None) -> Iterator[tuple[str, str, str, str | None]]:
     r"""The rows of a long table as changes: where it stands, key, query, and the value or, where it is empty, None.
 
     Only CSV and TSV files may have empty values; the other formats have none to delete with.
@@ -155,7 +155,7 @@ def read_changes(path: AnyPath, layout: Layout | None = None) -> Iterator[tuple[
     ...     [(where.rpartition(", ")[2], value) for where, _, _, value in read_changes(path)]
     [('line 2', 'Oslo'), ('line 3', None)]
     """
-    with _opened(path, layout or Layout()) as table:
+    with _opened(path, layout or FileLayout()) as table:
         table.warn_of_guesses(only_long=True)
         file_format, source, form = table.file_format, table.source, table.form
         if isinstance(file_format, Delimited):
@@ -183,7 +183,7 @@ def write(database: Database, path: str | os.PathLike[str], *, wide: bool = Fals
     Colin,,Lima
     """
     path = Path(path)
-    file_format = _format_of(path.name, str(path), Layout())
+    file_format = _format_of(path.name, str(path), FileLayout())
     with replacing(path) as stream:
         file_format.write(database, stream, wide=wide)
 
@@ -205,7 +205,7 @@ class _Table:
 
 
 @contextmanager
-def _opened(path: AnyPath, layout: Layout) -> Iterator[_Table]:
+def _opened(path: AnyPath, layout: FileLayout) -> Iterator[_Table]:
     """A file with some bytes in it, after the arguments are checked."""
     form = Form(layout.long, layout.wide, layout.header, tuple(layout.missing))
     with source_file(path, layout.encoding) as source:
@@ -223,7 +223,7 @@ def _is_empty(source: SourceFile, file_format: Format) -> bool:
         return not stream.read(1)
 
 
-def _format_of(name: str, source: str, layout: Layout) -> Format:
+def _format_of(name: str, source: str, layout: FileLayout) -> Format:
     """The format for a file name, with what is said about text and about delimited text."""
     known = (kind for suffix, kind in FORMATS.items() if name.lower().endswith(suffix))
     found = next(known, None if layout.delimiter is None else Delimited(Dialect(",")))

@@ -31,7 +31,7 @@ from factrank.experiments.statistics.expressions import SOUND
 from factrank.experiments.store.columns import Row
 from factrank.experiments.study.searches import Rows, is_measured_number
 
-Family = Callable[[int], Sequence[Trial]]
+TrialsOfSize = Callable[[int], Sequence[Trial]]
 """The trials of a size; always the same ones."""
 
 EVERY_FACT = Criterion("recall", 1.0)
@@ -56,7 +56,7 @@ class CapacitySearch:
     """
 
     name: str
-    family: Family
+    family: TrialsOfSize
     guess: int
     criterion: Criterion = EVERY_FACT
     least: int = 1

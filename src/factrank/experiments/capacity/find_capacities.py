@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 
 from factrank.errors import InputError
 from factrank.experiments.capacity.capacity_interval import CapacityInterval, Criterion
-from factrank.experiments.capacity.capacity_search import EVERY_FACT, CapacitySearch, Family
+from factrank.experiments.capacity.capacity_search import EVERY_FACT, CapacitySearch, TrialsOfSize
 from factrank.experiments.execution.runner import run_study
 from factrank.experiments.progress import Meter
 from factrank.experiments.store.store import Store
@@ -20,7 +20,7 @@ NAME = "capacity"
 
 
 def capacity(
-    family: Family,
+    family: TrialsOfSize,
     criterion: Criterion = EVERY_FACT,
     *,
     guess: int,

@@ -38,10 +38,10 @@ class Failure(NamedTuple):
 
 
 Outcome = TrialResult | Failure
-Engine = Literal["fused", "lanes"]
+EngineName = Literal["fused", "lanes"]
 
 
-class Entry(NamedTuple):
+class SizedTrial(NamedTuple):
     """A trial with about how many multiplications its forward passes take, and the bytes of its weights."""
 
     trial: Trial
@@ -53,12 +53,12 @@ class Entry(NamedTuple):
 class Bundle:
     """Trials that run together; only the results of `wanted` are asked for (hashes)."""
 
-    engine: Engine
-    entries: tuple[Entry, ...]
+    engine: EngineName
+    entries: tuple[SizedTrial, ...]
     wanted: frozenset[str]
 
     @classmethod
-    def of(cls, engine: Engine, entries: Sequence[Entry], wanted: AbstractSet[str]) -> Bundle:
+    def of(cls, engine: EngineName, entries: Sequence[SizedTrial], wanted: AbstractSet[str]) -> Bundle:
         """A bundle that knows of what is wanted only its own."""
         return cls(engine, tuple(entries), frozenset(entry.trial.hash for entry in entries) & wanted)
 
@@ -117,10 +117,10 @@ class Found:
 
 def _sorted_out(
     trials: Sequence[Trial], databases: Iterable[AnyDatabase]
-) -> tuple[list[Entry], list[tuple[Entry, Task]], list[Failure]]:
+) -> tuple[list[SizedTrial], list[tuple[SizedTrial, Task]], list[Failure]]:
     """The trials of the fused engine, those of lanes, and those with a mistake of their own."""
     find, platform = Found(databases), jax.local_devices()[0].platform
-    fused, lanes, failures = list[Entry](), list[tuple[Entry, Task]](), list[Failure]()
+    fused, lanes, failures = list[SizedTrial](), list[tuple[SizedTrial, Task]](), list[Failure]()
     for trial in trials:
         try:
             database = find(trial)
@@ -128,7 +128,7 @@ def _sorted_out(
             is_one = isinstance(task, FactsTask) and platform_of(trial, task.database.shape, platform) is not None
             size = 8 if trial.training.precision == "float64" else 4
             weights = stored_scalars(trial, database) * size
-            entry = Entry(trial, trial.training.epochs * epoch_products(trial, database), weights)
+            entry = SizedTrial(trial, trial.training.epochs * epoch_products(trial, database), weights)
         except (FactrankError, MemoryError, OverflowError) as error:
             failures.append(Failure(trial, describe(error)))
             continue
@@ -139,8 +139,8 @@ def _sorted_out(
     return fused, lanes, failures
 
 
-def _by_bytes(entries: Sequence[Entry]) -> Iterator[tuple[Entry, ...]]:
-    part, taken = list[Entry](), 0
+def _by_bytes(entries: Sequence[SizedTrial]) -> Iterator[tuple[SizedTrial, ...]]:
+    part, taken = list[SizedTrial](), 0
     for entry in entries:
         if part and taken + entry.weights > MOST_BYTES:
             yield tuple(part)
@@ -151,7 +151,7 @@ def _by_bytes(entries: Sequence[Entry]) -> Iterator[tuple[Entry, ...]]:
         yield tuple(part)
 
 
-def _by_width(entries: Sequence[Entry], widest: int) -> Iterator[tuple[Entry, ...]]:
+def _by_width(entries: Sequence[SizedTrial], widest: int) -> Iterator[tuple[SizedTrial, ...]]:
     start = 0
     for width in widths(len(entries), widest):
         yield tuple(entries[start : start + width])

@@ -40,7 +40,7 @@ PART_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
-class Summary:
+class RunSummary:
     """What a run did: all trials of the study, those stored before, those that ended and failed now.
 
     Of searches, those trials count that were asked for until the run ended. `interrupted`
@@ -69,7 +69,7 @@ def run_study(
     meter: Meter | None = None,
     tracker: Tracker | None = None,
     rerun_failed: bool = False,
-) -> Summary:
+) -> RunSummary:
     """Run the trials of a study that are not finished in the store, and store them.
 
     Trials whose curves or readings are lost are run again, and so are those without weights if the executor keeps them.
@@ -104,7 +104,7 @@ def run_study(
     finally:
         if recorder is not None:
             recorder.flush()
-    return Summary(
+    return RunSummary(
         n_trials=len(asked),
         n_before=len(before),
         n_ended=recorder.n_ended if recorder is not None else 0,

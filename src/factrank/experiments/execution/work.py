@@ -12,7 +12,7 @@ from factrank.experiments.specs.trial import EXAMPLES, SEQUENCES, Trial, require
 from factrank.families.attention.fused.fused_run import products, sizes_of
 from factrank.families.attention.layer_shape import LayerShape
 from factrank.families.attention.pair_transformer import TransformerShape
-from factrank.families.factual_recall.sequence_shape import OneHotShape, SequenceShape
+from factrank.families.factual_recall.factual_recall_shape import FactualRecallOneHotShape, FactualRecallShape
 from factrank.families.memoriser.examples.examples import AnyDatabase, Examples, VectorExamples
 from factrank.families.memoriser.memoriser_shape import MemoriserShape
 from factrank.families.memory.memory_shape import MemoryShape
@@ -48,7 +48,7 @@ def epoch_products(trial: Trial, database: AnyDatabase) -> int:
         weights = model.d_model**2 if model.width is None else 2 * model.d_model * model.width
         return n_facts * (weights + model.d_model * n_values)
     batch, n_tokens = _batch(trial), model.tokens(n_keys, n_queries)
-    if isinstance(model, OneHotShape):
+    if isinstance(model, FactualRecallOneHotShape):
         return batch * n_tokens * model.n_heads * (1 + n_values)
     heads = model.n_heads * (1 + model.d_vo)
     after = model.n_heads * model.d_vo + 2 * model.mlp_width + model.outputs(n_values)
@@ -69,7 +69,7 @@ def working_numbers(trial: Trial, database: AnyDatabase, *, in_lanes: bool) -> i
     if isinstance(model, MemoryShape):
         return n_facts * (n_values + model.d_model + (model.width or 0))
     batch, n_tokens = _batch(trial), model.tokens(n_keys, n_queries)
-    if isinstance(model, SequenceShape):
+    if isinstance(model, FactualRecallShape):
         heads = model.n_heads * (1 + model.d_vo)
         return n_tokens * heads + batch * (n_tokens + heads + model.d_model + model.mlp_width + model.outputs(n_values))
     return n_tokens * model.n_heads * (1 + n_values) + batch * (n_tokens + n_values)

@@ -30,7 +30,7 @@ CHUNK_SECONDS = 0.5
 
 
 @dataclass
-class Bundle:
+class LaneBundle:
     """Lanes, and the record of each real one; lanes beyond the records are dummies."""
 
     program: Program
@@ -55,7 +55,7 @@ class Bundle:
         tasks: Sequence[Task],
         width: int,
         checkpoints: Path | None = None,
-    ) -> Bundle:
+    ) -> LaneBundle:
         """The bundle before the first epoch, or where a checkpoint in this folder has left it."""
         records = [Record(*entry, Checks.of(entry[1])) for entry in zip(places, trials, tasks, strict=True)]
         bundle = cls(program, trials[0], records, program.start(trials, tasks, width), _all=tuple(records))

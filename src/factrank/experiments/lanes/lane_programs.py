@@ -27,7 +27,7 @@ from factrank.experiments.frozen_parts import split
 from factrank.experiments.lanes.device_memory import array_bytes, traced_bytes
 from factrank.experiments.lanes.devices import EVERYWHERE, LANES, mesh_for, spread_lanes
 from factrank.experiments.lanes.optimisers import build_optimiser
-from factrank.experiments.specs.trial import Precision, Training, Trial
+from factrank.experiments.specs.trial import Training, TrainingPrecision, Trial
 from factrank.experiments.task import Epoch, Metrics, Task, Tree
 
 MATMUL_PRECISION = {"float32": "highest", "tf32": "tensorfloat32", "float64": "highest", "bfloat16": "highest"}
@@ -41,7 +41,7 @@ WARM_UP_FROM = 0.01
 
 
 @contextmanager
-def arithmetic(precision: Precision, *, exact: bool = False) -> Iterator[None]:
+def arithmetic(precision: TrainingPrecision, *, exact: bool = False) -> Iterator[None]:
     """The number format of a trial; `exact` asks for full products, as every evaluation does."""
     products = "highest" if exact else MATMUL_PRECISION[precision]
     with jax.enable_x64(precision == "float64"), jax.default_matmul_precision(products):

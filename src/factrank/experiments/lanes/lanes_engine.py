@@ -11,7 +11,7 @@ from factrank.errors import InputError
 from factrank.experiments.compilation_cache import use_compilation_cache
 from factrank.experiments.lanes.device_memory import memory_budget
 from factrank.experiments.lanes.ladder import rung_below, widths
-from factrank.experiments.lanes.lane_bundle import Bundle, Finished
+from factrank.experiments.lanes.lane_bundle import Finished, LaneBundle
 from factrank.experiments.lanes.lane_programs import Program, arithmetic, program_for
 from factrank.experiments.lanes.side_by_side import Member, side_by_side
 from factrank.experiments.run_checkpoints import Checkpoints
@@ -45,11 +45,11 @@ def run_lanes(
         rest = members
         for width in widths(len(members), widest):
             now, rest = rest[:width], rest[width:]
-            entries = [Entry(at, trials[at], task) for at, task in now]
+            entries = [PlacedTrial(at, trials[at], task) for at, task in now]
             yield from _run_bundle(program, entries, width, checkpoints)
 
 
-class Entry(NamedTuple):
+class PlacedTrial(NamedTuple):
     """A trial, its task, and its place in the list."""
 
     place: int
@@ -79,7 +79,7 @@ def _widest(program: Program, memory: int | None) -> int:
 
 
 def _run_bundle(
-    program: Program, entries: list[Entry], width: int, checkpoints: Checkpoints | None
+    program: Program, entries: list[PlacedTrial], width: int, checkpoints: Checkpoints | None
 ) -> Generator[tuple[list[Finished], int], None, None]:
     """One bundle; where the memory does not suffice after all, what is left of it at half the width."""
     left = {entry.place for entry in entries}
@@ -94,13 +94,13 @@ def _run_bundle(
 
 
 def _epochs_of(
-    program: Program, entries: list[Entry], width: int, left: set[int], checkpoints: Checkpoints | None
+    program: Program, entries: list[PlacedTrial], width: int, left: set[int], checkpoints: Checkpoints | None
 ) -> Generator[tuple[list[Finished], int], None, None]:
     """The same without a second try; places that were handed out are taken from `left`."""
     places, trials, tasks = zip(*entries, strict=True)
     with arithmetic(program.recipe.training.precision):
         folder = checkpoints.folder if checkpoints is not None else None
-        bundle = Bundle.start(program, places, trials, tasks, width, folder)
+        bundle = LaneBundle.start(program, places, trials, tasks, width, folder)
     try:
         for finished in bundle.run():
             left -= {lane.place for lane in finished}

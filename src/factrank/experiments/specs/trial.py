@@ -18,7 +18,7 @@ from factrank.errors import InputError
 from factrank.experiments.specs.specification import Options, Plain, from_plain, hash_of, register_kind, to_plain
 from factrank.families.attention.layer_shape import LayerShape, require_sizes
 from factrank.families.attention.pair_transformer import TransformerShape
-from factrank.families.factual_recall.sequence_shape import OneHotShape, SequenceShape
+from factrank.families.factual_recall.factual_recall_shape import FactualRecallOneHotShape, FactualRecallShape
 from factrank.families.memoriser.examples.examples import AnyDatabase, Examples, RandomExamples
 from factrank.families.memoriser.examples.token_examples import TokenExamples
 from factrank.families.memoriser.memoriser_shape import MemoriserShape
@@ -33,9 +33,9 @@ EXAMPLES = 256
 """Examples of a batch where a trial does not say how many."""
 Stop = Literal["never", "recall", "recall_tau", "recall_sequences"]
 Schedule = Literal["constant", "cosine"]
-Precision = Literal["float32", "tf32", "float64", "bfloat16"]
+TrainingPrecision = Literal["float32", "tf32", "float64", "bfloat16"]
 ReadingPrecision = Literal["float32", "float64", "bfloat16"]
-Engine = Literal["auto", "fused", "lanes"]
+EngineChoice = Literal["auto", "fused", "lanes"]
 
 
 def _as_floats(spec: object, *names: str) -> None:
@@ -67,7 +67,7 @@ class Given:
 
 
 DatabaseSpec = Generated | Given | RandomExamples | TokenExamples
-ModelSpec = LayerShape | TransformerShape | MemoryShape | SequenceShape | OneHotShape | MemoriserShape
+ModelSpec = LayerShape | TransformerShape | MemoryShape | FactualRecallShape | FactualRecallOneHotShape | MemoriserShape
 
 
 def generated(generator: str, /, **arguments: object) -> Generated:
@@ -127,8 +127,8 @@ class Training:
     check_every: int = 10
     frozen: tuple[str, ...] = ()
     score_scale: float = 1.0
-    precision: Precision = "float32"
-    engine: Engine = "auto"
+    precision: TrainingPrecision = "float32"
+    engine: EngineChoice = "auto"
     stop_at: float = 1.0
     key_exponent: float = 0.0
     query_exponent: float = 0.0
@@ -149,7 +149,7 @@ class Training:
             raise InputError(f"copy_share is a share of a batch, from 0 to 1; got {self.copy_share}")
         if self.warm_up >= 1:
             raise InputError(f"warm_up is a share of the epochs, 0 or more and less than 1; got {self.warm_up}")
-        choices_of = {"stop": Stop, "precision": Precision, "engine": Engine, "schedule": Schedule}
+        choices_of = {"stop": Stop, "precision": TrainingPrecision, "engine": EngineChoice, "schedule": Schedule}
         for name, kind in choices_of.items():
             if getattr(self, name) not in get_args(kind):
                 choices = ", ".join(get_args(kind))
@@ -356,8 +356,8 @@ register_kind("given", Given)
 register_kind("attention", LayerShape)
 register_kind("transformer", TransformerShape)
 register_kind("memory", MemoryShape)
-register_kind("sequence", SequenceShape)
-register_kind("one_hot", OneHotShape)
+register_kind("sequence", FactualRecallShape)
+register_kind("one_hot", FactualRecallOneHotShape)
 register_kind("random_examples", RandomExamples)
 register_kind("token_examples", TokenExamples)
 register_kind("memoriser", MemoriserShape)

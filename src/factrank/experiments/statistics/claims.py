@@ -41,12 +41,12 @@ from factrank.experiments.statistics.expressions import (
     missing_columns,
     selected,
 )
-from factrank.experiments.statistics.quantities import Sample, over_resamples, sample_of
+from factrank.experiments.statistics.quantities import ResampledRows, over_resamples, sample_of
 from factrank.experiments.store.result_tables import ROW_NAMES, DataName, plural, require_data
 
 Kind = Literal["mean", "slope", "correlation", "rank correlation", "best", "least", "first", "greatest", "fraction"]
 Direction = Literal["greater", "less", "rises", "falls", "flat", "not rising"]
-Status = Literal["reproduced", "not reproduced", "measured", "not comparable"]
+ClaimStatus = Literal["reproduced", "not reproduced", "measured", "not comparable"]
 
 SEEDS_FOR_NUMBERS = 10
 SEEDS_FOR_DIRECTIONS = 3
@@ -156,7 +156,7 @@ class Claim:
 class Verdict:
     """What our trials say about a claim."""
 
-    status: Status
+    status: ClaimStatus
     value: float | None = None
     interval: tuple[float, float] | None = None
     n_seeds: int = 0
@@ -176,7 +176,7 @@ def evaluate(claim: Claim, table: pa.Table, trials: pa.Table | None = None) -> V
     ('reproduced', 3, 0.233, '3 seeds: direction only')
     """
     row_name = ROW_NAMES[claim.data]
-    samples: list[Sample] = []
+    samples: list[ResampledRows] = []
     for quantity in claim.quantity.parts:
         problem = _missing(quantity, trials) if trials is not None else ""
         sample, found = _sample(quantity, table, row_name) if not problem else (None, problem)
@@ -220,7 +220,7 @@ def _missing(quantity: Quantity, trials: pa.Table) -> str:
     return _without_value(asked, ~ended_soundly(asked), "trial")
 
 
-def _sample(quantity: Quantity, table: pa.Table, row_name: str) -> tuple[Sample | None, str]:
+def _sample(quantity: Quantity, table: pa.Table, row_name: str) -> tuple[ResampledRows | None, str]:
     """The rows of a quantity, or why it cannot be computed: unknown columns, no rows, rows without a value."""
     unknown = missing_columns(table, quantity.column, *filter(None, [quantity.against]), *quantity.within)
     if unknown:
@@ -250,7 +250,7 @@ def _where_text(where: Where) -> str:
     return " with " + ", ".join(f"{column} = {shown(wanted)}" for column, wanted in where) if where else ""
 
 
-def _values(quantity: Quantity, samples: Sequence[Sample]) -> list[Float[np.ndarray, " draws"]]:
+def _values(quantity: Quantity, samples: Sequence[ResampledRows]) -> list[Float[np.ndarray, " draws"]]:
     """Each part of the quantity on all seeds, then on resamples of them, the same resamples for all parts."""
     weights = _weights(len(samples[0].units))
     return [
@@ -286,7 +286,7 @@ def _interval(resampled: Float[np.ndarray, " resamples"], n_seeds: int) -> tuple
     return (float(low), float(high)), ""
 
 
-def _judge(claim: Claim, value: float, interval: tuple[float, float], n_seeds: int) -> tuple[Status, str]:
+def _judge(claim: Claim, value: float, interval: tuple[float, float], n_seeds: int) -> tuple[ClaimStatus, str]:
     low, high = interval
     published, tolerance = claim.published, claim.tolerance
     if published is None:
@@ -309,7 +309,7 @@ def _judge(claim: Claim, value: float, interval: tuple[float, float], n_seeds: i
         "not rising": (high <= tolerance, f"at most {tolerance:g}"),
     }
     agrees, place = tests[published]
-    status: Status = "reproduced" if agrees else "not reproduced"
+    status: ClaimStatus = "reproduced" if agrees else "not reproduced"
     if n_seeds < SEEDS_FOR_NUMBERS:
         return status, f"{_seeds(n_seeds)}: direction only" if agrees else f"{_seeds(n_seeds)}: not all {place}"
     # Small is not nothing: a tolerance of ours does not hide that the interval excludes 0.

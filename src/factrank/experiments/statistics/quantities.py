@@ -20,7 +20,7 @@ DATABASE_SEED, SEED = "database.seed", "seed"
 
 
 @dataclass(frozen=True, eq=False)
-class Sample:
+class ResampledRows:
     """Rows ready for resampling: two columns, the group and the unit of each row, and the names of the units."""
 
     y: Float[np.ndarray, " rows"]
@@ -50,13 +50,13 @@ class Sample:
         return ""
 
 
-def sample_of(rows: pa.Table, column: str, against: str, within: tuple[str, ...]) -> Sample:
+def sample_of(rows: pa.Table, column: str, against: str, within: tuple[str, ...]) -> ResampledRows:
     """The rows of a table; the unit that is drawn as a whole is the seed of the database, or else that of training."""
     names = _units(rows)
     units, unit = np.unique(np.array(names, dtype=str), return_inverse=True)
     keys = list(zip(*(values(rows, name) for name in within), strict=True)) if within else [()] * rows.num_rows
     number = {key: at for at, key in enumerate(dict.fromkeys(keys))}
-    return Sample(
+    return ResampledRows(
         y=numbers(rows, column),
         x=numbers(rows, against) if against else np.zeros(rows.num_rows),
         group=np.array([number[key] for key in keys], dtype=np.int64),
@@ -79,7 +79,7 @@ def _units(rows: pa.Table) -> list[str]:
 
 
 def over_resamples(
-    kind: str, sample: Sample, weights: Float[np.ndarray, "resamples units"], slack: float = 0.0
+    kind: str, sample: ResampledRows, weights: Float[np.ndarray, "resamples units"], slack: float = 0.0
 ) -> Float[np.ndarray, " resamples"]:
     """A quantity on each resample, averaged over groups; nan where it is not defined."""
     if kind in ("best", "least"):
@@ -91,7 +91,7 @@ def over_resamples(
 
 
 def _from_moments(
-    kind: str, sample: Sample, weights: Float[np.ndarray, "resamples units"]
+    kind: str, sample: ResampledRows, weights: Float[np.ndarray, "resamples units"]
 ) -> Float[np.ndarray, " resamples"]:
     """Means, slopes and correlations, from the sums of 1, x, y, x^2, xy, y^2."""
     x, y = _centred(sample, ranks=kind == "rank correlation")
@@ -117,7 +117,7 @@ def _nothing(spread: Float[np.ndarray, "*n"], squares: Float[np.ndarray, "*n"]) 
     return spread <= 1e-12 * squares
 
 
-def _centred(sample: Sample, ranks: bool) -> tuple[Float[np.ndarray, " rows"], Float[np.ndarray, " rows"]]:
+def _centred(sample: ResampledRows, ranks: bool) -> tuple[Float[np.ndarray, " rows"], Float[np.ndarray, " rows"]]:
     """Both columns less their mean in each group, or their ranks less the mean rank: sums then lose no digits."""
     x, y = np.empty_like(sample.x), np.empty_like(sample.y)
     for group in range(sample.n_groups):
@@ -135,7 +135,7 @@ def _ranks(column: Float[np.ndarray, " rows"]) -> Float[np.ndarray, " rows"]:
 
 
 def _means_by_place(
-    sample: Sample, group: int, weights: Float[np.ndarray, "resamples units"]
+    sample: ResampledRows, group: int, weights: Float[np.ndarray, "resamples units"]
 ) -> tuple[Float[np.ndarray, " places"], Float[np.ndarray, "resamples places"]]:
     """The values of x in a group, ascending, and the mean of y at each; nan where a resample has no row there."""
     own = sample.group == group
@@ -166,7 +166,7 @@ def _least(
     return np.where(enough.any(axis=1), places[enough.argmax(axis=1)], np.nan)
 
 
-def _first(sample: Sample, weights: Float[np.ndarray, "resamples units"]) -> Float[np.ndarray, " resamples"]:
+def _first(sample: ResampledRows, weights: Float[np.ndarray, "resamples units"]) -> Float[np.ndarray, " resamples"]:
     """The least x of each seed and group at which y is 0 or more, averaged over both; nan where a seed has none."""
     first = np.full((len(sample.units), sample.n_groups), np.inf)
     reached = sample.y >= 0
@@ -177,7 +177,7 @@ def _first(sample: Sample, weights: Float[np.ndarray, "resamples units"]) -> Flo
     return np.asarray(np.where(np.isfinite(by_group), by_group, np.nan).mean(axis=1))
 
 
-def _greatest(sample: Sample, weights: Float[np.ndarray, "resamples units"]) -> Float[np.ndarray, " resamples"]:
+def _greatest(sample: ResampledRows, weights: Float[np.ndarray, "resamples units"]) -> Float[np.ndarray, " resamples"]:
     """The greatest y of each seed and group, averaged over both."""
     greatest = np.full((len(sample.units), sample.n_groups), -np.inf)
     np.maximum.at(greatest, (sample.unit, sample.group), sample.y)
@@ -185,7 +185,7 @@ def _greatest(sample: Sample, weights: Float[np.ndarray, "resamples units"]) -> 
     return np.asarray(by_group.mean(axis=1))
 
 
-def _fraction(sample: Sample, weights: Float[np.ndarray, "resamples units"]) -> Float[np.ndarray, " resamples"]:
+def _fraction(sample: ResampledRows, weights: Float[np.ndarray, "resamples units"]) -> Float[np.ndarray, " resamples"]:
     """The sum of y over the sum of x."""
     sums = np.zeros((2, len(sample.units), sample.n_groups))
     for total, term in zip(sums, (sample.y, sample.x), strict=True):

@@ -33,7 +33,7 @@ SEARCH_COLUMNS = ("search", "status", "why")
 
 
 @runtime_checkable
-class Search(Protocol):
+class TrialSearch(Protocol):
     """Something that is found by running trials, round after round; `factrank.capacity` has one."""
 
     @property
@@ -59,7 +59,7 @@ def measured_rows(table: pa.Table) -> dict[str, Row]:
     }
 
 
-def rounds_of(searches: Sequence[Search], rows: Rows) -> list[list[Trial]]:
+def rounds_of(searches: Sequence[TrialSearch], rows: Rows) -> list[list[Trial]]:
     """Round after round what all searches together have asked for so far; a trial that several ask for comes once."""
     each = [search.rounds(rows) for search in searches]
     return [
@@ -68,7 +68,7 @@ def rounds_of(searches: Sequence[Search], rows: Rows) -> list[list[Trial]]:
     ]
 
 
-def search_table(searches: Sequence[Search], rows: Rows) -> pa.Table:
+def search_table(searches: Sequence[TrialSearch], rows: Rows) -> pa.Table:
     """One row per search: what it found, beside the settings that all its trials share."""
     found = []
     for search in searches:
@@ -97,11 +97,11 @@ def is_measured_number(name: str, cell: object) -> bool:
     return own and isinstance(cell, int | float) and not isinstance(cell, bool)
 
 
-def require_searches(searches: Sequence[object]) -> list[Search]:
+def require_searches(searches: Sequence[object]) -> list[TrialSearch]:
     """The searches, each with a name of its own."""
-    kept: list[Search] = []
+    kept: list[TrialSearch] = []
     for search in searches:
-        if not isinstance(search, Search) or not isinstance(search.name, str) or not search.name:
+        if not isinstance(search, TrialSearch) or not isinstance(search.name, str) or not search.name:
             raise InputError(f"searches must be a list of Search, each with a name; got {search!r} in it")
         kept.append(search)
     counts = Counter(search.name for search in kept)

@@ -22,7 +22,7 @@ from factrank.experiments.statistics.summaries import Summary
 from factrank.experiments.store.columns import trial_columns
 from factrank.experiments.store.result_tables import DataName, require_data
 from factrank.experiments.study.names import require_name
-from factrank.experiments.study.searches import Rows, Search, require_searches, rounds_of
+from factrank.experiments.study.searches import Rows, TrialSearch, require_searches, rounds_of
 from factrank.families.memoriser.examples.examples import AnyDatabase
 
 Size = Literal["quick", "full"]
@@ -116,7 +116,7 @@ class Study:
     databases: tuple[AnyDatabase, ...] = ()
     summaries: tuple[Summary, ...] = ()
     fits: tuple[Fit, ...] = ()
-    searches: Callable[[Size], Sequence[Search]] | None = None
+    searches: Callable[[Size], Sequence[TrialSearch]] | None = None
 
     def __post_init__(self) -> None:
         require_name("the name of a study", self.name)
@@ -154,7 +154,7 @@ class Study:
         self._require_columns([*trials, *first])
         return trials
 
-    def searches_of(self, size: Size) -> tuple[Search, ...]:
+    def searches_of(self, size: Size) -> tuple[TrialSearch, ...]:
         """The searches of a size; none where the study has only listed trials."""
         return _searches(self, size) if self.searches is not None else ()
 
@@ -214,7 +214,7 @@ def no_trials(size: Size) -> list[Trial]:  # noqa: ARG001 - what `Study.trials` 
 
 
 @lru_cache(maxsize=32)  # a search keeps the trials that it has made, and their hashes take time
-def _searches(study: Study, size: Size) -> tuple[Search, ...]:
+def _searches(study: Study, size: Size) -> tuple[TrialSearch, ...]:
     if study.searches is None:
         return ()
     try:

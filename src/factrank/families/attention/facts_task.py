@@ -28,7 +28,7 @@ from factrank.families.attention.attention_layer import AttentionLayer, draw_lay
 from factrank.families.attention.further_measures import further_measures
 from factrank.families.attention.layer_shape import LayerShape
 from factrank.families.attention.pair_transformer import (
-    RecallTransformer,
+    PairTransformer,
     TransformerShape,
     draw_transformer,
     shared_rows,
@@ -36,7 +36,7 @@ from factrank.families.attention.pair_transformer import (
 from factrank.readouts.fiber_values import fibers_of
 from factrank.readouts.margins import margins, probabilities
 
-Model = AttentionLayer | RecallTransformer
+PairModel = AttentionLayer | PairTransformer
 GRID_SHARE = 0.5
 """From this share of pairs with a fact on, the logits of all pairs cost less than a gather (twice as fast at 1)."""
 
@@ -113,7 +113,7 @@ class FactsTask:
         """The parts that the trial names."""
         return self.trial.training.frozen
 
-    def init(self, rng: np.random.Generator) -> Model:
+    def init(self, rng: np.random.Generator) -> PairModel:
         """The model before training, its score scale not yet taken in."""
         model = self.trial.model
         if isinstance(model, LayerShape):
@@ -136,19 +136,19 @@ class FactsTask:
         n_steps = -(-n_facts // size)
         return jnp.resize(jax.random.permutation(key, n_facts), (n_steps, size))
 
-    def loss(self, model: Model, data: FactData, batch: Int[Array, " batch"]) -> Float[Array, ""]:
+    def loss(self, model: PairModel, data: FactData, batch: Int[Array, " batch"]) -> Float[Array, ""]:
         """The mean cross-entropy of the facts of a batch."""
         rows = data["rows"]
         if batch.size:
             rows = cast("FactRows", jax.tree.map(lambda column: column[batch], rows))
         return _cross_entropy(self._logits(model, data, rows), rows)
 
-    def check(self, model: Model, data: FactData) -> Metrics:
+    def check(self, model: PairModel, data: FactData) -> Metrics:
         """Loss and recalls of all facts."""
         logits = self._logits(model, data, data["rows"])
         return self._recalls(logits, data["rows"])
 
-    def measure(self, model: Model, data: FactData) -> Metrics:
+    def measure(self, model: PairModel, data: FactData) -> Metrics:
         """Loss, recalls, least and median margin of all facts."""
         rows = data["rows"]
         logits = self._logits(model, data, rows)
@@ -164,7 +164,9 @@ class FactsTask:
         shares = {name: round(value * n_facts) / n_facts for name, value in numbers.items() if _is_share(name, value)}
         return numbers | shares
 
-    def finish(self, model: Model, numbers: Mapping[str, float]) -> tuple[Model, dict[str, float], list[Reading]]:
+    def finish(
+        self, model: PairModel, numbers: Mapping[str, float]
+    ) -> tuple[PairModel, dict[str, float], list[Reading]]:
         """The model with its score scale taken in, and what else the trial asks for."""
         scale = self.trial.training.score_scale
         scaled = model if scale == 1 else model.scaled_scores(scale)
@@ -191,7 +193,7 @@ class FactsTask:
         rows = {"keys": keys, "queries": queries, "values": values, "fibers": values[:, None], "weights": weights}
         return cast("FactRows", rows)
 
-    def _logits(self, model: Model, data: FactData, rows: FactRows) -> Float[Array, "n values"]:
+    def _logits(self, model: PairModel, data: FactData, rows: FactRows) -> Float[Array, "n values"]:
         scaled = model.scaled_scores(data["score_scale"])
         if self.on_grid:
             return scaled.tensor().reshape(-1, model.n_values)

@@ -28,16 +28,16 @@ from factrank.experiments.task import Reading, tau_recall
 from factrank.families.attention.attention_layer import AttentionLayer
 from factrank.families.attention.layer_bounds import layer_rank_bounds
 from factrank.families.attention.layer_shape import LayerShape
-from factrank.families.attention.pair_transformer import RecallTransformer, TransformerShape
+from factrank.families.attention.pair_transformer import PairTransformer, TransformerShape
 
-Model = AttentionLayer | RecallTransformer
+PairModel = AttentionLayer | PairTransformer
 BITS_PER_PARAMETER = (2.0, 2.6, 3.6)
 """What language models were found to hold (arXiv 2404.05405, 2505.24832), and tensors fitted to tables between them."""
 ADDITIVE = ("additive_share", "direct_alone", "heads_alone")
 
 
 def further_measures(
-    trial: Trial, database: Database, model: Model, numbers: Mapping[str, float]
+    trial: Trial, database: Database, model: PairModel, numbers: Mapping[str, float]
 ) -> tuple[dict[str, float], list[Reading]]:
     """The numbers and the readings that a trial asks for; `numbers` are the loss and the recalls of its end."""
     measures = trial.measures
@@ -58,7 +58,7 @@ def further_measures(
 # -------------------------------------------------------------------- numbers
 
 
-def _artifacts(trial: Trial, database: Database, model: Model) -> dict[str, float]:
+def _artifacts(trial: Trial, database: Database, model: PairModel) -> dict[str, float]:
     from factrank.readouts.recall_report import recall  # noqa: PLC0415
 
     found = {tau: recall(model, database, tau) for tau in trial.measures.taus}
@@ -67,7 +67,7 @@ def _artifacts(trial: Trial, database: Database, model: Model) -> dict[str, floa
     return {**counts, "silent_fibers": silent.pop(), "facts": float(len(database))}
 
 
-def _ranks(trial: Trial, database: Database, model: Model, numbers: Mapping[str, float]) -> dict[str, float]:
+def _ranks(trial: Trial, database: Database, model: PairModel, numbers: Mapping[str, float]) -> dict[str, float]:
     from factrank.readouts.database_ranks import certified_ranks  # noqa: PLC0415
 
     ranks = {name: float(number) for name, number in certified_ranks(database).items()}
@@ -103,7 +103,7 @@ def _layer_rank(model: ModelSpec, shape: tuple[int, int, int]) -> float:
         return nan
 
 
-def _additive(database: Database, model: Model, loss: float) -> dict[str, float]:
+def _additive(database: Database, model: PairModel, loss: float) -> dict[str, float]:
     from factrank.families.attention.circuits.attribution import additive_numbers  # noqa: PLC0415
 
     if not isfinite(loss):
@@ -121,7 +121,7 @@ def _planted(database: Database, tolerance: float) -> dict[str, float]:
 # -------------------------------------------------------------------- readings
 
 
-def _readings(spec: Readings, database: Database, model: Model) -> list[Reading]:
+def _readings(spec: Readings, database: Database, model: PairModel) -> list[Reading]:
     from factrank.readouts.database_ranks import certified_ranks  # noqa: PLC0415
     from factrank.readouts.reading import readings_of  # noqa: PLC0415
 

@@ -35,7 +35,7 @@ from jaxtyping import Float
 from factrank.errors import InputError
 from factrank.families.attention.attention_layer import AttentionLayer
 from factrank.families.attention.layer_shape import LayerShape, require_sizes
-from factrank.families.attention.pair_transformer import RecallTransformer, TransformerShape
+from factrank.families.attention.pair_transformer import PairTransformer, TransformerShape
 from factrank.tensors.bounds.rank_bounds import Bound, RankBounds
 from factrank.tensors.cp.cp_search import generic_rank
 
@@ -133,7 +133,7 @@ def layer_rank_bounds(
     )
 
 
-def flattening_ranks_of(layer: AttentionLayer | RecallTransformer, tolerance: float = 1e-10) -> NumericalRanks:
+def flattening_ranks_of(layer: AttentionLayer | PairTransformer, tolerance: float = 1e-10) -> NumericalRanks:
     """The numerical ranks of a layer's tensor, computed in float64 from its weights."""
     if not 0 < tolerance < 1:
         raise InputError(f"tolerance must lie between 0 and 1; got {tolerance}")

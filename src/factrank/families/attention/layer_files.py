@@ -19,7 +19,7 @@ from factrank.databases.database import COLUMNS, Database
 from factrank.errors import InputError
 from factrank.families.attention.attention_layer import AttentionLayer
 from factrank.families.attention.layer_shape import LayerShape
-from factrank.families.attention.pair_transformer import RecallTransformer, TransformerShape
+from factrank.families.attention.pair_transformer import PairTransformer, TransformerShape
 from factrank.families.attention.part_arrays import AnyLayer, model_from_arrays, require_parts, to_arrays
 from factrank.host.locking import waiting_for_others
 from factrank.nn.sealed_file import Sealed, read_sealed, write_sealed
@@ -28,7 +28,7 @@ from factrank.nn.stored_facts import KINDS, facts_from_tensors, facts_to_tensors
 FORMAT, VERSION = "factrank.layer", 1
 SHAPES: dict[str, type[LayerShape] | type[TransformerShape]] = {
     AttentionLayer.__name__: LayerShape,
-    RecallTransformer.__name__: TransformerShape,
+    PairTransformer.__name__: TransformerShape,
 }
 """The models that can be saved, and what describes their shape."""
 

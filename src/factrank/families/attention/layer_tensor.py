@@ -2,7 +2,7 @@ r"""The three parts of a layer's tensor: direct path, attention, circuits.
 
 $$L[k,q,:] = \mathrm{direct}[q] + \sum_h \bigl( A^h[k,q,0]\, V^h[k] + A^h[k,q,1]\, V^h[q] \bigr)$$
 
-The papers call them E, A^h and V^h. The same holds for one layer of a `RecallTransformer` without norm and MLP.
+The papers call them E, A^h and V^h. The same holds for one layer of a `PairTransformer` without norm and MLP.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-r"""RecallTransformer: the attention layer with the options that the papers left open.
+r"""PairTransformer: the attention layer with the options that the papers left open.
 
 It reads [key, query] with causal attention and predicts the value at the last position: learned positions, several
 layers, layer norm (before each block and before the unembedding), an MLP after each attention, linear attention, tokens
@@ -33,7 +33,7 @@ NORM_EPSILON = 1e-5
 
 @dataclass(frozen=True)
 class TransformerShape:
-    """The sizes of a `LayerShape` and the options of a `RecallTransformer`; `mlp_width` 0 means no MLP."""
+    """The sizes of a `LayerShape` and the options of a `PairTransformer`; `mlp_width` 0 means no MLP."""
 
     d_model: int
     n_heads: int
@@ -149,7 +149,7 @@ class Block(eqx.Module):
         return jnp.einsum("...h,...hd->...d", (queries * keys).sum(axis=-1), out)
 
 
-class RecallTransformer(PairReader):
+class PairTransformer(PairReader):
     """Blocks between an embedding and an unembedding; the same calls as `AttentionLayer`.
 
     Embedding rows: the keys, then the queries that are no keys. `query_rows` says which row each query reads.
@@ -178,10 +178,10 @@ class RecallTransformer(PairReader):
         """All stored scalars."""
         return sum(leaf.size for leaf in jax.tree.leaves(eqx.filter(self, eqx.is_inexact_array)))
 
-    def scaled_scores(self, scale: Float[Array, ""] | float) -> RecallTransformer:
+    def scaled_scores(self, scale: Float[Array, ""] | float) -> PairTransformer:
         """The model whose attention scores are `scale` times as large."""
         w_q = [(block.w_q * scale).astype(block.w_q.dtype) for block in self.blocks]
-        scaled: RecallTransformer = eqx.tree_at(lambda model: [block.w_q for block in model.blocks], self, w_q)
+        scaled: PairTransformer = eqx.tree_at(lambda model: [block.w_q for block in model.blocks], self, w_q)
         return scaled
 
     def parts(self) -> LayerTensor:
@@ -220,7 +220,7 @@ def init_transformer(
     key: RandomKey,
     dtype: str = "float32",
     query_rows: Sequence[int] | None = None,
-) -> RecallTransformer:
+) -> PairTransformer:
     """A model with random weights like `init_layer`, whose weights it shares for the same key; norms start as identity.
 
     `query_rows` (see `shared_rows`) is needed for `share_tokens` alone.
@@ -236,7 +236,7 @@ def draw_transformer(
     rng: np.random.Generator,
     dtype: str = "float32",
     query_rows: Sequence[int] | None = None,
-) -> RecallTransformer:
+) -> PairTransformer:
     """The same with weights that stay on the host."""
     if shape.share_tokens != (query_rows is not None):
         raise InputError("query_rows goes with share_tokens: give both or neither")
@@ -253,7 +253,7 @@ def draw_transformer(
     rows: Any = np.asarray(range(n_keys, n_keys + n_queries) if query_rows is None else query_rows, dtype=np.int32)
     # A query that shares a key's row leaves none of its own.
     n_tokens = max(n_keys, int(rows.max()) + 1)
-    return RecallTransformer(
+    return PairTransformer(
         embedding=first.embedding[:n_tokens],
         query_rows=rows,
         positions=draw(rng, (2, shape.d_model), 1, dtype) if shape.positions else None,

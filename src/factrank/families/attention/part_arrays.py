@@ -1,6 +1,6 @@
 """Parts: the weights of a model as plain arrays by name, and back.
 
-The name of a part is its path in the model: `w_q` of an `AttentionLayer`, `blocks.0.mlp.w_in` of a `RecallTransformer`.
+The name of a part is its path in the model: `w_q` of an `AttentionLayer`, `blocks.0.mlp.w_in` of a `PairTransformer`.
 Its size follows from the shape of the model and the sizes of the three vocabularies or, for a memoriser, of vectors and
 outputs. Parts of memories and of models of sequences are in `reader_parts`.
 """
@@ -18,14 +18,14 @@ from jaxtyping import Array, Shaped
 from factrank.errors import InputError
 from factrank.families.attention.attention_layer import REAL, AttentionLayer
 from factrank.families.attention.layer_shape import LayerShape, require_sizes
-from factrank.families.attention.pair_transformer import Block, Mlp, Norm, RecallTransformer, TransformerShape
-from factrank.families.factual_recall.sequence_shape import OneHotShape, SequenceShape
+from factrank.families.attention.pair_transformer import Block, Mlp, Norm, PairTransformer, TransformerShape
+from factrank.families.factual_recall.factual_recall_shape import FactualRecallOneHotShape, FactualRecallShape
 from factrank.families.memoriser.memoriser import Memoriser, memoriser_of
 from factrank.families.memoriser.memoriser_shape import MemoriserShape
 from factrank.families.memory.memory_shape import MemoryShape
 from factrank.families.reader_parts import Reader, ReaderShape, reader_from_arrays, reader_part_sizes
 
-AnyLayer = AttentionLayer | RecallTransformer
+AnyLayer = AttentionLayer | PairTransformer
 AnyModel = AnyLayer | Reader | Memoriser
 PartArrays = dict[str, Shaped[np.ndarray, "..."]]
 WHOLE = ("int32", "int64")
@@ -67,11 +67,11 @@ def model_from_arrays(
     require_parts(shape, sizes, parts)
     with jax.enable_x64(True):  # else 64-bit parts would silently become 32-bit ones
         arrays = {name: jnp.array(part) for name, part in parts.items()}
-    if isinstance(shape, MemoryShape | SequenceShape | OneHotShape):
+    if isinstance(shape, MemoryShape | FactualRecallShape | FactualRecallOneHotShape):
         return reader_from_arrays(shape, sizes, arrays)
     if isinstance(shape, LayerShape):
         return AttentionLayer(n_keys=sizes[0], **arrays)
-    return RecallTransformer(
+    return PairTransformer(
         embedding=arrays["embedding"],
         query_rows=arrays[QUERY_ROWS],
         positions=arrays.get("positions"),
@@ -123,7 +123,7 @@ def require_parts(
     """Raise an `InputError` that names the first part that is missing, unknown, or of the wrong size or type."""
     n_keys, n_queries, n_values = sizes
     require_sizes({"n_keys": n_keys, "n_queries": n_queries, "n_values": n_values})
-    if isinstance(shape, MemoryShape | SequenceShape | OneHotShape):
+    if isinstance(shape, MemoryShape | FactualRecallShape | FactualRecallOneHotShape):
         _require_same(reader_part_sizes(shape, sizes), parts)
         return
     n_layers = 1 if isinstance(shape, LayerShape) else shape.n_layers

@@ -25,11 +25,15 @@ from dataclasses import dataclass
 
 from factrank.databases.database import Database
 from factrank.errors import InputError
-from factrank.families.factual_recall.factual_recall_form import ConstructedRecall, Reading, construct_recall
-from factrank.families.factual_recall.sequence_shape import SequenceShape
+from factrank.families.factual_recall.factual_recall_form import (
+    ConstructedFactualRecall,
+    HeadReading,
+    construct_factual_recall,
+)
+from factrank.families.factual_recall.factual_recall_shape import FactualRecallShape
 from factrank.nn.associative_matrices import Form
 
-Family = Callable[[int], SequenceShape]
+ShapeOfSize = Callable[[int], FactualRecallShape]
 """The shapes among which the smallest is sought, by a size: d_vo, the width of the MLP, d_model, ..."""
 
 
@@ -48,8 +52,8 @@ class CertifiedSize:
     size: int
     failed: int | None
     why: str
-    shape: SequenceShape
-    found: ConstructedRecall
+    shape: FactualRecallShape
+    found: ConstructedFactualRecall
 
     @property
     def stored(self) -> int:
@@ -63,14 +67,14 @@ class CertifiedSize:
         return self.stored / self.found.certificate.facts
 
 
-def smallest_recall(
+def smallest_factual_recall(
     database: Database,
-    family: Family,
+    family: ShapeOfSize,
     *,
     guess: int = 1,
     most: int = 256,
     form: Form = "logistic",
-    reading: Reading | None = None,
+    reading: HeadReading | None = None,
     seed: int = 0,
 ) -> CertifiedSize | None:
     """The smallest size of a family whose construction is certified, None where none up to `most` is.
@@ -79,21 +83,22 @@ def smallest_recall(
     certification is not monotone in the size, a smaller one that was not built may be certified too.
 
     >>> from factrank.databases import answer_sets
-    >>> found = smallest_recall(answer_sets(3, 2, 2, seed=0), lambda n: SequenceShape(16, 1, 1, n), most=16)
+    >>> facts = answer_sets(3, 2, 2, seed=0)
+    >>> found = smallest_factual_recall(facts, lambda n: FactualRecallShape(16, 1, 1, n), most=16)
     >>> found.size, found.failed, found.found.certified
     (2, 1, True)
     """
     if not 1 <= guess <= most:
         raise InputError(f"the guess lies between 1 and `most`; got {guess} and {most}")
 
-    def build(size: int) -> tuple[ConstructedRecall | None, str]:
+    def build(size: int) -> tuple[ConstructedFactualRecall | None, str]:
         try:
-            built = construct_recall(database, family(size), seed=seed, form=form, reading=reading)
+            built = construct_factual_recall(database, family(size), seed=seed, form=form, reading=reading)
         except InputError as error:  # no hyperplane
             return None, str(error)
         return (built if built.certified else None), built.certificate.reason
 
-    upper: tuple[int, ConstructedRecall] | None = None
+    upper: tuple[int, ConstructedFactualRecall] | None = None
     least, why = 0, ""
     size = guess
     while upper is None or upper[0] - least > 1:

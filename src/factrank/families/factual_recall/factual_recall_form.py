@@ -35,11 +35,19 @@ from factrank.certificates.arithmetic import ARITHMETIC, Arithmetic
 from factrank.databases.database import Database
 from factrank.errors import InputError
 from factrank.families.attention.forms.construction import Precision, dtype_of
+from factrank.families.factual_recall.factual_recall_certificate import (
+    FactualRecallCertificate,
+    require_factual_recall,
+    verify_factual_recall,
+)
+from factrank.families.factual_recall.factual_recall_shape import SHORTEST, FactualRecallShape
+from factrank.families.factual_recall.factual_recall_transformer import (
+    HALF_RANGE,
+    FactualRecallTransformer,
+    draw_sequence_model,
+)
 from factrank.families.factual_recall.separation import Separation, separate
-from factrank.families.factual_recall.sequence_certificate import SequenceCertificate, require_recall, verify_recall
-from factrank.families.factual_recall.sequence_layout import SequenceLayout
-from factrank.families.factual_recall.sequence_shape import SHORTEST, SequenceShape
-from factrank.families.factual_recall.sequence_transformer import HALF_RANGE, SequenceTransformer, draw_sequence_model
+from factrank.families.factual_recall.sequence_layout import FactualRecallLayout
 from factrank.families.factual_recall.value_circuits import (
     TARGET,
     Circuit,
@@ -50,7 +58,7 @@ from factrank.families.factual_recall.value_circuits import (
 )
 from factrank.nn.associative_matrices import Form, closed_form, logistic
 
-Reading = Literal["together", "apart"]
+HeadReading = Literal["together", "apart"]
 """Whether every head reads key and query at once, or one of the two."""
 
 QUIET = 20.0
@@ -79,7 +87,7 @@ class Head(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class ConstructedRecall:
+class ConstructedFactualRecall:
     """A transformer in closed form and what is proved of it.
 
     Arguments:
@@ -90,11 +98,11 @@ class ConstructedRecall:
         certificate: the proof of recall, or why there is none.
     """
 
-    model: SequenceTransformer
+    model: FactualRecallTransformer
     database: Database
     form: Form
-    reading: Reading
-    certificate: SequenceCertificate
+    reading: HeadReading
+    certificate: FactualRecallCertificate
 
     @property
     def certified(self) -> bool:
@@ -102,15 +110,15 @@ class ConstructedRecall:
         return self.certificate.certified
 
 
-def construct_recall(
+def construct_factual_recall(
     database: Database,
-    shape: SequenceShape,
+    shape: FactualRecallShape,
     *,
     seed: int = 0,
     form: Form = "logistic",
-    reading: Reading | None = None,
+    reading: HeadReading | None = None,
     precision: Precision = "float32",
-) -> ConstructedRecall:
+) -> ConstructedFactualRecall:
     """A transformer of this shape whose embeddings follow from the seed and whose other weights follow from the facts.
 
     The facts are in the value circuits where the shape has no MLP, else in its second layer. Where no hyperplane
@@ -119,15 +127,15 @@ def construct_recall(
 
     >>> from factrank.databases import answer_sets
     >>> facts = answer_sets(3, 2, 2, seed=0)
-    >>> found = construct_recall(facts, SequenceShape(d_model=16, n_heads=1, d_qk=1, d_vo=4))
+    >>> found = construct_factual_recall(facts, FactualRecallShape(d_model=16, n_heads=1, d_qk=1, d_vo=4))
     >>> found.certified, found.reading, found.certificate.contexts
     (True, 'together', 8)
     """
     _require_shape(shape, form, reading)
     drawn = draw_sequence_model(shape, database.shape, rng=np.random.default_rng(seed), dtype="float64")
-    if not isinstance(drawn, SequenceTransformer):
-        raise InputError(f"expected a SequenceShape; got {type(shape).__name__}")
-    require_recall(drawn, database, shape.length)
+    if not isinstance(drawn, FactualRecallTransformer):
+        raise InputError(f"expected a FactualRecallShape; got {type(shape).__name__}")
+    require_factual_recall(drawn, database, shape.length)
     dtype = dtype_of(precision)
     # What is stored has to suit the embeddings as they will be: rounded.
     drawn = _replaced(
@@ -138,17 +146,17 @@ def construct_recall(
     store = _stored_in_mlp if shape.mlp_width else _stored_in_values
     parts = store(attending, database, heads, shape, form)
     model = _cast(_replaced(attending, parts), dtype)
-    certificate = verify_recall(model, database, length=shape.length, seed=seed)
-    return ConstructedRecall(model, database, form, way, certificate)
+    certificate = verify_factual_recall(model, database, length=shape.length, seed=seed)
+    return ConstructedFactualRecall(model, database, form, way, certificate)
 
 
-def _require_shape(shape: SequenceShape, form: str, reading: str | None) -> None:
+def _require_shape(shape: FactualRecallShape, form: str, reading: str | None) -> None:
     if shape.linear or shape.copy_groups:
         raise InputError("constructions are for softmax attention and facts alone: no linear attention, no copying")
     if form not in get_args(Form):
         raise InputError(f"form must be one of {', '.join(get_args(Form))}; got {form!r}")
-    if reading is not None and reading not in get_args(Reading):
-        raise InputError(f"reading must be one of {', '.join(get_args(Reading))}, or None; got {reading!r}")
+    if reading is not None and reading not in get_args(HeadReading):
+        raise InputError(f"reading must be one of {', '.join(get_args(HeadReading))}, or None; got {reading!r}")
     if reading == "apart" and shape.n_heads < 2:
         raise InputError("to read keys and queries apart takes two heads at least; got n_heads = 1")
 
@@ -157,8 +165,8 @@ def _require_shape(shape: SequenceShape, form: str, reading: str | None) -> None
 
 
 def _attention(
-    model: SequenceTransformer, shape: SequenceShape, reading: Reading | None, arithmetic: Arithmetic
-) -> tuple[Reading, list[Head]]:
+    model: FactualRecallTransformer, shape: FactualRecallShape, reading: HeadReading | None, arithmetic: Arithmetic
+) -> tuple[HeadReading, list[Head]]:
     """How heads read, and along which directions: one group of heads, or one for keys and one for queries."""
     tokens, layout = np.asarray(model.embedding), model.layout
     both = None if reading == "apart" else separate(tokens[: layout.first_noise], tokens[layout.first_noise :])
@@ -189,7 +197,7 @@ def _scale(found: Separation, length: int) -> float:
     return min(wanted, WIDEST / (found.gap + found.spread))
 
 
-def _no_hyperplane(layout: SequenceLayout, shape: SequenceShape, reading: Reading | None) -> str:
+def _no_hyperplane(layout: FactualRecallLayout, shape: FactualRecallShape, reading: HeadReading | None) -> str:
     enough = layout.n_tokens - 1
     evenly = (
         "" if reading == "apart" or shape.n_heads > 1 else " with nearly equal scores for those; two heads need less"
@@ -200,7 +208,7 @@ def _no_hyperplane(layout: SequenceLayout, shape: SequenceShape, reading: Readin
     )
 
 
-def _query_key(model: SequenceTransformer, heads: list[Head], shape: SequenceShape) -> dict[str, Any]:
+def _query_key(model: FactualRecallTransformer, heads: list[Head], shape: FactualRecallShape) -> dict[str, Any]:
     """W_Q and W_K: the end token asks 1, in the first of the d_qk coordinates, and keys answer their scores."""
     end = np.asarray(model.embedding)[model.layout.end]
     w_q, w_k = np.zeros(model.w_q.shape), np.zeros(model.w_k.shape)
@@ -209,7 +217,7 @@ def _query_key(model: SequenceTransformer, heads: list[Head], shape: SequenceSha
     return {"w_q": w_q * shape.d_qk**0.5, "w_k": w_k}
 
 
-def _read(model: SequenceTransformer, database: Database, heads: list[Head]) -> list[Rows]:
+def _read(model: FactualRecallTransformer, database: Database, heads: list[Head]) -> list[Rows]:
     """What each group of heads reads of every fact, without noise."""
     tokens = np.asarray(model.embedding)
     keys, queries, _ = database.triples.astype(np.int64).T
@@ -227,7 +235,7 @@ def _read(model: SequenceTransformer, database: Database, heads: list[Head]) -> 
 
 
 def _stored_in_values(
-    model: SequenceTransformer, database: Database, heads: list[Head], shape: SequenceShape, form: Form
+    model: FactualRecallTransformer, database: Database, heads: list[Head], shape: FactualRecallShape, form: Form
 ) -> dict[str, Any]:
     """W_V and W_O that hold the facts."""
     outputs, ranks = np.asarray(model.unembedding).T, [head.heads * shape.d_vo for head in heads]
@@ -246,7 +254,7 @@ def _stored_in_values(
 
 
 def _stored_in_mlp(
-    model: SequenceTransformer, database: Database, heads: list[Head], shape: SequenceShape, form: Form
+    model: FactualRecallTransformer, database: Database, heads: list[Head], shape: FactualRecallShape, form: Form
 ) -> dict[str, Any]:
     """W_V and W_O that copy, and the second layer that holds the facts."""
     rng = np.random.default_rng(database.shape)
@@ -268,7 +276,7 @@ def _stored_in_mlp(
     return _value_output(circuits, shape) | {"w_in": first, "b_in": np.zeros(shape.mlp_width), "w_out": second}
 
 
-def _value_output(circuits: list[Circuit], shape: SequenceShape) -> dict[str, Any]:
+def _value_output(circuits: list[Circuit], shape: FactualRecallShape) -> dict[str, Any]:
     """The circuits of groups, cut into heads of d_vo columns."""
     inward = np.hstack([circuit.inward for circuit in circuits])
     outward = np.vstack([circuit.outward for circuit in circuits])
@@ -283,14 +291,14 @@ def _rounded(part: Any, dtype: np.dtype[Any]) -> Any:
     return np.asarray(part).astype(dtype).astype(np.float64)
 
 
-def _replaced(model: SequenceTransformer, parts: dict[str, Any]) -> SequenceTransformer:
+def _replaced(model: FactualRecallTransformer, parts: dict[str, Any]) -> FactualRecallTransformer:
     names = list(parts)
-    changed: SequenceTransformer = eqx.tree_at(
+    changed: FactualRecallTransformer = eqx.tree_at(
         lambda tree: [getattr(tree, name) for name in names], model, [parts[name] for name in names]
     )
     return changed
 
 
-def _cast(model: SequenceTransformer, dtype: np.dtype[Any]) -> SequenceTransformer:
+def _cast(model: FactualRecallTransformer, dtype: np.dtype[Any]) -> FactualRecallTransformer:
     names = "embedding", "w_q", "w_k", "w_v", "w_o", "w_in", "b_in", "w_out", "unembedding"
     return _replaced(model, {name: np.ascontiguousarray(getattr(model, name)).astype(dtype) for name in names})

@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, UInt
 
-from factrank.families.factual_recall.sequence_layout import SequenceLayout
+from factrank.families.factual_recall.sequence_layout import FactualRecallLayout
 
 
 class SequenceData(TypedDict):
@@ -53,7 +53,7 @@ class Batch(NamedTuple):
 
 
 def sample_facts(
-    layout: SequenceLayout, data: SequenceData, key: PRNGKeyArray, size: tuple[int, int], *, uniform: bool
+    layout: FactualRecallLayout, data: SequenceData, key: PRNGKeyArray, size: tuple[int, int], *, uniform: bool
 ) -> Sequences:
     """Sequences that ask for facts, `size` = (how many, their length)."""
     n_sequences, length = size
@@ -67,7 +67,7 @@ def sample_facts(
 
 
 def ask(
-    layout: SequenceLayout, data: SequenceData, facts: Int[Array, "*batch"], noise: Float[Array, "*batch spaces"]
+    layout: FactualRecallLayout, data: SequenceData, facts: Int[Array, "*batch"], noise: Float[Array, "*batch spaces"]
 ) -> Int[Array, "*batch length"]:
     """The sequences for these facts, with noise from numbers in [0, 1)."""
     keys, queries = data["keys"][facts], layout.first_query + data["queries"][facts]
@@ -76,7 +76,7 @@ def ask(
 
 
 def noise_tokens(
-    layout: SequenceLayout, data: SequenceData, noise: Float[Array, "*batch spaces"]
+    layout: FactualRecallLayout, data: SequenceData, noise: Float[Array, "*batch spaces"]
 ) -> Int[Array, "*batch spaces"]:
     """The noise tokens that numbers in [0, 1) stand for."""
     return layout.first_noise + below(noise, data["n_noise"])
@@ -87,7 +87,9 @@ def below(numbers: Float[Array, "*batch"], size: Int[Array, ""]) -> Int[Array, "
     return jnp.minimum((numbers * size).astype(jnp.int32), size - 1)
 
 
-def sample_copies(layout: SequenceLayout, data: SequenceData, key: PRNGKeyArray, size: tuple[int, int]) -> Sequences:
+def sample_copies(
+    layout: FactualRecallLayout, data: SequenceData, key: PRNGKeyArray, size: tuple[int, int]
+) -> Sequences:
     """Copying sequences for every cue, `size` = (how many for each, their length)."""
     n_groups, (n_sequences, length) = layout.copy_groups, size
     drawn = jax.random.uniform(key, (n_groups, n_sequences, length - 1), jnp.float32)
@@ -96,7 +98,7 @@ def sample_copies(layout: SequenceLayout, data: SequenceData, key: PRNGKeyArray,
 
 
 def copy_sequences(
-    layout: SequenceLayout,
+    layout: FactualRecallLayout,
     data: SequenceData,
     own: Int[Array, "groups batch"],
     others: Float[Array, "groups batch spaces"],

@@ -1,4 +1,4 @@
-"""SequenceLayout: which numbers stand for which tokens and outputs in a model that reads sequences.
+"""FactualRecallLayout: which numbers stand for which tokens and outputs in a model that reads sequences.
 
     tokens    keys, queries, noise, the end, and, where a model also copies, cues and payloads
     outputs   values, payloads
@@ -14,14 +14,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from factrank.families.factual_recall.sequence_shape import OneHotShape, SequenceShape
+from factrank.families.factual_recall.factual_recall_shape import FactualRecallOneHotShape, FactualRecallShape
 
 
 @dataclass(frozen=True)
-class SequenceLayout:
+class FactualRecallLayout:
     """The sizes of the ranges of tokens and outputs, in their order.
 
-    >>> SequenceLayout(n_keys=16, n_queries=4, n_values=32, n_noise=20).end
+    >>> FactualRecallLayout(n_keys=16, n_queries=4, n_values=32, n_noise=20).end
     40
     """
 
@@ -33,10 +33,12 @@ class SequenceLayout:
     copy_size: int = 0
 
     @classmethod
-    def of(cls, shape: SequenceShape | OneHotShape, n_keys: int, n_queries: int, n_values: int) -> SequenceLayout:
+    def of(
+        cls, shape: FactualRecallShape | FactualRecallOneHotShape, n_keys: int, n_queries: int, n_values: int
+    ) -> FactualRecallLayout:
         """The layout of a model of this shape for a database of these sizes."""
         layout = cls(n_keys, n_queries, n_values, shape.noise_tokens(n_keys, n_queries))
-        if isinstance(shape, OneHotShape):
+        if isinstance(shape, FactualRecallOneHotShape):
             return layout
         return replace(layout, copy_groups=shape.copy_groups, copy_size=shape.copy_size)
 
@@ -80,14 +82,14 @@ class SequenceLayout:
         """All outputs."""
         return self.n_values + self.n_payloads
 
-    def token_places(self, wider: SequenceLayout) -> Int[np.ndarray, " tokens"]:
+    def token_places(self, wider: FactualRecallLayout) -> Int[np.ndarray, " tokens"]:
         """Where each of these tokens stands in a layout whose ranges are at least as wide."""
         starts = wider.first_query, wider.first_noise, wider.end
         lengths = self.n_queries, self.n_noise, 1 + self.copy_groups + self.n_payloads
         later = (np.arange(start, start + length) for start, length in zip(starts, lengths, strict=True))
         return np.concatenate([np.arange(self.n_keys), *later])
 
-    def output_places(self, wider: SequenceLayout) -> Int[np.ndarray, " outputs"]:
+    def output_places(self, wider: FactualRecallLayout) -> Int[np.ndarray, " outputs"]:
         """Where each of these outputs stands in a layout whose ranges are at least as wide."""
         return np.concatenate([np.arange(self.n_values), wider.n_values + np.arange(self.n_payloads)])
 

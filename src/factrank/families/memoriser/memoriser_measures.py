@@ -23,7 +23,7 @@ from jaxtyping import Array, Bool, Float, Int, Shaped
 
 from factrank.experiments.specs.trial import Measures
 from factrank.experiments.task import tau_recall
-from factrank.families.factual_recall.sequence_measures import cross_entropies
+from factrank.families.factual_recall.factual_recall_measures import cross_entropies
 from factrank.families.memoriser.examples.example_batches import ExampleData, ExampleLayout, examples_at
 from factrank.families.memoriser.memoriser import Memoriser
 from factrank.readouts.margins import margins, probabilities

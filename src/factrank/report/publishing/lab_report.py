@@ -28,7 +28,7 @@ from typing import TypeVar, get_args
 import pyarrow as pa
 
 from factrank.errors import InputError
-from factrank.experiments.statistics.claims import Status, Verdict
+from factrank.experiments.statistics.claims import ClaimStatus, Verdict
 from factrank.experiments.statistics.summaries import QUANTITY, Summary
 from factrank.experiments.store.columns import plain_text
 from factrank.experiments.study.study import Chart, Study
@@ -237,8 +237,8 @@ def _say_count(results: Results, what: str, among: str = "") -> str:
     }
     if what in plain and not among:
         return f"{plain[what]:,}"
-    if what not in get_args(Status) or among not in ("", EXTENSIONS):
-        known = ", ".join((*plain, *get_args(Status)))
+    if what not in get_args(ClaimStatus) or among not in ("", EXTENSIONS):
+        known = ", ".join((*plain, *get_args(ClaimStatus)))
         raise InputError(f"what is counted is one of {known}, verdicts also among {EXTENSIONS}")
     return str(sum(verdict.status == what and claim.extension == bool(among) for claim, verdict in judged))
 

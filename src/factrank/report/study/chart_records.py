@@ -21,14 +21,14 @@ from factrank.foreign_text import shown_name
 from factrank.report.study.labels import label
 
 Cell = str | int | float | None
-Record = dict[str, Any]
+ChartRecord = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Records:
     """The records of a chart, and what a reader should know about them."""
 
-    rows: list[Record]
+    rows: list[ChartRecord]
     notes: tuple[str, ...] = ()
 
 
@@ -86,7 +86,7 @@ def is_number(value: Cell) -> bool:
     return isinstance(value, int | float)
 
 
-def _positive(chart: Chart, records: list[Record]) -> tuple[list[Record], list[tuple[int, str]]]:
+def _positive(chart: Chart, records: list[ChartRecord]) -> tuple[list[ChartRecord], list[tuple[int, str]]]:
     """The records that logarithmic axes can show, and a note on the others."""
     notes = []
     for field, logarithmic in (("x", chart.log_x), ("y", chart.log_y)):
@@ -99,7 +99,7 @@ def _positive(chart: Chart, records: list[Record]) -> tuple[list[Record], list[t
     return records, notes
 
 
-def _means(records: Sequence[Record], measured: str) -> list[Record]:
+def _means(records: Sequence[ChartRecord], measured: str) -> list[ChartRecord]:
     """The mean, least and greatest of one field over the records that agree in all others."""
     groups: dict[tuple[Cell, ...], list[float]] = {}
     others = [field for field in (records[0] if records else ()) if field != measured]

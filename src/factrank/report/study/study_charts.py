@@ -16,7 +16,7 @@ from factrank.errors import InputError
 from factrank.experiments.store.result_tables import many_rows
 from factrank.experiments.study.study import Chart
 from factrank.foreign_text import shown_name
-from factrank.report.study.chart_records import Record, Records
+from factrank.report.study.chart_records import ChartRecord, Records
 from factrank.report.study.labels import label
 
 FEW = 12
@@ -87,7 +87,7 @@ def draw(chart: Chart, records: Records) -> Any:
     return composed(marks, rows, chart.title, [_cell("facet", value, chart) for value in facets])
 
 
-def composed(marks: Any, rows: list[Record], title: str, facets: list[str]) -> Any:
+def composed(marks: Any, rows: list[ChartRecord], title: str, facets: list[str]) -> Any:
     """Marks with their data, title and theme; where there are several facets, a panel for each in this order."""
     data = alt.InlineData(values=rows)
     if len(facets) > 1:
@@ -110,7 +110,7 @@ def lines_of(text: str, width: int, letter: float = LETTER) -> list[str]:
 # ---------------------------------------------------------------- marks
 
 
-def _lines(chart: Chart, rows: list[Record]) -> Any:
+def _lines(chart: Chart, rows: list[ChartRecord]) -> Any:
     base = alt.Chart().encode(x=_axis(alt.X, "x", chart, rows))
     y = _axis(alt.Y, "y", chart, rows)
     tooltip = _tooltip(chart, rows)
@@ -129,14 +129,14 @@ def _lines(chart: Chart, rows: list[Record]) -> Any:
     return layers.add_params(chosen) if chart.colour else layers
 
 
-def _points(chart: Chart, rows: list[Record]) -> Any:
+def _points(chart: Chart, rows: list[ChartRecord]) -> Any:
     encoding = {"x": _axis(alt.X, "x", chart, rows), "y": _axis(alt.Y, "y", chart, rows)}
     if chart.colour:
         encoding["color"] = _colour(chart, rows)
     return alt.Chart().mark_point(filled=True, size=36, opacity=0.6).encode(**encoding, tooltip=_tooltip(chart, rows))
 
 
-def _bars(chart: Chart, rows: list[Record]) -> Any:
+def _bars(chart: Chart, rows: list[ChartRecord]) -> Any:
     encoding: dict[str, Any] = {
         "x": alt.X("x:O", title=_title("x", chart), axis=alt.Axis(labelAngle=0, labelLimit=120))
     }
@@ -148,7 +148,7 @@ def _bars(chart: Chart, rows: list[Record]) -> Any:
     return alt.layer(bars, ends.encode(**whiskers, y=_axis(alt.Y, "low", chart, rows), y2="high:Q"))
 
 
-def _heat_map(chart: Chart, rows: list[Record]) -> Any:
+def _heat_map(chart: Chart, rows: list[ChartRecord]) -> Any:
     numbers = [row["colour"] for row in rows]
     middle = (min(numbers) + max(numbers)) / 2
     legend = alt.Legend(title=_title("colour", chart), format=".2f" if max(map(abs, numbers)) < 100 else "~s")
@@ -189,7 +189,7 @@ def _cell(field: str, value: Any, chart: Chart) -> Any:
 # ---------------------------------------------------------------- axes
 
 
-def _axis(channel: Any, field: str, chart: Chart, rows: list[Record]) -> Any:
+def _axis(channel: Any, field: str, chart: Chart, rows: list[ChartRecord]) -> Any:
     """An axis for numbers, with a tick at each where they are few integers; else for names."""
     role = "x" if field == "x" else "y"
     numbers = [row[field] for row in rows]
@@ -205,7 +205,7 @@ def _axis(channel: Any, field: str, chart: Chart, rows: list[Record]) -> Any:
     return channel(f"{field}:Q", title=title, scale=alt.Scale(zero=chart.kind == "bars"))
 
 
-def _colour(chart: Chart, rows: list[Record]) -> Any:
+def _colour(chart: Chart, rows: list[ChartRecord]) -> Any:
     """Shades in order for a few numbers, a ramp for many, different colours for names."""
     found = {row["colour"] for row in rows}
     numeric = all(isinstance(value, int | float) for value in found)
@@ -221,7 +221,7 @@ def legend_columns(labels: Iterable[object]) -> int:
     return max(1, min(8, int(WIDTH / (LETTER * longest + 34))))
 
 
-def _tooltip(chart: Chart, rows: list[Record]) -> list[Any]:
+def _tooltip(chart: Chart, rows: list[ChartRecord]) -> list[Any]:
     names = {field: _title(field, chart) for field in ("x", "y", "colour")}
     names |= {"low": "least", "high": "greatest", "n": many_rows(chart.data)}
     return [

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from factrank.errors import InputError
 from factrank.experiments.statistics.summaries import QUANTITY, Summary
-from factrank.report.study.chart_records import Cell, Record, Records, cell, is_number
+from factrank.report.study.chart_records import Cell, ChartRecord, Records, cell, is_number
 from factrank.report.study.labels import label, short_label
 from factrank.report.study.study_charts import (
     FEW,
@@ -48,13 +48,13 @@ def summary_records(summary: Summary, table: pa.Table) -> Records:
     """What is drawn of a summary's table; none, and a note that says why, where nothing has a value."""
     fields = drawn_fields(summary)
     names = _numbered([name for name, _ in summary.quantities])
-    rows: list[Record] = []
+    rows: list[ChartRecord] = []
     for row in table.to_pylist():
         row[QUANTITY] = names[row[QUANTITY]]
         cells = {
             column: row[column] if column == QUANTITY else cell(row[column]) for column in (QUANTITY, *summary.over)
         }
-        record: Record = {field: cells[column] for field, column in fields.items() if field != "facet"}
+        record: ChartRecord = {field: cells[column] for field, column in fields.items() if field != "facet"}
         if "facet" in fields:
             record["facet"] = [cells[column] for column in facet_columns(summary)]
         record |= {"y": row["value"], "low": row["low"], "high": row["high"], "n": row["seeds"]}
@@ -105,7 +105,7 @@ def _numbered(labels: Sequence[str]) -> dict[str, Cell]:
     return {name: int(value) if value == int(value) else value for name, value in numbers.items()}
 
 
-def _on_logarithmic_axes(summary: Summary, rows: list[Record]) -> tuple[list[Record], list[str]]:
+def _on_logarithmic_axes(summary: Summary, rows: list[ChartRecord]) -> tuple[list[ChartRecord], list[str]]:
     """The records that logarithmic axes can show, their whiskers cut where they would reach 0."""
     kept = [
         row
@@ -123,7 +123,7 @@ def _on_logarithmic_axes(summary: Summary, rows: list[Record]) -> tuple[list[Rec
     return kept, notes
 
 
-def _beside_each_other(summary: Summary, rows: list[Record]) -> list[Record]:
+def _beside_each_other(summary: Summary, rows: list[ChartRecord]) -> list[ChartRecord]:
     if not all(is_number(row["x"]) for row in rows):
         return rows
     colours = list(dict.fromkeys(row.get("colour") for row in rows))
@@ -132,7 +132,7 @@ def _beside_each_other(summary: Summary, rows: list[Record]) -> list[Record]:
     step = STEP * panels * (max(places) - min(places)) / max(1.0, len(colours) / 6)
     shifts = {colour: (at - (len(colours) - 1) / 2) * step for at, colour in enumerate(colours)}
 
-    def at(row: Record, place: float) -> float:
+    def at(row: ChartRecord, place: float) -> float:
         moved = place + shifts[row.get("colour")]
         return float(10**moved) if summary.log_x else moved
 
@@ -142,7 +142,7 @@ def _beside_each_other(summary: Summary, rows: list[Record]) -> list[Record]:
 # ---------------------------------------------------------------- marks
 
 
-def _marks(summary: Summary, rows: list[Record], width: int, height: int) -> Any:
+def _marks(summary: Summary, rows: list[ChartRecord], width: int, height: int) -> Any:
     numeric = "at" in rows[0]
     tooltip = _tooltip(summary, rows)
     base = alt.Chart()
@@ -178,7 +178,7 @@ def _scale(logarithmic: bool, nice: bool, padding: int) -> Any:
     return alt.Scale(**options, nice=nice, padding=padding)
 
 
-def _x_axis(summary: Summary, rows: list[Record], width: int) -> Any:
+def _x_axis(summary: Summary, rows: list[ChartRecord], width: int) -> Any:
     title = lines_of(_x_title(summary), width)
     if "at" not in rows[0]:
         names = _in_order(rows, "x")
@@ -193,7 +193,7 @@ def _x_axis(summary: Summary, rows: list[Record], width: int) -> Any:
     return alt.X("at:Q", title=title, scale=scale, axis=axis)
 
 
-def _colour(summary: Summary, rows: list[Record]) -> Any:
+def _colour(summary: Summary, rows: list[ChartRecord]) -> Any:
     """Shades in order for a few numbers, a ramp for many, different colours for names."""
     found = _in_order(rows, "colour")
     numeric = all(is_number(value) for value in found)
@@ -206,7 +206,7 @@ def _colour(summary: Summary, rows: list[Record]) -> Any:
     return alt.Color(f"colour:{kind}", sort=found if kind == "N" else alt.Undefined, legend=legend)
 
 
-def _tooltip(summary: Summary, rows: list[Record]) -> list[Any]:
+def _tooltip(summary: Summary, rows: list[ChartRecord]) -> list[Any]:
     names = {"x": _x_title(summary), "colour": _label(drawn_fields(summary).get("colour", ""))}
     names |= {"y": _y_title(summary), "low": "interval from", "high": "to", "n": "seeds"}
     return [
@@ -240,12 +240,12 @@ def _heading(columns: Sequence[str], found: Sequence[Cell]) -> str:
     return chart_text(", ".join(parts))
 
 
-def _data_row(row: Record, headings: dict[tuple[Cell, ...], str]) -> Record:
+def _data_row(row: ChartRecord, headings: dict[tuple[Cell, ...], str]) -> ChartRecord:
     """A record as it stands in the data: safe texts, the heading of its panel."""
     safe = {name: chart_text(value) if isinstance(value, str) else value for name, value in row.items()}
     facet = safe.pop("facet", None)
     return safe | ({"facet": headings[tuple(facet)]} if facet is not None and headings else {})
 
 
-def _in_order(rows: Sequence[Record], field: str) -> list[Any]:
+def _in_order(rows: Sequence[ChartRecord], field: str) -> list[Any]:
     return list(dict.fromkeys(row[field] for row in rows))

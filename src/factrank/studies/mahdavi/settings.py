@@ -26,7 +26,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from factrank.experiments.specs.trial import Measures, Precision, Training, Trial
+from factrank.experiments.specs.trial import Measures, Training, TrainingPrecision, Trial
 from factrank.experiments.statistics.expressions import Where
 from factrank.experiments.study.study import Size, Source
 from factrank.families.memoriser.examples.examples import RandomExamples
@@ -66,7 +66,7 @@ LEARNING_RATE: dict[Size, float] = {"quick": 0.01, "full": 0.001}
 PASSES_OVER_EXAMPLES = 500
 LEAST_STEPS: dict[Size, int] = {"quick": 2_000, "full": 50_000}
 CHECK_EVERY: dict[Size, int] = {"quick": 250, "full": 2_500}
-PRECISION: dict[Size, Precision] = {"quick": "float32", "full": "tf32"}
+PRECISION: dict[Size, TrainingPrecision] = {"quick": "float32", "full": "tf32"}
 
 # ---------------------------------------------------------------- columns and what they are called
 

@@ -25,7 +25,7 @@ from factrank.experiments.statistics.expressions import Where
 from factrank.experiments.statistics.fits import Fit
 from factrank.experiments.statistics.summaries import Summary
 from factrank.experiments.study.study import Chart, Size, Study
-from factrank.families.factual_recall.sequence_shape import SequenceShape
+from factrank.families.factual_recall.factual_recall_shape import FactualRecallShape
 from factrank.studies.nichani.factual_recall_settings import (
     HEADS_TITLE,
     MLP,
@@ -44,10 +44,10 @@ WIDTHS: dict[Size, tuple[int, ...]] = {"quick": (1, 8, 24), "full": (1, *range(8
 QUICK_D, QUICK_HEAD, QUICK_SIDE = 16, 4, 10
 
 
-def transformer(size: Size, n_heads: int, width: int) -> SequenceShape:
+def transformer(size: Size, n_heads: int, width: int) -> FactualRecallShape:
     """H heads and an MLP of width m; smaller in the quick size."""
     d_model, d_head = (D, D_HEAD) if size == "full" else (QUICK_D, QUICK_HEAD)
-    return SequenceShape(d_model, n_heads, d_qk=d_head, d_vo=d_head, mlp_width=width)
+    return FactualRecallShape(d_model, n_heads, d_qk=d_head, d_vo=d_head, mlp_width=width)
 
 
 def trials(size: Size) -> list[Trial]:

@@ -18,7 +18,7 @@ from factrank.experiments.statistics.claims import Claim, Direction, Quantity
 from factrank.experiments.statistics.expressions import Where
 from factrank.experiments.statistics.summaries import Summary
 from factrank.experiments.study.study import Chart, Size, Study
-from factrank.families.factual_recall.sequence_shape import SequenceShape
+from factrank.families.factual_recall.factual_recall_shape import FactualRecallShape
 from factrank.studies.nichani.factual_recall_settings import BATCH, D_VO, PRECISION, RECALL, facts
 from factrank.studies.nichani.settings import SEEDS, source
 
@@ -35,7 +35,7 @@ def trials(size: Size) -> list[Trial]:
     return [
         Trial(
             facts(side, side, seed),
-            SequenceShape(D, HEADS, d_qk=TOTAL - d_vo, d_vo=d_vo, copy_groups=GROUPS, copy_size=GROUP_SIZE),
+            FactualRecallShape(D, HEADS, d_qk=TOTAL - d_vo, d_vo=d_vo, copy_groups=GROUPS, copy_size=GROUP_SIZE),
             Training(
                 epochs=STEPS[size],
                 learning_rate=0.003,

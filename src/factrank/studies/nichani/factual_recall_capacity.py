@@ -29,7 +29,7 @@ from factrank.experiments.statistics.expressions import Where
 from factrank.experiments.statistics.fits import Fit
 from factrank.experiments.statistics.summaries import Summary
 from factrank.experiments.study.study import Chart, Size, Study, no_trials
-from factrank.families.factual_recall.sequence_shape import SequenceShape
+from factrank.families.factual_recall.factual_recall_shape import FactualRecallShape
 from factrank.studies.nichani.factual_recall_settings import (
     ATTENTION_PARAMETERS,
     D_MODEL,
@@ -59,7 +59,7 @@ COMPARED = 16
 QUICK = tuple(product((8,), (1, 4), (1, 4)))
 
 
-def shapes(size: Size) -> list[SequenceShape]:
+def shapes(size: Size) -> list[FactualRecallShape]:
     """The transformers: (d, alpha, beta)."""
     if size == "quick":
         return [transformer(*cell) for cell in QUICK]

@@ -37,7 +37,7 @@ from factrank.experiments.statistics.expressions import Where
 from factrank.experiments.statistics.fits import Fit
 from factrank.experiments.statistics.summaries import Summary
 from factrank.experiments.study.study import Chart, Size, Study, no_trials
-from factrank.families.factual_recall.sequence_shape import SequenceShape
+from factrank.families.factual_recall.factual_recall_shape import FactualRecallShape
 from factrank.studies.nichani.factual_recall_capacity import PROPORTIONAL, PUBLISHED, TRADE, shapes
 from factrank.studies.nichani.factual_recall_settings import (
     AT_END,
@@ -82,25 +82,25 @@ CRITERIA: dict[str, Criterion] = {"authors": AUTHORS, "at the end": AT_END}
 COUNTED, SEEDED = "counted", "seeded"
 
 
-def guess(size: Size, shape: SequenceShape) -> int:
+def guess(size: Size, shape: FactualRecallShape) -> int:
     """The S to start from."""
     held = HELD[shape.d_model, shape.d_vo, shape.mlp_width] if size == "full" else 0.12 * shape.counted_parameters
     return max(3, round(sqrt(MORE * held)))
 
 
-def is_finished(size: Size, shape: SequenceShape) -> bool:
+def is_finished(size: Size, shape: FactualRecallShape) -> bool:
     """Whether a transformer has all the seeds of its size."""
     return size == "quick" or (shape.d_model <= 16 and (shape.d_model, shape.d_vo, shape.mlp_width) not in UNFINISHED)
 
 
-def seeds(size: Size, shape: SequenceShape) -> range:
+def seeds(size: Size, shape: FactualRecallShape) -> range:
     """The seeds of a transformer."""
     if not is_finished(size, shape):
         return FEW_SEEDS
     return SEEDS[size] if size == "quick" else ENOUGH_SEEDS
 
 
-def pair_of_searches(size: Size, shape: SequenceShape, seed: int) -> list[CapacitySearch]:
+def pair_of_searches(size: Size, shape: FactualRecallShape, seed: int) -> list[CapacitySearch]:
     """The search by the authors' criterion, and the one at the end after it. A size is S = R."""
 
     def family(side: int) -> list[Trial]:

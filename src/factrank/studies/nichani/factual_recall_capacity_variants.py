@@ -25,7 +25,7 @@ from factrank.experiments.statistics.claims import Claim, Quantity
 from factrank.experiments.statistics.expressions import Where
 from factrank.experiments.statistics.summaries import Summary
 from factrank.experiments.study.study import Chart, Size, Study, no_trials
-from factrank.families.factual_recall.sequence_shape import SequenceShape
+from factrank.families.factual_recall.factual_recall_shape import FactualRecallShape
 from factrank.studies.nichani.factual_recall_settings import (
     D_MODEL,
     FACTS,
@@ -76,7 +76,7 @@ TASKS: dict[str, tuple[Callable[[int, int], Generated], int]] = {
 """The task and the number of heads of each form."""
 
 
-def _shape(d_model: int, n_heads: int) -> SequenceShape:
+def _shape(d_model: int, n_heads: int) -> FactualRecallShape:
     return transformer(d_model, max(1, n_heads / d_model), 1, n_heads)
 
 

@@ -23,7 +23,7 @@ from factrank.experiments.statistics.claims import Claim, Quantity
 from factrank.experiments.statistics.expressions import Where
 from factrank.experiments.statistics.summaries import Summary
 from factrank.experiments.study.study import Chart, Size, Study
-from factrank.families.factual_recall.sequence_shape import OneHotShape
+from factrank.families.factual_recall.factual_recall_shape import FactualRecallOneHotShape
 from factrank.studies.nichani.factual_recall_settings import EPOCH_TITLE, facts
 from factrank.studies.nichani.settings import SEEDS, source
 
@@ -40,7 +40,7 @@ def trials(size: Size) -> list[Trial]:
     return [
         Trial(
             facts(SUBJECTS, RELATIONS, seed, answers=ANSWERS, structure="structured"),
-            OneHotShape(n_noise=NOISE, start_scale=start),
+            FactualRecallOneHotShape(n_noise=NOISE, start_scale=start),
             Training(Optimiser("sgd"), learning_rate=0.1, epochs=STEPS, batch_size=BATCH[size]),
             seed=seed,
             measures=Measures(hallucination=True),

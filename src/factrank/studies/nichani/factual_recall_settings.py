@@ -22,9 +22,9 @@ from math import isqrt
 
 from factrank.experiments.capacity.capacity_interval import Criterion
 from factrank.experiments.capacity.capacity_search import CapacitySearch
-from factrank.experiments.specs.trial import Generated, Measures, Precision, Training, Trial, generated
+from factrank.experiments.specs.trial import Generated, Measures, Training, TrainingPrecision, Trial, generated
 from factrank.experiments.study.study import Size
-from factrank.families.factual_recall.sequence_shape import SequenceShape
+from factrank.families.factual_recall.factual_recall_shape import FactualRecallShape
 from factrank.studies.nichani.settings import MOST_RIGHT
 
 HEADS, ANSWERS = 8, 8
@@ -33,7 +33,7 @@ RATE, RATES = 0.01, (0.001, 0.003, 0.01)
 STEPS = 16_384
 BATCH: dict[Size, int | None] = {"quick": 128, "full": None}
 """Sequences of a batch; 1,024 where it is not said."""
-PRECISION: dict[Size, Precision] = {"quick": "float32", "full": "tf32"}
+PRECISION: dict[Size, TrainingPrecision] = {"quick": "float32", "full": "tf32"}
 MOST_SEQUENCES = AT_END = Criterion("recall_sequences", MOST_RIGHT)
 """99 % of all (fact, context), after the last step."""
 AUTHORS = Criterion("best_test_recall", MOST_RIGHT)
@@ -69,14 +69,14 @@ def facts(n_keys: int, n_queries: int, seed: int, *, answers: int = ANSWERS, str
     )
 
 
-def transformer(d_model: int, attention: int | float, mlp: int | float, n_heads: int = HEADS) -> SequenceShape:
+def transformer(d_model: int, attention: int | float, mlp: int | float, n_heads: int = HEADS) -> FactualRecallShape:
     """The shape with head size d_h = alpha d / H, at least 1, and MLP width m = beta d.
 
     >>> transformer(32, 0.5, 2).counted_parameters
     6144
     """
     d_head = max(1, round(attention * d_model / n_heads))
-    return SequenceShape(d_model, n_heads, d_qk=d_head, d_vo=d_head, mlp_width=round(mlp * d_model))
+    return FactualRecallShape(d_model, n_heads, d_qk=d_head, d_vo=d_head, mlp_width=round(mlp * d_model))
 
 
 def until_held(size: Size, *, steps: int = STEPS, stop_at: float = MOST_RIGHT, rate: float = RATE) -> Training:
@@ -92,7 +92,7 @@ def until_held(size: Size, *, steps: int = STEPS, stop_at: float = MOST_RIGHT, r
     )
 
 
-def evaluated_trial(size: Size, task: Generated, shape: SequenceShape, seed: int, rate: float) -> Trial:
+def evaluated_trial(size: Size, task: Generated, shape: FactualRecallShape, seed: int, rate: float) -> Trial:
     """A run of the authors' protocol: all steps, the test set and all facts at every evaluation."""
     steps = STEPS if size == "full" else QUICK_STEPS
     return Trial(
@@ -116,7 +116,7 @@ def square(n_facts: int, seed: int) -> Generated:
 
 def capacity_search(
     size: Size,
-    shape: SequenceShape,
+    shape: FactualRecallShape,
     seed: int,
     *,
     task: Callable[[int, int], Generated] = square,

@@ -18,7 +18,7 @@ from factrank.experiments.statistics.claims import Claim, Direction, Quantity
 from factrank.experiments.statistics.expressions import Where
 from factrank.experiments.statistics.summaries import Summary
 from factrank.experiments.study.study import Chart, Size, Study
-from factrank.families.factual_recall.sequence_shape import OneHotShape, SequenceShape
+from factrank.families.factual_recall.factual_recall_shape import FactualRecallOneHotShape, FactualRecallShape
 from factrank.studies.nichani.factual_recall_dynamics import ANSWERS, IN_TURN, NOISE, RELATIONS, START, SUBJECTS
 from factrank.studies.nichani.factual_recall_settings import EPOCH_TITLE, KIND, LINEAR, RECALL, STRUCTURE, facts
 from factrank.studies.nichani.settings import SEEDS, source
@@ -33,11 +33,11 @@ KINDS: dict[Size, tuple[tuple[str, bool], ...]] = {
 }
 
 
-def model(kind: str, linear: bool) -> OneHotShape | SequenceShape:
+def model(kind: str, linear: bool) -> FactualRecallOneHotShape | FactualRecallShape:
     """The model of a kind, with linear or softmax attention."""
     if kind == ONE_HOT:
-        return OneHotShape(n_noise=NOISE, linear=linear, start_scale=START)
-    return SequenceShape(32, 4, d_qk=4, d_vo=4, mlp_width=32, n_noise=NOISE, linear=linear)
+        return FactualRecallOneHotShape(n_noise=NOISE, linear=linear, start_scale=START)
+    return FactualRecallShape(32, 4, d_qk=4, d_vo=4, mlp_width=32, n_noise=NOISE, linear=linear)
 
 
 def training(kind: str, linear: bool, size: Size) -> Training:

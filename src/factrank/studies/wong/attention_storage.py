@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from factrank.experiments.specs.trial import Measures, Precision, Readings, Training, Trial, generated
+from factrank.experiments.specs.trial import Measures, Readings, Training, TrainingPrecision, Trial, generated
 from factrank.experiments.statistics.claims import Claim, Quantity
 from factrank.experiments.statistics.expressions import Where
 from factrank.experiments.statistics.summaries import Summary
@@ -41,7 +41,7 @@ QUERIES = 6
 OTHER_QUERIES = (4, 10)
 D_QKS: dict[Size, tuple[int, ...]] = {"quick": (1, 2, 6), "full": (1, 2, 4, 6, 13)}
 OTHER_D_QKS = (1, 2, 4, 6, 10, 13)
-PRECISIONS: tuple[Precision, ...] = ("float32", "float64", "bfloat16")
+PRECISIONS: tuple[TrainingPrecision, ...] = ("float32", "float64", "bfloat16")
 LONG = 20_000
 PRECISION, EPOCHS, SCALE = "training.precision", "training.epochs", "training.score_scale"
 PLAIN = Measures(taus=(TAU,))

@@ -28,9 +28,9 @@ import numpy as np
 from jaxtyping import Bool, Int
 
 from factrank.errors import InputError
-from factrank.tensors.codes.distortion import CodeName, Precision, ReadoutCode, at_least, checked
+from factrank.tensors.codes.distortion import CodeName, CodePrecision, ReadoutCode, at_least, checked
 
-BITS: dict[Precision, int] = {"float32": 24, "float64": 53}
+BITS: dict[CodePrecision, int] = {"float32": 24, "float64": 53}
 """Bits of the significand: the unit roundoff is 2^-bits."""
 
 Table = Int[np.ndarray, " n"] | Sequence[Collection[int]]
@@ -38,7 +38,7 @@ Table = Int[np.ndarray, " n"] | Sequence[Collection[int]]
 
 
 def largest_exact_vocabulary(
-    code: CodeName, precision: Precision, readout: Literal["argmax", "softmax"] = "argmax"
+    code: CodeName, precision: CodePrecision, readout: Literal["argmax", "softmax"] = "argmax"
 ) -> int:
     """The most values for which the code is proved to survive rounding (it may well survive a few more).
 
@@ -75,7 +75,7 @@ class Recount:
         return self.n_errors == 0
 
 
-def holds(code: ReadoutCode, table: Table, precision: Precision = "float64") -> Recount:
+def holds(code: ReadoutCode, table: Table, precision: CodePrecision = "float64") -> Recount:
     """Evaluate the matrix in a precision, block by block, and compare every row with the table.
 
     With code.tau, softmax >= tau must be the 0/1 matrix of the table, empty rows included. Otherwise every value of a

@@ -31,7 +31,7 @@ from jaxtyping import Bool, Float, Int
 from factrank.errors import InputError
 
 CodeName = Literal["circle", "parabola", "line", "set"]
-Precision = Literal["float32", "float64"]
+CodePrecision = Literal["float32", "float64"]
 
 BLOCK_CELLS = 4_000_000
 """A matrix is evaluated so many cells at a time."""
@@ -64,7 +64,7 @@ class ReadoutCode:
         """How many columns the matrix has."""
         return len(self.right)
 
-    def blocks(self, precision: Precision) -> Iterator[tuple[slice, Float[np.ndarray, "block values"]]]:
+    def blocks(self, precision: CodePrecision) -> Iterator[tuple[slice, Float[np.ndarray, "block values"]]]:
         """The rows of the matrix, a block at a time: factors rounded to the precision, then multiplied in it."""
         left, right = (self.scale * self.left).astype(precision), self.right.astype(precision).T
         height = max(BLOCK_CELLS // max(self.n_values, 1), 1)
@@ -72,21 +72,21 @@ class ReadoutCode:
             rows = slice(start, min(start + height, len(left)))
             yield rows, left[rows] @ right
 
-    def matrix(self, precision: Precision = "float64") -> Float[np.ndarray, "n values"]:
+    def matrix(self, precision: CodePrecision = "float64") -> Float[np.ndarray, "n values"]:
         """The whole matrix."""
         whole = np.empty((len(self.left), self.n_values), dtype=precision)
         for rows, block in self.blocks(precision):
             whole[rows] = block
         return whole
 
-    def argmax(self, precision: Precision = "float64") -> Int[np.ndarray, " n"]:
+    def argmax(self, precision: CodePrecision = "float64") -> Int[np.ndarray, " n"]:
         """The value with the largest entry in every row; says nothing on rows without a fact, which are all zero."""
         found = np.zeros(len(self.left), dtype=np.int64)
         for rows, block in self.blocks(precision):
             found[rows] = block.argmax(axis=1)
         return found
 
-    def softmax_at_least(self, tau: float, precision: Precision = "float64") -> Bool[np.ndarray, "n values"]:
+    def softmax_at_least(self, tau: float, precision: CodePrecision = "float64") -> Bool[np.ndarray, "n values"]:
         """Where the softmax of the row is at least tau."""
         whole = np.empty((len(self.left), self.n_values), dtype=bool)
         for rows, block in self.blocks(precision):

@@ -19,7 +19,7 @@ from scipy.linalg import lapack
 
 from factrank.tensors.core.zero_one import AXES, ZeroOneTensor, others
 from factrank.tensors.cp.cp_equations import Factors, balance, term_norms
-from factrank.tensors.cp.cp_fit import CONVERGED, LARGE_RESIDUAL, LARGEST_TERM, CPFit, Status
+from factrank.tensors.cp.cp_fit import CONVERGED, LARGE_RESIDUAL, LARGEST_TERM, CPFit, FitStatus
 
 RESOLUTION = 1e-7
 """Residuals below this are zero as far as the formula for them can tell."""
@@ -139,7 +139,7 @@ def _solve(gram: Float[np.ndarray, "r r"], right: Float[np.ndarray, "r n"]) -> F
     return np.asarray(np.linalg.lstsq(gram, right, rcond=None)[0] if failed else solution)
 
 
-def _status(residual: float, largest: float, ended: str) -> Status:
+def _status(residual: float, largest: float, ended: str) -> FitStatus:
     if largest > LARGEST_TERM and residual < LARGE_RESIDUAL:
         return "diverging"
     if residual <= RESOLUTION:

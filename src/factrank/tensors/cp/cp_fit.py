@@ -31,7 +31,7 @@ from factrank.tensors.cp.cp_equations import (
     term_norms,
 )
 
-Status = Literal["converged", "diverging", "stalled", "out of time"]
+FitStatus = Literal["converged", "diverging", "stalled", "out of time"]
 
 CONVERGED = 1e-12
 """Relative residual |model - T| / |T| of a converged fit."""
@@ -56,7 +56,7 @@ class CPFit:
     factors: Factors
     residual: float
     largest_term: float
-    status: Status
+    status: FitStatus
     iterations: int
 
     @property

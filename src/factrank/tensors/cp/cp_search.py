@@ -83,7 +83,7 @@ def cp_bound(core: Core, lower: int, upper: int, seconds: float, rng: np.random.
 
     None where there is nothing to look for, or where the tensor is too large for dense solvers.
     """
-    return _search(Search.of(core.tensor, seconds, rng), lower, upper)
+    return _search(CpSearch.of(core.tensor, seconds, rng), lower, upper)
 
 
 def completion_cp_bound(
@@ -93,10 +93,10 @@ def completion_cp_bound(
 
     Interval proofs carry the mask; a `Decomposition` agrees with the tensor on these fibers (`completes`).
     """
-    return _search(Search.of(tensor, seconds, rng, valid_fibers(tensor)), lower, upper)
+    return _search(CpSearch.of(tensor, seconds, rng, valid_fibers(tensor)), lower, upper)
 
 
-def _search(search: Search, lower: int, upper: int) -> CPBound | None:
+def _search(search: CpSearch, lower: int, upper: int) -> CPBound | None:
     least = max(lower, 1)
     rank = max(min(search.expected_rank, upper - 1), least)
     if rank >= upper or sum(search.target.shape) * rank > MOST_UNKNOWNS:
@@ -119,7 +119,7 @@ def _search(search: Search, lower: int, upper: int) -> CPBound | None:
 
 
 @dataclass(eq=False)
-class Search:
+class CpSearch:
     """The state of a search: the clock, and the best of what was found for every rank."""
 
     tensor: ZeroOneTensor
@@ -133,7 +133,9 @@ class Search:
     attempts: list[Attempt] = field(default_factory=list)
 
     @classmethod
-    def of(cls, tensor: ZeroOneTensor, seconds: float, rng: np.random.Generator, mask: Fibers | None = None) -> Search:
+    def of(
+        cls, tensor: ZeroOneTensor, seconds: float, rng: np.random.Generator, mask: Fibers | None = None
+    ) -> CpSearch:
         """Drop the last slice of a table that is full, at least on the valid fibers."""
         dropped = tensor.shape[2] - 1 if tensor.shape[2] > 1 and has_one_value(tensor, mask) else None
         target = equations_target(tensor, dropped).astype(np.float64)

@@ -18,7 +18,7 @@ from factrank.tensors.core.decomposition import Factor
 from factrank.tensors.core.zero_one import distinct
 from factrank.tensors.matrix.matrix_ranks import piece_bounds, without_zeros
 from factrank.tensors.matrix.peeling import Peeling, peel
-from factrank.tensors.matrix.pieces import Piece, split_core
+from factrank.tensors.matrix.pieces import MatrixPiece, split_core
 
 Entries = tuple[Int[np.ndarray, " _"], Shaped[np.ndarray, " _"]]
 RankOne = tuple[Entries, Entries, int]
@@ -92,7 +92,7 @@ def _line_terms(matrix: sp.csr_array, peeling: Peeling) -> tuple[Factor, Factor,
     return left, right, len(ones)
 
 
-def _piece_terms(piece: Piece) -> Iterator[RankOne]:
+def _piece_terms(piece: MatrixPiece) -> Iterator[RankOne]:
     """The distinct rows, or columns, or an exact rational factorisation, whichever is smallest."""
     _, upper = piece_bounds(piece)
     if upper < piece.size:
@@ -131,7 +131,7 @@ def _spread(
     return lines[spread != 0], spread[spread != 0]
 
 
-def _rational_terms(piece: Piece) -> Iterator[RankOne]:
+def _rational_terms(piece: MatrixPiece) -> Iterator[RankOne]:
     """M = M[:, pivots] R / m, with R / m the reduced row echelon form of M."""
     from flint import fmpz_mat  # noqa: PLC0415 - only exact arithmetic needs it
 

@@ -19,7 +19,7 @@ from jaxtyping import Int
 from factrank.tensors.matrix.many_primes import prime_work, rank_by_primes
 from factrank.tensors.matrix.modular import PRIME, rank_mod_prime
 from factrank.tensors.matrix.peeling import peel, triangular_rank
-from factrank.tensors.matrix.pieces import Piece, split_core
+from factrank.tensors.matrix.pieces import MatrixPiece, split_core
 
 DENSE_CELLS = 4_000_000
 """Pieces with more cells than this stay sparse: their lower bound is `triangular_rank`."""
@@ -83,7 +83,7 @@ def without_zeros(matrix: sp.csr_array) -> sp.csr_array:
     return matrix
 
 
-def piece_bounds(piece: Piece) -> tuple[int, int]:
+def piece_bounds(piece: MatrixPiece) -> tuple[int, int]:
     """Certified lower and upper bound of the rank of a piece."""
     if piece.n_cells > DENSE_CELLS:
         thin = piece.size <= THIN_SIDE and piece.matrix.nnz * piece.size <= PROJECTION_WORK

@@ -28,7 +28,7 @@ PIECES_AT_ONCE = 10_000
 
 
 @dataclass(frozen=True, eq=False)
-class Piece:
+class MatrixPiece:
     """A connected piece of the core: its distinct rows and columns, and which row and column each line equals."""
 
     matrix: sp.csr_array
@@ -84,7 +84,7 @@ class _Lines:
 
 
 @dataclass(frozen=True, eq=False)
-class Split:
+class MatrixSplit:
     """What peeling left, as connected pieces; `row` and `column` of an entry count the core's rows and columns."""
 
     rows: _Lines
@@ -117,7 +117,7 @@ class Split:
             ranks.append(ranks_mod_prime(stack))
         return np.concatenate(ranks)
 
-    def pieces(self, wanted: Bool[np.ndarray, " pieces"]) -> Iterator[Piece]:
+    def pieces(self, wanted: Bool[np.ndarray, " pieces"]) -> Iterator[MatrixPiece]:
         """Some of the pieces, one by one."""
         of_entry = self.rows.piece[self.row]
         order = np.argsort(of_entry, kind="stable")
@@ -130,10 +130,10 @@ class Split:
             row_class, kept_rows = _equal_rows(matrix)
             column_class, kept_columns = _equal_rows(sp.csr_array(matrix.T.tocsr()))
             distinct_lines = sp.csr_array(matrix[kept_rows][:, kept_columns])
-            yield Piece(distinct_lines, self.rows.of(piece), self.columns.of(piece), row_class, column_class)
+            yield MatrixPiece(distinct_lines, self.rows.of(piece), self.columns.of(piece), row_class, column_class)
 
 
-def split_core(matrix: sp.csr_array, peeling: Peeling) -> Split:
+def split_core(matrix: sp.csr_array, peeling: Peeling) -> MatrixSplit:
     """The connected pieces of what peeling left."""
     entries = matrix.tocoo()
     kept = peeling.in_core(entries.row, entries.col)
@@ -144,7 +144,7 @@ def split_core(matrix: sp.csr_array, peeling: Peeling) -> Split:
     count, labels = connected_components(links, directed=False) if n else (0, np.array([], dtype=np.int64))
     labels = labels.astype(np.int64)
     by_row, by_column = _Lines(rows, labels[: len(rows)], count), _Lines(columns, labels[len(rows) :], count)
-    return Split(by_row, by_column, row, column, entries.data[kept])
+    return MatrixSplit(by_row, by_column, row, column, entries.data[kept])
 
 
 def _equal_rows(matrix: sp.csr_array) -> tuple[Int[np.ndarray, " rows"], Int[np.ndarray, " classes"]]:

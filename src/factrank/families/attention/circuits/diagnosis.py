@@ -37,7 +37,7 @@ from factrank.families.attention.layer_tensor import LayerTensor
 from factrank.readouts.evaluation_blocks import Model
 from factrank.readouts.fiber_values import fiber_sizes, fibers_of
 from factrank.readouts.plain_data import percent
-from factrank.readouts.recall_report import DEFAULT_TAU, FactMargins, Recall, margins_of, recall
+from factrank.readouts.recall_report import DEFAULT_TAU, FactMargins, RecallReport, margins_of, recall
 from factrank.tensors.bounds.effective import rank_one_bound
 from factrank.tensors.bounds.lower.forster import two_value_bound
 from factrank.tensors.core.zero_one import Core, ZeroOneTensor
@@ -82,7 +82,7 @@ class Diagnosis:
 
     findings: tuple[Finding, ...]
     text: str
-    recall: Recall
+    recall: RecallReport
 
     def to_dict(self) -> dict[str, Any]:
         """Findings and summary as plain data."""
@@ -101,7 +101,7 @@ def diagnose(layer: Model, database: Database, tau: float = DEFAULT_TAU) -> Diag
     return Diagnosis(tuple(findings), f"{state} {_verdict(findings, found)}", found)
 
 
-def _verdict(findings: list[Finding], found: Recall) -> str:
+def _verdict(findings: list[Finding], found: RecallReport) -> str:
     if findings:
         return f"Found: {'; '.join(finding.name for finding in findings)}."
     return "Nothing is wrong." if found.recall_tau == 1 else "Argmax is right on every fact."
@@ -110,7 +110,7 @@ def _verdict(findings: list[Finding], found: Recall) -> str:
 # -------------------------------------------------------------------- distortion
 
 
-def _distortion(database: Database, facts: FactMargins, found: Recall) -> list[Finding]:
+def _distortion(database: Database, facts: FactMargins, found: RecallReport) -> list[Finding]:
     """Facts that argmax gets right and softmax>=tau does not, though their fiber has few enough values for it."""
     weak = (facts.margins > 0) & (facts.probabilities < found.tau) & (fiber_sizes(database) * found.tau <= 1)
     by_chance = 1 / max(database.n_values, 2)

@@ -31,7 +31,7 @@ from factrank.databases.database import Database
 from factrank.databases.vocabulary import NAME_TYPE, Vocabulary
 from factrank.errors import InputError
 from factrank.families.attention.attention_layer import AttentionLayer
-from factrank.families.attention.editing.fact_places import Layout, free_columns, layout_of
+from factrank.families.attention.editing.fact_places import FactPlaces, free_columns, layout_of
 from factrank.families.attention.editing.some_keys import of_keys
 from factrank.families.attention.forms.constructed import construction_of, notes_of
 from factrank.families.attention.forms.registry import CONSTRUCTIONS
@@ -198,7 +198,7 @@ def _distinct(changes: Sequence[Change]) -> tuple[Change, ...]:
     return tuple(found.values())
 
 
-def _coded(database: Database, changes: tuple[Change, ...], layout: Layout) -> _Coded:
+def _coded(database: Database, changes: tuple[Change, ...], layout: FactPlaces) -> _Coded:
     """The changes in codes, with the facts before and after."""
     keys = _extended(database.keys, [change.key for change in changes if change.value is not None])
     values = _extended(database.values, [change.value for change in changes if change.value is not None])
@@ -242,7 +242,7 @@ def _where(change: Change) -> str:
 # ---------------------------------------------------------------- the weights
 
 
-def _written(layer: AttentionLayer, layout: Layout, coded: _Coded, construction: str) -> AttentionLayer:
+def _written(layer: AttentionLayer, layout: FactPlaces, coded: _Coded, construction: str) -> AttentionLayer:
     """The layer with new rows, columns and words."""
     parts, after = to_arrays(layer), coded.after
     n_new = after.n_keys - layer.n_keys
@@ -262,7 +262,7 @@ def _written(layer: AttentionLayer, layout: Layout, coded: _Coded, construction:
 
 
 def _with_columns(
-    unembedding: Shaped[np.ndarray, "d_model values"], layout: Layout, coded: _Coded, construction: str
+    unembedding: Shaped[np.ndarray, "d_model values"], layout: FactPlaces, coded: _Coded, construction: str
 ) -> Shaped[np.ndarray, "d_model more"]:
     """The unembedding with columns for the values that are new to a range."""
     n_new = coded.after.n_values - unembedding.shape[1]
@@ -294,7 +294,7 @@ def _with_columns(
     return wider
 
 
-def _in_use(layout: Layout, group: int, database: Database) -> Bool[np.ndarray, " values"]:
+def _in_use(layout: FactPlaces, group: int, database: Database) -> Bool[np.ndarray, " values"]:
     """Which values the facts of a group have."""
     mine = layout.group_of[database.triples[:, 1]] == group
     return np.bincount(database.triples[mine, 2], minlength=database.n_values) > 0
@@ -321,7 +321,7 @@ def _clash(change: Change, in_use: bool, fitting: str) -> InputError:
     )
 
 
-def _asking(value: int, group: int, layout: Layout, coded: _Coded) -> Change:
+def _asking(value: int, group: int, layout: FactPlaces, coded: _Coded) -> Change:
     """The first change that sets this value in this group."""
     rows = np.flatnonzero((coded.triples[:, 2] == value) & (layout.group_of[coded.triples[:, 1]] == group))
     return coded.changes[int(rows[0])]

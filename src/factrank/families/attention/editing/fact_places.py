@@ -171,7 +171,7 @@ class GroupPlace(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Layout:
+class FactPlaces:
     """Where a layer keeps its facts.
 
     Arguments:
@@ -207,14 +207,14 @@ class Layout:
         return np.setdiff1d(others, [group])
 
 
-def layout_of(editing: Mapping[str, Any], shape: LayerShape, n_queries: int, precision: Precision) -> Layout:
+def layout_of(editing: Mapping[str, Any], shape: LayerShape, n_queries: int, precision: Precision) -> FactPlaces:
     """The layout that a note describes, for a layer of this shape; an `InputError` where it describes none."""
     try:
         code = _code(editing, precision)
         groups = tuple(_group(group) for group in editing["groups"])
         by_query = editing["queries"]
         columns = [_integers(by_query[name], n_queries) for name in ("group", "class", "start")]
-        layout = Layout(code, groups, *columns)
+        layout = FactPlaces(code, groups, *columns)
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise InputError(f"the note on the construction does not say how to edit the layer: {error!r}") from None
     _require_inside(layout, shape)
@@ -259,7 +259,7 @@ def _integers(numbers: Sequence[object], size: int) -> Int[np.ndarray, " n"]:
     return np.array([_integer(number) for number in numbers], dtype=np.int64)
 
 
-def _require_inside(layout: Layout, shape: LayerShape) -> None:
+def _require_inside(layout: FactPlaces, shape: LayerShape) -> None:
     """Check that every coordinate that an edit may touch exists."""
     used = layout.group_of >= 0
     sound = bool((layout.group_of < len(layout.groups)).all() and len(layout.groups))
@@ -283,7 +283,7 @@ def _require_inside(layout: Layout, shape: LayerShape) -> None:
 
 
 def free_columns(
-    layout: Layout, group: int, unembedding: Shaped[np.ndarray, "d_model values"], count: int
+    layout: FactPlaces, group: int, unembedding: Shaped[np.ndarray, "d_model values"], count: int
 ) -> Float[np.ndarray, "count column"] | None:
     """The columns of the first free places of a group, None where there are fewer."""
     place = layout.groups[group]

@@ -38,8 +38,8 @@ from factrank.families.attention.forms.binary_codes import used_queries, used_va
 from factrank.families.attention.forms.construction import (
     SIGNIFICAND,
     Built,
+    FormSearch,
     Precision,
-    Search,
     host_layer,
     require_held,
     table_refusal,
@@ -92,7 +92,7 @@ class AttentionMap:
         n_queries = len(used_queries(database))
         return LayerShape(n_queries + 1, 1, n_queries, 1)
 
-    def build(self, database: Database, precision: Precision, search: Search) -> Built:
+    def build(self, database: Database, precision: Precision, search: FormSearch) -> Built:
         """The layer; nothing is left to search."""
         require_held(self, database, precision)
         used, values, d_model = used_queries(database), used_values(database), self.shape(database, precision).d_model

@@ -22,8 +22,13 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from factrank.databases.database import Database
-from factrank.families.attention.forms.building.block_layers import Group, Plan, block_layer, contents_by_value
-from factrank.families.attention.forms.construction import Built, Precision, Search, require_held, table_refusal
+from factrank.families.attention.forms.building.block_layers import (
+    BlockPlan,
+    QueryGroup,
+    block_layer,
+    contents_by_value,
+)
+from factrank.families.attention.forms.construction import Built, FormSearch, Precision, require_held, table_refusal
 from factrank.families.attention.layer_shape import LayerShape
 
 
@@ -46,14 +51,14 @@ def code_words(n_words: int, bits: int) -> Float[np.ndarray, "words bits"]:
     return 2.0 * digits - 1.0
 
 
-def word_bias(plan: Plan, n_values: int) -> int:
+def word_bias(plan: BlockPlan, n_values: int) -> int:
     """The bias of a range: one more than any word scores elsewhere; 0 where every value is in the only range."""
     if len(plan.groups) == 1 and len(plan.groups[0].values) == n_values:
         return 0
     return int(plan.widths.max()) + 1
 
 
-def built_with_words(database: Database, plan: Plan, precision: Precision, name: str) -> Built:
+def built_with_words(database: Database, plan: BlockPlan, precision: Precision, name: str) -> Built:
     """The block layer of a plan whose codes are binary words."""
     codes = [code_words(len(group.values), group.width) for group in plan.groups]
     bias = word_bias(plan, database.n_values)
@@ -62,7 +67,7 @@ def built_with_words(database: Database, plan: Plan, precision: Precision, name:
     return Built(layer, name, editing_of(plan, bias))
 
 
-def editing_of(plan: Plan, bias: int) -> dict[str, Any]:
+def editing_of(plan: BlockPlan, bias: int) -> dict[str, Any]:
     """What edits need: for each query its group, class and first coordinate; for each group its range and constant.
 
     The word of a value is that of its place in the range of the group; 2^bits words exist.
@@ -104,14 +109,14 @@ class BinaryCodes:
         """d_model = Q b + 1, one head of width b per query that has facts."""
         return self.plan(database).shape
 
-    def build(self, database: Database, precision: Precision, search: Search) -> Built:
+    def build(self, database: Database, precision: Precision, search: FormSearch) -> Built:
         """The layer; nothing is left to search."""
         require_held(self, database, precision)
         return built_with_words(database, self.plan(database), precision, self.name)
 
-    def plan(self, database: Database) -> Plan:
+    def plan(self, database: Database) -> BlockPlan:
         """One group, one class per query."""
         queries, values = used_queries(database), used_values(database)
         classes = np.full(database.n_queries, -1)
         classes[queries] = np.arange(len(queries))
-        return Plan((Group(tuple(queries.tolist()), values, bits_for(len(values))),), classes)
+        return BlockPlan((QueryGroup(tuple(queries.tolist()), values, bits_for(len(values))),), classes)

@@ -15,7 +15,7 @@ from typing import Literal, get_args
 from factrank.databases.database import Database
 from factrank.errors import InputError
 from factrank.families.attention.forms.constructed import Candidate, Constructed, width_in_bits
-from factrank.families.attention.forms.construction import Built, Construction, Precision, Search, dtype_of
+from factrank.families.attention.forms.construction import Built, Construction, FormSearch, Precision, dtype_of
 from factrank.families.attention.forms.registry import CONSTRUCTIONS
 from factrank.families.attention.forms.shared_tokens import shared_token_model
 from factrank.families.attention.proof.certificate import Certificate
@@ -75,7 +75,7 @@ def construct(
             looked for in all precisions.
         minimise: what makes a layer the best. The margin is the one thing that is made as large as possible.
         budget: seconds to search, where a construction leaves a choice; checking the facts comes on top.
-        share_tokens: a name that is both key and query has one embedding row (binary codes, as a `RecallTransformer`).
+        share_tokens: a name that is both key and query has one embedding row (binary codes, as a `PairTransformer`).
         only: names of the constructions to choose from; all if not given.
 
     Returns:
@@ -88,7 +88,7 @@ def construct(
     """
     if minimise not in get_args(Minimise):
         raise InputError(f"minimise must be one of {', '.join(get_args(Minimise))}; got {minimise!r}")
-    search = Search(seconds=budget)
+    search = FormSearch(seconds=budget)
     if not database.n_facts:
         raise InputError("the database has no facts, so there is nothing to hold")
     if share_tokens:
@@ -170,7 +170,7 @@ def _cost(candidate: Candidate, minimise: Minimise) -> tuple[float, ...]:
     return float(first), float(parameters)
 
 
-def _built(database: Database, options: Sequence[_Option], minimise: Minimise, search: Search) -> list[_Finished]:
+def _built(database: Database, options: Sequence[_Option], minimise: Minimise, search: FormSearch) -> list[_Finished]:
     """What was built and verified: up to the first that is certified, and what may yet be better than it."""
     finished: list[_Finished] = []
     deadline = time.monotonic() + search.seconds
@@ -181,7 +181,7 @@ def _built(database: Database, options: Sequence[_Option], minimise: Minimise, s
             if not option.form.estimated or left <= 0 or option.cost[0] > MAY_SHRINK * best[0]:
                 continue
         left = max(deadline - time.monotonic(), 0.0)
-        built = option.form.build(database, option.candidate.precision, Search(left, search.seed))
+        built = option.form.build(database, option.candidate.precision, FormSearch(left, search.seed))
         shape = built.layer.shape
         smaller = replace(option.candidate, shape=shape, parameters=built.layer.parameters)
         if best is not None and minimise != "margin" and _cost(smaller, minimise) >= best:

@@ -32,13 +32,18 @@ from jaxtyping import Float, Int
 from factrank.databases.database import Database
 from factrank.families.attention.attention_layer import AttentionLayer
 from factrank.families.attention.forms.binary_codes import editing_of, used_queries, used_values
-from factrank.families.attention.forms.building.block_layers import Group, Plan, block_layer, contents_by_value
+from factrank.families.attention.forms.building.block_layers import (
+    BlockPlan,
+    QueryGroup,
+    block_layer,
+    contents_by_value,
+)
 from factrank.families.attention.forms.building.query_routing import SATURATION, STRENGTHS
 from factrank.families.attention.forms.construction import (
     SIGNIFICAND,
     Built,
+    FormSearch,
     Precision,
-    Search,
     require_held,
     table_refusal,
 )
@@ -101,7 +106,7 @@ class Circle:
         """d_model = 2Q + number of ranges, one head of width 2 per query that has facts."""
         return self.plan(database, precision).shape
 
-    def build(self, database: Database, precision: Precision, search: Search) -> Built:
+    def build(self, database: Database, precision: Precision, search: FormSearch) -> Built:
         """The layer; nothing is left to search."""
         require_held(self, database, precision)
         plan = self.plan(database, precision)
@@ -120,16 +125,16 @@ class Circle:
             return ranges
         return [([query], values) for members, values in ranges for query in members]
 
-    def plan(self, database: Database, precision: Precision) -> Plan:
+    def plan(self, database: Database, precision: Precision) -> BlockPlan:
         """One class per query."""
         queries = used_queries(database)
         classes = np.full(database.n_queries, -1)
         classes[queries] = np.arange(len(queries))
         grouping = self.grouping(database, precision)
-        return Plan(tuple(Group(tuple(members), values, 2) for members, values in grouping), classes)
+        return BlockPlan(tuple(QueryGroup(tuple(members), values, 2) for members, values in grouping), classes)
 
 
-def _with_small_own(layer: AttentionLayer, plan: Plan) -> AttentionLayer:
+def _with_small_own(layer: AttentionLayer, plan: BlockPlan) -> AttentionLayer:
     """The same scores from a smaller entry in the own coordinates of queries: a power of two moves into W_Q."""
     own: Int[np.ndarray, " queries"] = np.concatenate([np.array(group.queries[1:], int) for group in plan.groups])
     coordinates = plan.starts[own]

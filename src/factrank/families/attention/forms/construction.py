@@ -29,7 +29,7 @@ SIGNIFICAND: dict[Precision, int] = {"float64": 53, "float32": 24, "bfloat16": 8
 
 
 @dataclass(frozen=True)
-class Search:
+class FormSearch:
     """How long and with which random numbers a construction may look for a smaller layer, where theory leaves a choice.
 
     Arguments:
@@ -78,7 +78,7 @@ class Construction(Protocol):
     def shape(self, database: Database, precision: Precision) -> LayerShape:
         """The size that the layer would have."""
 
-    def build(self, database: Database, precision: Precision, search: Search) -> Built:
+    def build(self, database: Database, precision: Precision, search: FormSearch) -> Built:
         """The layer; an `InputError` with the reason where it is refused."""
 
 

@@ -27,12 +27,12 @@ from jaxtyping import Float, Int
 
 from factrank.databases.database import Database
 from factrank.families.attention.forms.binary_codes import editing_of, used_queries, used_values
-from factrank.families.attention.forms.building.block_layers import Contents, Group, Plan, block_layer
+from factrank.families.attention.forms.building.block_layers import BlockPlan, Contents, QueryGroup, block_layer
 from factrank.families.attention.forms.construction import (
     SIGNIFICAND,
     Built,
+    FormSearch,
     Precision,
-    Search,
     dtype_of,
     require_held,
     table_refusal,
@@ -104,7 +104,7 @@ class Digits:
         """d_model = Q w + 1, one head of width w per query that has facts."""
         return self.plan(database, precision).shape
 
-    def build(self, database: Database, precision: Precision, search: Search) -> Built:
+    def build(self, database: Database, precision: Precision, search: FormSearch) -> Built:
         """The layer; nothing is left to search."""
         require_held(self, database, precision)
         plan = self.plan(database, precision)
@@ -122,10 +122,10 @@ class Digits:
         editing = {**editing_of(plan, 0), "code": "digits", "base": base, "shift": shift}
         return Built(replace(layer, unembedding=unembedding), self.name, editing)
 
-    def plan(self, database: Database, precision: Precision) -> Plan:
+    def plan(self, database: Database, precision: Precision) -> BlockPlan:
         """One group, one class per query."""
         queries, values = used_queries(database), used_values(database)
         classes = np.full(database.n_queries, -1)
         classes[queries] = np.arange(len(queries))
         width = digits_for(len(values), precision) or FEWEST_DIGITS
-        return Plan((Group(tuple(queries.tolist()), values, width),), classes)
+        return BlockPlan((QueryGroup(tuple(queries.tolist()), values, width),), classes)

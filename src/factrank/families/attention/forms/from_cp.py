@@ -35,8 +35,8 @@ from factrank.families.attention.forms.building.cp_terms import Terms, about_ter
 from factrank.families.attention.forms.building.query_routing import STRENGTHS
 from factrank.families.attention.forms.construction import (
     Built,
+    FormSearch,
     Precision,
-    Search,
     host_layer,
     require_held,
     table_refusal,
@@ -52,7 +52,7 @@ MOST_PARAMETERS = 5_000_000
 Weights = tuple[Float[np.ndarray, "read width"], Float[np.ndarray, "width written"]]
 
 
-class Bundle(NamedTuple):
+class TermBundle(NamedTuple):
     """Heads with equal attention: the score of each different row of b, and the matrices W_V and W_O on the terms."""
 
     scores: Float[np.ndarray, " rows"]
@@ -82,7 +82,7 @@ class FromCP:
         """That of the best exact witness."""
         return _best_exact(database, precision)[0].shape
 
-    def build(self, database: Database, precision: Precision, search: Search) -> Built:
+    def build(self, database: Database, precision: Precision, search: FormSearch) -> Built:
         """The smaller of the best exact witness and, outside bfloat16, a numerical decomposition."""
         require_held(self, database, precision)
         layer, n_terms = _best_exact(database, precision)
@@ -113,7 +113,7 @@ def with_switches(terms: Terms, precision: Precision) -> AttentionLayer:
         at, weights = np.array([r for r, _ in members]), np.array([level for _, level in members])
         copy = np.eye(terms.n_terms)[at]
         signs = np.where(np.frombuffer(pattern, dtype=bool), 1.0, -1.0)
-        bundles.append(Bundle(towards_key * signs, copy.T, weights[:, None] * copy))
+        bundles.append(TermBundle(towards_key * signs, copy.T, weights[:, None] * copy))
     return _assembled(terms, row_of.reshape(-1), bundles, STRENGTHS[precision][1], precision)
 
 
@@ -129,8 +129,8 @@ def with_dials(terms: Terms, precision: Precision) -> AttentionLayer:
     bundles = []
     for number, dial in enumerate(dials.T):
         copy = np.eye(terms.n_terms)[dial_of.reshape(-1) == number]
-        bundles.append(Bundle(dial, copy.T, copy))
-    bundles.append(Bundle(np.zeros(len(rows)), *_correction(keys, terms.values)))
+        bundles.append(TermBundle(dial, copy.T, copy))
+    bundles.append(TermBundle(np.zeros(len(rows)), *_correction(keys, terms.values)))
     return _assembled(scaled, row_of.reshape(-1), bundles, 1, precision)
 
 
@@ -147,7 +147,7 @@ def _correction(keys: Float[np.ndarray, "keys terms"], values: Float[np.ndarray,
 def _assembled(
     terms: Terms,
     row_of: Int[np.ndarray, " queries"],
-    bundles: Sequence[Bundle],
+    bundles: Sequence[TermBundle],
     towards_query: int,
     precision: Precision,
 ) -> AttentionLayer:

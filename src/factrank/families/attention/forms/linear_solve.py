@@ -29,8 +29,8 @@ from factrank.families.attention.attention_layer import AttentionLayer
 from factrank.families.attention.forms.binary_codes import used_values
 from factrank.families.attention.forms.construction import (
     Built,
+    FormSearch,
     Precision,
-    Search,
     host_layer,
     require_held,
     table_refusal,
@@ -77,7 +77,7 @@ class LinearSolve:
             shapes.append(LayerShape(d + 1, max(int(np.ceil(wanted / per_head)), 1), 1, 1))
         return min(shapes, key=lambda shape: shape.parameters(*database.shape))
 
-    def build(self, database: Database, precision: Precision, search: Search) -> Built:
+    def build(self, database: Database, precision: Precision, search: FormSearch) -> Built:
         """The first of a few random starts that solves the table."""
         require_held(self, database, precision)
         rng, shape = np.random.default_rng(search.seed), self.shape(database, precision)

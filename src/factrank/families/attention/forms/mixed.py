@@ -32,8 +32,8 @@ from factrank.families.attention.forms.building.query_routing import STRENGTHS
 from factrank.families.attention.forms.construction import (
     Built,
     Construction,
+    FormSearch,
     Precision,
-    Search,
     host_layer,
     require_held,
     table_refusal,
@@ -46,7 +46,7 @@ ROUTED_BY_QUERY = ("parabola", "digits", "circle", "shared-heads", "binary", "se
 
 
 @dataclass(frozen=True, eq=False)
-class Split:
+class QuerySplit:
     """Two constructions and their queries."""
 
     forms: tuple[Construction, Construction]
@@ -74,16 +74,16 @@ class Mixed:
         """The shape of the smallest split."""
         return self._required(database, precision).shape
 
-    def build(self, database: Database, precision: Precision, search: Search) -> Built:
+    def build(self, database: Database, precision: Precision, search: FormSearch) -> Built:
         """Both layers in one; to edit it is to rebuild it."""
         split = self._required(database, precision)
-        half = Search(search.seconds / 2, search.seed)
+        half = FormSearch(search.seconds / 2, search.seed)
         layers = []
         for form, queries in zip(split.forms, split.queries, strict=True):
             layers.append(form.build(of_queries(database, queries), precision, half).layer)
         return Built(side_by_side(layers[0], layers[1], split.queries, precision), self.name)
 
-    def split(self, database: Database, precision: Precision) -> Split | None:
+    def split(self, database: Database, precision: Precision) -> QuerySplit | None:
         """The smallest split that is found, None where no construction stops short of all queries."""
         forms = [self._forms[name] for name in ROUTED_BY_QUERY if name in self._forms]
         order = _easiest_first(database)
@@ -101,10 +101,10 @@ class Mixed:
                 needed = not (rest.functional and second.name == "set-valued")  # which costs more to try
                 if needed and second is not first and second.refusal(rest, precision) is None:
                     both = joint_shape(shape, second.shape(rest, precision))
-                    found.append(Split((first, second), queries, both))
+                    found.append(QuerySplit((first, second), queries, both))
         return min(found, key=lambda split: split.shape.parameters(*database.shape), default=None)
 
-    def _required(self, database: Database, precision: Precision) -> Split:
+    def _required(self, database: Database, precision: Precision) -> QuerySplit:
         split = None if table_refusal(database, functional=False) else self.split(database, precision)
         if split is None:
             require_held(self, database, precision)

@@ -32,7 +32,7 @@ from jaxtyping import Float, Int
 
 from factrank.databases.database import Database
 from factrank.families.attention.forms.binary_codes import used_queries, used_values
-from factrank.families.attention.forms.building.block_layers import D_QK, Group
+from factrank.families.attention.forms.building.block_layers import D_QK, QueryGroup
 from factrank.families.attention.forms.building.compact_routing import (
     CIRCLE_COORDINATES,
     compact_refusal,
@@ -42,8 +42,8 @@ from factrank.families.attention.forms.building.parabola_labels import Labels, l
 from factrank.families.attention.forms.building.query_routing import Routing, block_routing
 from factrank.families.attention.forms.construction import (
     Built,
+    FormSearch,
     Precision,
-    Search,
     host_layer,
     require_held,
     table_refusal,
@@ -73,7 +73,7 @@ class ParabolaPlan:
         n_queries: all queries.
     """
 
-    groups: tuple[Group, ...]
+    groups: tuple[QueryGroup, ...]
     labels: Labels
     queries: Int[np.ndarray, " heads"]
     n_queries: int
@@ -135,7 +135,7 @@ class Parabola:
             coordinates = len(self.grouping(database, precision)) + unused
         return LayerShape(n_heads + coordinates, n_heads, D_QK, 1)
 
-    def build(self, database: Database, precision: Precision, search: Search) -> Built:
+    def build(self, database: Database, precision: Precision, search: FormSearch) -> Built:
         """The layer; nothing is left to search."""
         require_held(self, database, precision)
         return self._built(database, self.plan(database, precision), precision)
@@ -154,7 +154,7 @@ class Parabola:
     def plan(self, database: Database, precision: Precision) -> ParabolaPlan:
         """The plan of a database that is not refused."""
         grouping = self.grouping(database, precision)
-        groups = tuple(Group(tuple(queries), values, 1) for queries, values in grouping)
+        groups = tuple(QueryGroup(tuple(queries), values, 1) for queries, values in grouping)
         choices = self.labels(database, precision)
         labels = labels_for(max(len(group.values) for group in groups), choices) or choices[-1]
         return ParabolaPlan(groups, labels, used_queries(database), database.n_queries)

@@ -33,12 +33,12 @@ from jaxtyping import Float, Int
 
 from factrank.databases.database import Database
 from factrank.families.attention.forms.binary_codes import bits_for, code_words
-from factrank.families.attention.forms.building.block_layers import Contents, Plan, block_layer
+from factrank.families.attention.forms.building.block_layers import BlockPlan, Contents, block_layer
 from factrank.families.attention.forms.construction import (
     SIGNIFICAND,
     Built,
+    FormSearch,
     Precision,
-    Search,
     require_held,
     table_refusal,
 )
@@ -81,7 +81,7 @@ class _Design:
         circles: the circle of each group, None if its code is exact: words or indicators.
     """
 
-    plan: Plan
+    plan: BlockPlan
     fibers: tuple[_Fibers, ...]
     circles: tuple[ReadoutCode | None, ...]
 
@@ -98,12 +98,12 @@ class SetValued:
 
     def shape(self, database: Database, precision: Precision) -> LayerShape:
         """The shape; which codes survive rounding is known without the codes themselves, except for circles."""
-        return _designed(database, precision, Search(seconds=0.0)).plan.shape
+        return _designed(database, precision, FormSearch(seconds=0.0)).plan.shape
 
-    def build(self, database: Database, precision: Precision, search: Search) -> Built:
+    def build(self, database: Database, precision: Precision, search: FormSearch) -> Built:
         """The layer; to edit it is to rebuild it."""
         require_held(self, database, precision)
-        design = _designed(database, precision, Search(seconds=0.0, seed=search.seed))
+        design = _designed(database, precision, FormSearch(seconds=0.0, seed=search.seed))
         codes = [
             _exact_code(found, len(group.values)) if circle is None else (circle.right, circle.left)
             for group, found, circle in zip(design.plan.groups, design.fibers, design.circles, strict=True)
@@ -119,7 +119,7 @@ class SetValued:
         )
 
 
-def _designed(database: Database, precision: Precision, search: Search) -> _Design:
+def _designed(database: Database, precision: Precision, search: FormSearch) -> _Design:
     grouping = grouped_by_range(database)
     fibers = tuple(_fibers(database, list(queries), values) for queries, values in grouping)
     circles = _circles(fibers, [len(values) for _, values in grouping], database.n_values, precision)

@@ -23,9 +23,9 @@ from jaxtyping import Int
 
 from factrank.databases.database import Database
 from factrank.families.attention.forms.binary_codes import bits_for, built_with_words, used_queries, used_values
-from factrank.families.attention.forms.building.block_layers import Group, Plan
+from factrank.families.attention.forms.building.block_layers import BlockPlan, QueryGroup
 from factrank.families.attention.forms.building.colouring import coloured, overlap_graph
-from factrank.families.attention.forms.construction import Built, Precision, Search, require_held, table_refusal
+from factrank.families.attention.forms.construction import Built, FormSearch, Precision, require_held, table_refusal
 from factrank.families.attention.layer_shape import LayerShape
 
 Widths = Callable[[Sequence[int], int], int]
@@ -62,7 +62,7 @@ def word_width(_queries: Sequence[int], size: int) -> int:
     return bits_for(size)
 
 
-def best_plan(database: Database, search: Search, width: Widths = word_width) -> Plan:
+def best_plan(database: Database, search: FormSearch, width: Widths = word_width) -> BlockPlan:
     """The plan with the fewest parameters: ranges apart, overlapping ones together, or all in one."""
     apart = grouped_by_range(database)
     groupings = [apart]
@@ -70,20 +70,20 @@ def best_plan(database: Database, search: Search, width: Widths = word_width) ->
         groupings.append(_merged(apart, database.n_values, width))
     if len(apart) > 1:
         groupings.append([(used_queries(database).tolist(), used_values(database))])
-    share = Search(search.seconds / len(groupings), search.seed)
+    share = FormSearch(search.seconds / len(groupings), search.seed)
     plans = [plan_of(database, grouping, share, width) for grouping in groupings]
     return min(plans, key=lambda plan: plan.parameters(database))
 
 
-def plan_of(database: Database, grouping: Grouping, search: Search, width: Widths = word_width) -> Plan:
+def plan_of(database: Database, grouping: Grouping, search: FormSearch, width: Widths = word_width) -> BlockPlan:
     """The plan of these groups, with as few classes as the search finds."""
-    groups = tuple(Group(tuple(queries), values, width(queries, len(values))) for queries, values in grouping)
+    groups = tuple(QueryGroup(tuple(queries), values, width(queries, len(values))) for queries, values in grouping)
     ranges, sizes = [group.values for group in groups], [len(group.queries) for group in groups]
     overlaps, clique = overlap_graph(ranges, sizes, database.n_values)
     colours = coloured(overlaps, clique, search.seconds, np.random.default_rng(search.seed))
     classes = np.full(database.n_queries, -1)
     classes[[query for group in groups for query in group.queries]] = colours
-    return Plan(groups, classes)
+    return BlockPlan(groups, classes)
 
 
 def _merged(grouping: Grouping, n_values: int, width: Widths) -> Grouping:
@@ -120,9 +120,9 @@ class SharedHeads:
 
     def shape(self, database: Database, precision: Precision) -> LayerShape:
         """The shape that needs no search."""
-        return best_plan(database, Search(seconds=0.0)).shape
+        return best_plan(database, FormSearch(seconds=0.0)).shape
 
-    def build(self, database: Database, precision: Precision, search: Search) -> Built:
+    def build(self, database: Database, precision: Precision, search: FormSearch) -> Built:
         """The layer of the best plan."""
         require_held(self, database, precision)
         return built_with_words(database, best_plan(database, search), precision, self.name)

@@ -35,7 +35,7 @@ from factrank.families.attention.forms.binary_codes import bits_for, code_words,
 from factrank.families.attention.forms.building.query_routing import SATURATION, STRENGTHS
 from factrank.families.attention.forms.construction import SIGNIFICAND, Precision, dtype_of, table_refusal
 from factrank.families.attention.layer_shape import LayerShape
-from factrank.families.attention.pair_transformer import Block, RecallTransformer, TransformerShape, shared_rows
+from factrank.families.attention.pair_transformer import Block, PairTransformer, TransformerShape, shared_rows
 
 
 class _Sizes(NamedTuple):
@@ -78,7 +78,7 @@ def shared_token_shape(database: Database) -> TransformerShape:
     return TransformerShape(layer.d_model, layer.n_heads, layer.d_qk, layer.d_vo, share_tokens=True)
 
 
-def shared_token_model(database: Database, precision: Precision) -> RecallTransformer:
+def shared_token_model(database: Database, precision: Precision) -> PairTransformer:
     """The model, with NumPy arrays on the host; an `InputError` where it is refused.
 
     >>> table = [("Astrid", "mother", "Ingrid"), ("mother", "born_in", "Malmo"), ("Astrid", "born_in", "Lund")]
@@ -113,7 +113,7 @@ def shared_token_model(database: Database, precision: Precision) -> RecallTransf
     w_q, w_k = _routing(shape, rows < database.n_keys, heads, one_hot, precision)
     heads_parts = {"w_q": w_q, "w_k": w_k, "w_v": w_v, "w_o": w_o.transpose(0, 2, 1)}
     parts: dict[str, Any] = {name: part.astype(dtype) for name, part in heads_parts.items()}
-    return RecallTransformer(
+    return PairTransformer(
         embedding=cast("Any", embedding.astype(dtype)),
         query_rows=cast("Any", rows),
         positions=None,

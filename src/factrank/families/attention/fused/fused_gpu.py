@@ -24,7 +24,7 @@ from jaxtyping import Float32, Int32
 
 from factrank.errors import FactrankError
 from factrank.families.attention.attention_layer import PARTS
-from factrank.families.attention.fused.fused_plan import STATIC_BYTES, Class, Plan, Tiles, plan_for
+from factrank.families.attention.fused.fused_plan import STATIC_BYTES, Class, GpuPlan, Tiles, plan_for
 from factrank.families.attention.fused.fused_run import LOSS, RIGHT, Evaluation, Run, State, products
 
 KERNEL = "fused_gpu_kernel"
@@ -124,7 +124,7 @@ def _kernel_of(kind: Class) -> Future[Any]:
 class Wave:
     """Runs of one class on the device, from their upload to their end; `training` are the places of those not ended."""
 
-    def __init__(self, kind: Class, runs: Sequence[Run], plans: Sequence[Plan], tiles: Sequence[Tiles]) -> None:
+    def __init__(self, kind: Class, runs: Sequence[Run], plans: Sequence[GpuPlan], tiles: Sequence[Tiles]) -> None:
         import cupy  # noqa: PLC0415 - an extra
 
         self.n_bytes = sum(map(state_bytes, runs))
@@ -206,7 +206,7 @@ class Wave:
 
     # ---------------------------------------------------------------- from the host to the device and back
 
-    def _upload(self, plans: Sequence[Plan], tiles: Sequence[Tiles]) -> None:
+    def _upload(self, plans: Sequence[GpuPlan], tiles: Sequence[Tiles]) -> None:
         """States, facts and numbers of all runs."""
         runs = self.runs
         states = [(run.state.weights, run.state.first, run.state.second) for run in runs]
@@ -435,7 +435,7 @@ class Blocks:
 
     def _take_wave(self) -> bool:
         """Prepare the next runs of the queue, a wave for each class among them; False when there are none."""
-        groups: dict[Class, list[tuple[Run, Plan, Tiles]]] = {}
+        groups: dict[Class, list[tuple[Run, GpuPlan, Tiles]]] = {}
         n_bytes = 0
         for run in islice(self._runs, WAVE_RUNS):
             plan = plan_for(run.sizes, len(run.fibers.keys), len(run.taus), shared_room())

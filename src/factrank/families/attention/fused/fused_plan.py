@@ -39,7 +39,7 @@ class Class(NamedTuple):
     in_shared: bool
 
 
-class Plan(NamedTuple):
+class GpuPlan(NamedTuple):
     """How one run is laid out: its class, the fibers of a tile, and the floats of its arena."""
 
     kind: Class
@@ -71,7 +71,7 @@ def arena_floats(sizes: Sizes, tile: int, n_taus: int) -> int:
 
 
 @lru_cache(maxsize=65536)
-def plan_for(sizes: Sizes, n_fibers: int, n_taus: int, room: int) -> Plan:
+def plan_for(sizes: Sizes, n_fibers: int, n_taus: int, room: int) -> GpuPlan:
     """The plan of a run on a device whose blocks have `room` bytes of shared memory.
 
     Small models take 128 threads, so that five of them share a multiprocessor, larger ones more threads and as many
@@ -83,13 +83,13 @@ def plan_for(sizes: Sizes, n_fibers: int, n_taus: int, room: int) -> Plan:
         rows, tile = 4 if threads == 512 else 2, _tile(n_fibers, 2 * at_once if threads == 128 else at_once, sizes[1])
         arena = arena_floats(sizes, tile, n_taus)
         if 4 * arena + STATIC_BYTES <= room // sharing:
-            return Plan(Class(lanes, chunks, rows, threads, True), tile, arena)
-    largest = Plan(Class(lanes, chunks, 4, 512, False), tile, arena)
+            return GpuPlan(Class(lanes, chunks, rows, threads, True), tile, arena)
+    largest = GpuPlan(Class(lanes, chunks, 4, 512, False), tile, arena)
     while tile > FEWEST_FIBERS:
         tile = _tile(n_fibers, tile // 2, sizes[1])
         arena = arena_floats(sizes, tile, n_taus)
         if 4 * arena + STATIC_BYTES <= room:
-            return Plan(Class(lanes, chunks, 4, 512, True), tile, arena)
+            return GpuPlan(Class(lanes, chunks, 4, 512, True), tile, arena)
     return largest
 
 

@@ -89,7 +89,7 @@ class Evaluation:
 
 
 @dataclass(frozen=True, eq=False)
-class Piece:
+class EpochSpan:
     """Epochs of a run that a kernel goes through in one call; `stop_column` is 0 where a check only looks."""
 
     span: tuple[int, int]
@@ -98,7 +98,7 @@ class Piece:
 
 
 @dataclass(frozen=True, eq=False)
-class Layout:
+class WeightLayout:
     """How a layer lies in its flat weights: shapes and ranges of its parts, and the deviation of each first weight."""
 
     structure: Any
@@ -119,7 +119,7 @@ class Layout:
 
 
 @lru_cache(maxsize=4096)
-def layout_of(model: ModelSpec, shape: tuple[int, int, int]) -> Layout:
+def layout_of(model: ModelSpec, shape: tuple[int, int, int]) -> WeightLayout:
     """The layout of layers of this shape: parts one behind the other, in the order in which they are drawn."""
     if not isinstance(model, LayerShape):
         raise TypeError("the fused engine trains attention layers")
@@ -127,7 +127,7 @@ def layout_of(model: ModelSpec, shape: tuple[int, int, int]) -> Layout:
     lengths = [prod(size) for size, _ in parts.values()]
     deviations = tuple(fan_in**-0.5 for _, fan_in in parts.values())
     shapes = tuple(size for size, _ in parts.values())
-    return Layout(_structure(shape[0]), shapes, tuple(pairwise(accumulate(lengths, initial=0))), deviations)
+    return WeightLayout(_structure(shape[0]), shapes, tuple(pairwise(accumulate(lengths, initial=0))), deviations)
 
 
 @cache
@@ -153,7 +153,7 @@ class Run:
     numbers: tuple[float, float, float, float, float, float]
     taus: Float[np.ndarray, " taus"]
     trained: Int64[np.ndarray, "ranges 2"]
-    layout: Layout
+    layout: WeightLayout
     state: State
     evaluation: Evaluation | None = None
 
@@ -167,20 +167,20 @@ class Run:
         """The column of a record that stops the run when it counts every fact; 0 for none."""
         return {"never": 0, "recall": RIGHT, "recall_tau": RIGHT + 1}[self.trial.training.stop]
 
-    def pieces(self, n_epochs: int) -> Iterator[Piece]:
+    def pieces(self, n_epochs: int) -> Iterator[EpochSpan]:
         """The next so many epochs, cut where a curve looks at an epoch at which the run must not stop."""
         start, stop = self.state.epoch, min(self.state.epoch + n_epochs, self.trial.training.epochs)
         if self.checks.stop is None:
-            yield Piece((start, stop), self.checks.between(start, stop), 0)
+            yield EpochSpan((start, stop), self.checks.between(start, stop), 0)
             return
         for look in self.checks.at:
             if start <= look < stop and not self.checks.regularly(look):
                 if start < look:
-                    yield Piece((start, look), self.checks.between(start, look), self.stop_column)
-                yield Piece((look, look + 1), np.array([look]), 0)
+                    yield EpochSpan((start, look), self.checks.between(start, look), self.stop_column)
+                yield EpochSpan((look, look + 1), np.array([look]), 0)
                 start = look + 1
         if start < stop:
-            yield Piece((start, stop), self.checks.between(start, stop), self.stop_column)
+            yield EpochSpan((start, stop), self.checks.between(start, stop), self.stop_column)
 
     def finish(self) -> Finished:
         """The result of a run that has ended and been evaluated."""
@@ -269,7 +269,7 @@ def products(sizes: Sizes, n_facts: int) -> int:
     return projections + tables + n_facts * n_heads * (d_qk + n_values)
 
 
-def _first_state(trial: Trial, layout: Layout) -> State:
+def _first_state(trial: Trial, layout: WeightLayout) -> State:
     """The weights that `draw_layer` draws from the seed of the trial, drawn in one go."""
     drawn = np.random.default_rng(trial.seed).standard_normal(layout.ranges[-1][1])
     for (start, stop), deviation in zip(layout.ranges, layout.deviations, strict=True):

@@ -14,10 +14,10 @@ from factrank.certificates.arithmetic import ARITHMETIC
 from factrank.errors import InputError
 from factrank.families.attention.attention_layer import AttentionLayer
 from factrank.families.attention.forms.construction import Precision
-from factrank.families.attention.pair_transformer import RecallTransformer
+from factrank.families.attention.pair_transformer import PairTransformer
 from factrank.families.attention.part_arrays import AnyModel, to_arrays
 
-AnyLayer = AttentionLayer | RecallTransformer
+AnyLayer = AttentionLayer | PairTransformer
 
 
 class PlainWeights(NamedTuple):
@@ -47,7 +47,7 @@ def why_not_plain(layer: AnyLayer) -> str | None:
     """
     if type(layer) is AttentionLayer:
         return None
-    if type(layer) is not RecallTransformer:  # a subclass may compute something else
+    if type(layer) is not PairTransformer:  # a subclass may compute something else
         return f"no proof is known for a layer of the class {type(layer).__name__}"
     shape, blocks = layer.shape, layer.blocks
     norms = [layer.final_norm, *(norm for block in blocks for norm in (block.attention_norm, block.mlp_norm))]
@@ -67,7 +67,7 @@ def plain_weights(layer: AnyLayer) -> PlainWeights:
     """The matrices of a layer for which `why_not_plain` finds nothing."""
     wide = {name: _wide(part) for name, part in to_arrays(layer).items()}
     embedding, prefix, rows = wide["embedding"], "", np.arange(layer.n_keys, layer.n_keys + layer.n_queries)
-    if isinstance(layer, RecallTransformer):
+    if isinstance(layer, PairTransformer):
         prefix, rows = "blocks.0.", np.asarray(layer.query_rows)
     return PlainWeights(
         keys=embedding[: layer.n_keys],

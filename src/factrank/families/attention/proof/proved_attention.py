@@ -54,7 +54,7 @@ class Side(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Scores:
+class ProvedScores:
     """The scores of a layer; what depends on queries alone is computed once."""
 
     weights: PlainWeights

@@ -39,7 +39,7 @@ from factrank.families.attention.proof.plain_weights import (
     precision_of,
     why_not_plain,
 )
-from factrank.families.attention.proof.proved_attention import Scores
+from factrank.families.attention.proof.proved_attention import ProvedScores
 from factrank.families.attention.proof.proved_streams import ProvedStreams, Streams
 from factrank.families.attention.proof.roundings import roundings_of_logits
 from factrank.readouts.fiber_values import fibers_of
@@ -128,7 +128,7 @@ def margin_bounds(layer: AnyLayer, database: Database) -> MarginBounds:
     from threadpoolctl import threadpool_limits  # noqa: PLC0415 - only large layers need it
 
     weights, arithmetic = plain_weights(layer), ARITHMETIC[precision_of(layer)]
-    prover = _Prover(Scores(weights, arithmetic), Streams(weights, arithmetic), arithmetic)
+    prover = _Prover(ProvedScores(weights, arithmetic), Streams(weights, arithmetic), arithmetic)
     bounds, exact = np.empty(len(database)), True
     threads = 1 if prover.operations_per_fact < MANY_OPERATIONS else None
     # Bounds that are not a number prove nothing, which is what they should do.
@@ -164,7 +164,7 @@ def _stays_finite(weights: PlainWeights, arithmetic: Arithmetic) -> bool:
 class _Prover:
     """Lower bounds of the margins of blocks of facts."""
 
-    scores: Scores
+    scores: ProvedScores
     streams: Streams
     arithmetic: Arithmetic
 

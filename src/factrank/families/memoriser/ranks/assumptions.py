@@ -30,7 +30,7 @@ from factrank.families.memoriser.ranks.kruskal import (
     sample_subsets,
 )
 
-Verdict = Literal["proved", "not refuted", "fails", "not tested"]
+AssumptionVerdict = Literal["proved", "not refuted", "fails", "not tested"]
 """Proved means that every subset was tried; not refuted, that random ones were, and none was dependent."""
 
 
@@ -52,21 +52,21 @@ class Assumptions:
     tokens: GeneralPosition | None
 
     @property
-    def size_verdict(self) -> Verdict:
+    def size_verdict(self) -> AssumptionVerdict:
         """Whether n < d."""
         if self.context_size is None:
             return "not tested"
         return "proved" if self.context_size < self.queries.dimension else "fails"
 
     @property
-    def queries_verdict(self) -> Verdict:
+    def queries_verdict(self) -> AssumptionVerdict:
         """Whether the queries have Kruskal rank at least n."""
         if self.context_size is None:
             return "not tested"
         return in_words(self.queries.at_least(self.context_size))
 
     @property
-    def contexts_verdict(self) -> Verdict:
+    def contexts_verdict(self) -> AssumptionVerdict:
         """Whether every context has rank n."""
         if not self.n_contexts:
             return "not tested"
@@ -83,7 +83,7 @@ class Assumptions:
         return set(self._verdicts) == {"proved"}
 
     @property
-    def _verdicts(self) -> tuple[Verdict, ...]:
+    def _verdicts(self) -> tuple[AssumptionVerdict, ...]:
         return self.size_verdict, self.queries_verdict, self.contexts_verdict
 
     def metrics(self) -> dict[str, float]:
@@ -113,7 +113,7 @@ class Assumptions:
         }
 
 
-def in_words(holds: bool | None) -> Verdict:
+def in_words(holds: bool | None) -> AssumptionVerdict:
     """A truth that may be undecided."""
     return "not refuted" if holds is None else "proved" if holds else "fails"
 

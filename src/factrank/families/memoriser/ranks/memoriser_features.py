@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Int
 
-from factrank.families.memoriser.ranks.memoriser_rank import Heads
+from factrank.families.memoriser.ranks.memoriser_rank import HeadSizes
 from factrank.tensors.matrix.modular import PRIME, rank_mod_prime
 
 WEIGHTS, VECTORS = 2**10, 2**20
@@ -42,7 +42,7 @@ class ModularFeatures:
 
 
 def modular_features(
-    sizes: Sequence[int], context_size: int, heads: Heads, d_input: int, *, seed: int = 0
+    sizes: Sequence[int], context_size: int, heads: HeadSizes, d_input: int, *, seed: int = 0
 ) -> ModularFeatures:
     """Features of random examples, so many in each context, of a memoriser with random weights.
 

@@ -45,7 +45,7 @@ CONDITIONING = "the rank is that of exact arithmetic; with d_qk < 4 or small sco
 
 
 @runtime_checkable
-class Heads(Protocol):
+class HeadSizes(Protocol):
     """What the rank needs to know of a memoriser; a `MemoriserShape` has it."""
 
     @property
@@ -90,7 +90,7 @@ class MemoriserRank:
     conditions: tuple[str, ...]
 
 
-def memoriser_rank(examples: Examples, heads: Heads, *, readout_bias: bool = True) -> MemoriserRank:
+def memoriser_rank(examples: Examples, heads: HeadSizes, *, readout_bias: bool = True) -> MemoriserRank:
     """The rank that the theory predicts for these examples; memorisers have a readout bias.
 
     >>> from factrank.databases import RandomExamples
@@ -123,7 +123,7 @@ def memoriser_rank(examples: Examples, heads: Heads, *, readout_bias: bool = Tru
 
 
 def memoriser_capacity(
-    heads: Heads, *, context_size: int, d_input: int, n_contexts: int | None = None, readout_bias: bool = True
+    heads: HeadSizes, *, context_size: int, d_input: int, n_contexts: int | None = None, readout_bias: bool = True
 ) -> int:
     """The most examples, spread evenly over the contexts, whose labels can all be fitted; None: one context each.
 
@@ -193,7 +193,7 @@ def published_bound(n_heads: int, context_size: int, d_qk: int) -> int:
     return n_heads * (min(context_size, d_qk) - 1) + 1
 
 
-def token_dimension(heads: Heads, d_input: int, context_size: int) -> int:
+def token_dimension(heads: HeadSizes, d_input: int, context_size: int) -> int:
     """D, the dimensions that the differences of all tokens span."""
     if not heads.embedded:
         if d_input != heads.d_model:
@@ -232,7 +232,7 @@ def _formula(sizes: Int[np.ndarray, " contexts"], n: int, constant: bool) -> str
     return f"min over m <= g of H s_m + min(m, D{bias} - s_m) + N_(m+1) + ... + N_g, s_m = min(D, m (n - 1))"
 
 
-def _tokens(heads: Heads, dimension: int, n: int) -> str:
+def _tokens(heads: HeadSizes, dimension: int, n: int) -> str:
     if not heads.embedded:
         return f"tokens are read as they are and span D = d_model = {dimension} dimensions"
     if dimension < heads.d_model:

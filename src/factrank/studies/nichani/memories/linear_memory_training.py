@@ -17,7 +17,7 @@ from dataclasses import replace
 from itertools import product
 
 from factrank.experiments.capacity.capacity_search import CapacitySearch
-from factrank.experiments.specs.trial import Precision, Training
+from factrank.experiments.specs.trial import Training, TrainingPrecision
 from factrank.experiments.statistics.claims import Claim, Quantity
 from factrank.experiments.statistics.expressions import Value, Where
 from factrank.experiments.statistics.summaries import Summary
@@ -29,12 +29,12 @@ from factrank.studies.nichani.settings import D_MODEL, FEW_SEEDS, WIDTH_TITLE, m
 WIDTHS: dict[Size, tuple[int, ...]] = {"quick": (8,), "full": (64, 128)}
 RATES: tuple[float, ...] = (1000.0, 10.0)
 STEPS: tuple[int, ...] = (4096, 8192)
-PRECISIONS: tuple[Precision, ...] = ("tf32", "float32")
+PRECISIONS: tuple[TrainingPrecision, ...] = ("tf32", "float32")
 """The authors' setting first, then the other one."""
 RATE, STEP, PRECISION = "training.learning_rate", "training.epochs", "training.precision"
 
 
-def training(rate: float, steps: int, precision: Precision) -> Training:
+def training(rate: float, steps: int, precision: TrainingPrecision) -> Training:
     """The training of linear-memory with these changes."""
     return Training(
         epochs=steps,
@@ -58,7 +58,7 @@ def searches(size: Size) -> list[CapacitySearch]:
     ]
 
 
-def named(search: CapacitySearch, combination: tuple[float, int, Precision]) -> CapacitySearch:
+def named(search: CapacitySearch, combination: tuple[float, int, TrainingPrecision]) -> CapacitySearch:
     """The search by a name of its own among those of other trainings."""
     return replace(search, name=f"{', '.join(map(str, combination))}, {search.name}")
 

@@ -53,7 +53,7 @@ Ranker = Callable[[Int[np.ndarray, "rows columns"]], int]
 
 
 @dataclass(frozen=True)
-class Group:
+class SliceGroup:
     """All rank-one slices of `axis` with the same vector a on the axis `along` as the slice number `index`."""
 
     axis: int
@@ -70,11 +70,11 @@ class Group:
 class Chain:
     """Peels one after the other, each numbering the slices of what is left, then a pencil or else a flattening."""
 
-    peels: tuple[Group, ...] = ()
-    pencil: Group | None = None
+    peels: tuple[SliceGroup, ...] = ()
+    pencil: SliceGroup | None = None
 
     @property
-    def first(self) -> Group | None:
+    def first(self) -> SliceGroup | None:
         """The first group that is substituted."""
         return (*self.peels, self.pencil)[0]
 
@@ -101,7 +101,7 @@ class RankOneSlice:
     chains: Mapping[int, Chain]
 
     @property
-    def groups(self) -> tuple[Group, ...]:
+    def groups(self) -> tuple[SliceGroup, ...]:
         """The first group of slices that is substituted on each component that uses one."""
         return tuple(chain.first for chain in self.chains.values() if chain.first)
 
@@ -152,7 +152,7 @@ def rank_one_slice_bound(core: Core) -> RankOneSlice:
 
 def _search(cube: Cube) -> Chain:
     """Peel greedily, keeping most of the flattening ranks, and try the pencil of every group on the way."""
-    best, value, total, peels = Chain(), max(_flattenings(cube, _likely_rank)), 0, tuple[Group, ...]()
+    best, value, total, peels = Chain(), max(_flattenings(cube, _likely_rank)), 0, tuple[SliceGroup, ...]()
     best_value = value
     while value >= best_value - PATIENCE:
         steps = []
@@ -174,17 +174,17 @@ def _search(cube: Cube) -> Chain:
     return best
 
 
-def _groups(cube: Cube) -> Iterator[Group]:
+def _groups(cube: Cube) -> Iterator[SliceGroup]:
     """The groups of rank-one slices, each named by its first slice; large groups first."""
     found = []
     for axis in AXES:
         for along in AXES:
             if along != axis:
-                vectors = _shared_vectors(cube.transpose(Group(axis, along, 0).order))
+                vectors = _shared_vectors(cube.transpose(SliceGroup(axis, along, 0).order))
                 kinds, first, sizes = np.unique(vectors, axis=0, return_index=True, return_counts=True)
                 nonzero = kinds.any(axis=1)
                 pairs = zip(first[nonzero].tolist(), sizes[nonzero].tolist(), strict=True)
-                found += [(-size, Group(axis, along, index)) for index, size in pairs]
+                found += [(-size, SliceGroup(axis, along, index)) for index, size in pairs]
     yield from (group for _, group in sorted(found, key=lambda entry: entry[0])[:MOST_GROUPS])
 
 
@@ -202,13 +202,13 @@ def _flattenings(cube: Cube, rank: Ranker) -> list[int]:
     return [rank(np.moveaxis(cube, axis, 0).reshape(cube.shape[axis], -1)) if cube.size else 0 for axis in AXES]
 
 
-def _peel(cube: Cube, group: Group) -> tuple[int, Cube]:
+def _peel(cube: Cube, group: SliceGroup) -> tuple[int, Cube]:
     """The number k of a group, and the other slices with a projected away, the axes in their old order."""
     a, bs, rest = _split(cube.transpose(group.order), group.index)
     return rational_rank(bs), _project(rest, a, 1).transpose(np.argsort(group.order))
 
 
-def _pencil(cube: Cube, group: Group, rank: Ranker) -> int:
+def _pencil(cube: Cube, group: SliceGroup, rank: Ranker) -> int:
     """The number k of a group plus rank[N | a] + rank N_B - rank[N_B | a]."""
     a, bs, rest = _split(cube.transpose(group.order), group.index)
     projected, k = rest, 0

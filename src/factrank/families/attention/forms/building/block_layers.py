@@ -37,7 +37,7 @@ D_QK = 1
 
 
 @dataclass(frozen=True, eq=False)
-class Group:
+class QueryGroup:
     """Queries with one range and one code.
 
     Arguments:
@@ -61,7 +61,7 @@ class Contents:
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class BlockPlan:
     """Where everything lies in a block layer.
 
     Arguments:
@@ -69,7 +69,7 @@ class Plan:
         classes: the class of each query; queries of one class have disjoint ranges. -1 for a query without facts.
     """
 
-    groups: tuple[Group, ...]
+    groups: tuple[QueryGroup, ...]
     classes: Int[np.ndarray, " queries"]
 
     @cached_property
@@ -126,7 +126,7 @@ def best_width(copied: Int[np.ndarray, " classes"]) -> int:
     return int(candidates[::-1][cost[::-1].argmin()])
 
 
-def contents_by_value(database: Database, plan: Plan, codes: Sequence[Float[np.ndarray, "_ _"]]) -> list[Contents]:
+def contents_by_value(database: Database, plan: BlockPlan, codes: Sequence[Float[np.ndarray, "_ _"]]) -> list[Contents]:
     """Keys hold the code word of their value: for functional databases."""
     keys, queries, values = database.triples.T
     contents = []
@@ -140,7 +140,7 @@ def contents_by_value(database: Database, plan: Plan, codes: Sequence[Float[np.n
 
 def block_layer(
     database: Database,
-    plan: Plan,
+    plan: BlockPlan,
     codes: Sequence[Float[np.ndarray, "_ _"]],
     contents: Sequence[Contents],
     bias: float,
@@ -167,7 +167,7 @@ def block_layer(
 
 
 def _copying_heads(
-    plan: Plan, dtype: np.dtype
+    plan: BlockPlan, dtype: np.dtype
 ) -> tuple[Int[np.ndarray, " heads"], Float[np.ndarray, "heads d_model d_vo"], Float[np.ndarray, "heads d_vo d_model"]]:
     """The class of each head, and the 0/1 weights that copy blocks to the output blocks of their groups."""
     shape = plan.shape

@@ -21,7 +21,7 @@ from factrank.tensors.bounds.upper.reference_values import completion_bound
 from factrank.tensors.core.decomposition import Decomposition, lift
 from factrank.tensors.core.zero_one import Core, ZeroOneTensor
 from factrank.tensors.cp.cp_search import MOST_UNKNOWNS
-from factrank.tensors.cp.cp_search import Search as NumericalSearch
+from factrank.tensors.cp.cp_search import CpSearch as NumericalSearch
 from factrank.tensors.cp.interval_proof import valid_fibers
 
 STARTS_PER_RANK = 6

@@ -24,9 +24,9 @@ from factrank.errors import InputError
 from factrank.families.attention.forms.construction import Precision
 from factrank.families.attention.layer_shape import require_sizes
 from factrank.families.attention.proof.plain_weights import fingerprint_of, precision_of
-from factrank.families.factual_recall.sequence_proof import SequenceProver
-from factrank.families.factual_recall.sequence_shape import SHORTEST
-from factrank.families.factual_recall.sequence_transformer import SequenceTransformer
+from factrank.families.factual_recall.factual_recall_proof import FactualRecallProver
+from factrank.families.factual_recall.factual_recall_shape import SHORTEST
+from factrank.families.factual_recall.factual_recall_transformer import FactualRecallTransformer
 from factrank.nn.weights import on_device
 from factrank.readouts.margins import margins
 
@@ -41,7 +41,7 @@ SATURATED = 1e-3
 
 
 @dataclass(frozen=True, kw_only=True)
-class SequenceCertificate(ReaderCertificate):
+class FactualRecallCertificate(ReaderCertificate):
     """What is known of a model's recall of a database from sequences with noise.
 
     It holds for sequences of at most `length` tokens: one key, one query, noise tokens in any choice and with any
@@ -59,9 +59,9 @@ class SequenceCertificate(ReaderCertificate):
     length: int
 
 
-def verify_recall(
-    model: SequenceTransformer, database: Database, *, length: int = LENGTH, contexts: int = 4, seed: int = 0
-) -> SequenceCertificate:
+def verify_factual_recall(
+    model: FactualRecallTransformer, database: Database, *, length: int = LENGTH, contexts: int = 4, seed: int = 0
+) -> FactualRecallCertificate:
     """Check every fact in some contexts with the model's own forward pass, and prove it for all contexts.
 
     Arguments:
@@ -71,7 +71,7 @@ def verify_recall(
         contexts: so many random ones are tried, and as many with one noise token throughout.
         seed: of the random ones.
     """
-    require_recall(model, database, length)
+    require_factual_recall(model, database, length)
     require_sizes({"contexts": contexts})
     require_sizes({"seed": seed}, least=0)
     precision = precision_of(model)
@@ -92,7 +92,7 @@ def verify_recall(
     reasons += [text for text in [why_refuted(computed, proved, ARITHMETIC[precision])] if text]
     least = int(np.where(np.isnan(computed), -inf, computed).argmin())
     key, query, value = (int(code) for code in database.triples[least])
-    return SequenceCertificate(
+    return FactualRecallCertificate(
         certified=not reasons,
         facts=n_facts,
         recalled=recalled,
@@ -111,16 +111,16 @@ def verify_recall(
     )
 
 
-def counted_parameters(model: SequenceTransformer) -> int:
+def counted_parameters(model: FactualRecallTransformer) -> int:
     """The weights between the embeddings without biases, which is what the paper counts."""
     parts = (model.w_q, model.w_k, model.w_v, model.w_o, model.w_in, model.w_out)
     return sum(int(part.size) for part in parts)
 
 
-def require_recall(model: SequenceTransformer, database: Database, length: int) -> None:
+def require_factual_recall(model: FactualRecallTransformer, database: Database, length: int) -> None:
     """Raise an `InputError` where the facts are not a task for the model."""
-    if not isinstance(model, SequenceTransformer):
-        raise InputError(f"expected a SequenceTransformer; got {type(model).__name__}")
+    if not isinstance(model, FactualRecallTransformer):
+        raise InputError(f"expected a FactualRecallTransformer; got {type(model).__name__}")
     if not len(database) or not database.functional:
         raise InputError(f"factual recall needs a functional database with some facts; got {database!r}")
     sizes = model.layout.n_keys, model.layout.n_queries, model.layout.n_values
@@ -134,11 +134,11 @@ def require_recall(model: SequenceTransformer, database: Database, length: int) 
 
 
 def _proved(
-    model: SequenceTransformer, database: Database, n_noise: int, precision: Precision
+    model: FactualRecallTransformer, database: Database, n_noise: int, precision: Precision
 ) -> tuple[Float[np.ndarray, " facts"], float, str]:
     """The proved margin of each fact, the largest leak, and what keeps anything from being proved."""
     nothing = np.full(len(database), -inf)
-    if type(model) is not SequenceTransformer:  # a subclass may compute something else
+    if type(model) is not FactualRecallTransformer:  # a subclass may compute something else
         return nothing, 1.0, f"no proof is known for a model of the class {type(model).__name__}"
     if model.linear:
         return nothing, 1.0, "no proof is known for linear attention, whose weights are not shares"
@@ -151,14 +151,14 @@ def _proved(
     with np.errstate(all="ignore"):
         leaks = [pooling.pooled(head, tokens).leak.max() for head in range(len(parts[1]))]
     leak = float(np.minimum(np.nan_to_num(leaks, nan=1.0), 1.0).max())
-    return SequenceProver(pooling).margins(keys, queries, values), leak, ""
+    return FactualRecallProver(pooling).margins(keys, queries, values), leak, ""
 
 
 # -------------------------------------------------------------------- the forward pass
 
 
 def noise_contexts(
-    model: SequenceTransformer, n_noise: int, contexts: int, seed: int
+    model: FactualRecallTransformer, n_noise: int, contexts: int, seed: int
 ) -> Float[np.ndarray, "contexts tokens"]:
     """Counts of noise: so many random contexts, and those of one token throughout that heads weigh most."""
     layout, rng = model.layout, np.random.default_rng(seed)
@@ -177,7 +177,7 @@ def noise_contexts(
 
 
 def _forward_margins(
-    model: SequenceTransformer, database: Database, contexts: Float[np.ndarray, "contexts tokens"]
+    model: FactualRecallTransformer, database: Database, contexts: Float[np.ndarray, "contexts tokens"]
 ) -> Float[np.ndarray, " facts"]:
     """The least margin of each fact over the contexts, in the model's own forward pass and precision."""
     layout, found = model.layout, np.full(len(database), inf)
@@ -201,6 +201,6 @@ def _forward_margins(
 
 @eqx.filter_jit
 def _margins(
-    model: SequenceTransformer, counts: Float[Array, "n tokens"], fibers: Int[Array, "n 1"]
+    model: FactualRecallTransformer, counts: Float[Array, "n tokens"], fibers: Int[Array, "n 1"]
 ) -> Float[Array, " n"]:
     return margins(model.logits(counts), fibers)

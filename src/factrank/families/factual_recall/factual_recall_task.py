@@ -38,6 +38,21 @@ from factrank.experiments.lanes.ladder import rung_above
 from factrank.experiments.specs.known_options import require_options
 from factrank.experiments.specs.trial import Trial
 from factrank.experiments.task import Epoch, Metrics, Reading
+from factrank.families.factual_recall.factual_recall_measures import (
+    Examination,
+    cross_entropies,
+    outputs_of,
+    value_masks,
+)
+from factrank.families.factual_recall.factual_recall_shape import FactualRecallOneHotShape, FactualRecallShape
+from factrank.families.factual_recall.factual_recall_transformer import (
+    EMBEDDINGS,
+    ReaderToken,
+    SequenceReader,
+    draw_sequence_model,
+    narrowed,
+    widened,
+)
 from factrank.families.factual_recall.sequence_batches import (
     Batch,
     SequenceData,
@@ -45,17 +60,7 @@ from factrank.families.factual_recall.sequence_batches import (
     sample_copies,
     sample_facts,
 )
-from factrank.families.factual_recall.sequence_layout import SequenceLayout, count_tokens
-from factrank.families.factual_recall.sequence_measures import Examination, cross_entropies, outputs_of, value_masks
-from factrank.families.factual_recall.sequence_shape import OneHotShape, SequenceShape
-from factrank.families.factual_recall.sequence_transformer import (
-    EMBEDDINGS,
-    Reader,
-    SequenceReader,
-    draw_sequence_model,
-    narrowed,
-    widened,
-)
+from factrank.families.factual_recall.sequence_layout import FactualRecallLayout, count_tokens
 
 BATCH_SIZE = 1024
 ALIGNMENT = 8
@@ -71,7 +76,7 @@ TRANSFORMER_OPTIONS = OPTIONS | {"copy_share", "parts"}
 
 
 @dataclass(frozen=True, eq=False)
-class SequenceTask:
+class FactualRecallTask:
     """One trial on the sequences of one database."""
 
     trial: Trial
@@ -82,7 +87,7 @@ class SequenceTask:
             raise InputError("a database without facts has nothing to train on")
         if not self.database.functional:
             raise InputError("a sequence asks for one value: the database must be functional")
-        one_hot = isinstance(self._shape, OneHotShape)
+        one_hot = isinstance(self._shape, FactualRecallOneHotShape)
         options = OPTIONS if one_hot else TRANSFORMER_OPTIONS
         require_options(self.trial, options, "a model of sequences" + (" with one-hot embeddings" if one_hot else ""))
         n_facts, n_groups = len(self.database), self.trial.measures.frequency_groups
@@ -99,20 +104,20 @@ class SequenceTask:
     # ---------------------------------------------------------------- sizes
 
     @property
-    def _shape(self) -> SequenceShape | OneHotShape:
-        return cast("SequenceShape | OneHotShape", self.trial.model)
+    def _shape(self) -> FactualRecallShape | FactualRecallOneHotShape:
+        return cast("FactualRecallShape | FactualRecallOneHotShape", self.trial.model)
 
     @cached_property
-    def layout(self) -> SequenceLayout:
+    def layout(self) -> FactualRecallLayout:
         """The tokens and outputs of the model that is handed out."""
-        return SequenceLayout.of(self._shape, *self.database.shape)
+        return FactualRecallLayout.of(self._shape, *self.database.shape)
 
     @cached_property
-    def rungs(self) -> SequenceLayout:
+    def rungs(self) -> FactualRecallLayout:
         """The tokens and outputs of the model that is trained."""
         n_keys, n_queries, n_values = self.database.shape
         keys, queries, per_query = (rung_above(size) for size in (n_keys, n_queries, -(-n_values // n_queries)))
-        filled = SequenceLayout.of(self._shape, keys, queries, queries * per_query)
+        filled = FactualRecallLayout.of(self._shape, keys, queries, queries * per_query)
         return replace(filled, n_noise=filled.n_noise - filled.n_tokens % -ALIGNMENT)
 
     @property
@@ -141,7 +146,7 @@ class SequenceTask:
     def frozen(self) -> tuple[str, ...]:
         """The embeddings, unless they are trained, and the parts that the trial names."""
         shape = self._shape
-        embeddings = () if isinstance(shape, OneHotShape) or shape.trained_embeddings else EMBEDDINGS
+        embeddings = () if isinstance(shape, FactualRecallOneHotShape) or shape.trained_embeddings else EMBEDDINGS
         return (*embeddings, *self.trial.training.frozen)
 
     # ---------------------------------------------------------------- before training
@@ -199,7 +204,7 @@ class SequenceTask:
         """The mean cross-entropy of the sequences of a batch."""
         scaled = model.scaled_scores(data["score_scale"])
 
-        def losses(sequences: Sequences, reader: Reader | None = None) -> Float[Array, " batch"]:
+        def losses(sequences: Sequences, reader: ReaderToken | None = None) -> Float[Array, " batch"]:
             counts = count_tokens(sequences.tokens, self.rungs.n_tokens)
             return cross_entropies(outputs_of(scaled, data, counts, reader), sequences.answers)
 
@@ -245,7 +250,7 @@ class SequenceTask:
         """The model without what filled it up, its score scale taken in; the sizes of the task and of the model."""
         scale, shape = self.trial.training.score_scale, self._shape
         handed_out = narrowed(model, self.layout)
-        if isinstance(shape, OneHotShape):
+        if isinstance(shape, FactualRecallOneHotShape):
             parameters = shape.parameters(*self.database.shape)
         else:
             parameters = shape.counted_parameters

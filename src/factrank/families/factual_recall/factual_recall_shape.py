@@ -1,4 +1,4 @@
-"""SequenceShape and OneHotShape: one-layer models that read a sequence of tokens and answer at its last one.
+"""FactualRecallShape, FactualRecallOneHotShape: one-layer models that read a sequence and answer at its last token.
 
 A sequence has T = `length` tokens: one subject (key), one relation (query), T - 3 noise tokens and, last, the end token
 (Nichani, Lee and Bietti 2025, arXiv 2412.06538). The tokens of a model are in the order keys, queries, noise, end, and
@@ -18,7 +18,7 @@ SHORTEST = 3
 
 
 @dataclass(frozen=True)
-class SequenceShape:
+class FactualRecallShape:
     """The sizes of a one-layer transformer that reads sequences.
 
     `mlp_width` 0 means no MLP. `length` is T; `n_noise` the number of noise tokens, as many as keys and queries
@@ -29,7 +29,7 @@ class SequenceShape:
     C of each group; a copying sequence has one payload of every group, noise, and a cue g at its end, and its answer
     is the payload of group g. It has T tokens too, so that T is at least G + 1.
 
-    >>> SequenceShape(d_model=32, n_heads=8, d_qk=4, d_vo=4, mlp_width=64).counted_parameters
+    >>> FactualRecallShape(d_model=32, n_heads=8, d_qk=4, d_vo=4, mlp_width=64).counted_parameters
     8192
     """
 
@@ -100,14 +100,14 @@ class SequenceShape:
 
 
 @dataclass(frozen=True)
-class OneHotShape:
+class FactualRecallOneHotShape:
     """The same with one-hot embeddings: what is trained is a table of scores and one of values.
 
     Head h gives token v the score s[h, v] and adds the row values[h, v] to the outputs. There is nothing else to choose
     but the number of heads, `linear` or softmax attention, the sequences, and `start_scale`: before training all
     entries are equal to it or, with several heads, which would stay equal, normal with this standard deviation.
 
-    >>> OneHotShape(n_noise=20).parameters(16, 4, 32)
+    >>> FactualRecallOneHotShape(n_noise=20).parameters(16, 4, 32)
     1353
     """
 

@@ -1,4 +1,4 @@
-r"""SequenceTransformer: one layer of attention and an MLP over a sequence of tokens (Nichani, Lee and Bietti 2025).
+r"""FactualRecallTransformer: one layer of attention and an MLP over a sequence (Nichani, Lee and Bietti 2025).
 
 arXiv 2412.06538, section 4. Only the last token attends (the *reader*: the end token, or a cue), and the answer is
 read from what it has collected. There is no residual stream: the reader's own embedding does not go past the
@@ -27,8 +27,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from factrank.families.factual_recall.sequence_layout import SequenceLayout, count_tokens
-from factrank.families.factual_recall.sequence_shape import OneHotShape, SequenceShape
+from factrank.families.factual_recall.factual_recall_shape import FactualRecallOneHotShape, FactualRecallShape
+from factrank.families.factual_recall.sequence_layout import FactualRecallLayout, count_tokens
 from factrank.nn.weights import AnyArray, RandomKey, constant, draw, generator_of, on_device
 
 HALF_RANGE = 75.0
@@ -36,11 +36,11 @@ HALF_RANGE = 75.0
 
 EMBEDDINGS = ("embedding", "unembedding")
 
-Reader = int | Int[Array, ""]
+ReaderToken = int | Int[Array, ""]
 """The token at the end of a sequence, from which the answer is read."""
 
 
-class SequenceTransformer(eqx.Module):
+class FactualRecallTransformer(eqx.Module):
     """The weights of one layer; without an MLP `w_in`, `b_in` and `w_out` are empty."""
 
     embedding: Float[AnyArray, "tokens d_model"]
@@ -52,7 +52,7 @@ class SequenceTransformer(eqx.Module):
     b_in: Float[AnyArray, " width"]
     w_out: Float[AnyArray, "width d_model"]
     unembedding: Float[AnyArray, "d_model outputs"]
-    layout: SequenceLayout = eqx.field(static=True)
+    layout: FactualRecallLayout = eqx.field(static=True)
     linear: bool = eqx.field(static=True, default=False)
 
     @property
@@ -60,20 +60,22 @@ class SequenceTransformer(eqx.Module):
         """All stored scalars."""
         return sum(int(leaf.size) for leaf in jax.tree.leaves(self))
 
-    def scaled_scores(self, scale: Float[Array, ""] | float) -> SequenceTransformer:
+    def scaled_scores(self, scale: Float[Array, ""] | float) -> FactualRecallTransformer:
         """The model whose attention scores are `scale` times as large: the scale is taken into W_Q."""
         w_q = (self.w_q * scale).astype(self.w_q.dtype)
-        scaled: SequenceTransformer = eqx.tree_at(lambda model: model.w_q, self, w_q)
+        scaled: FactualRecallTransformer = eqx.tree_at(lambda model: model.w_q, self, w_q)
         return scaled
 
-    def scores(self, reader: Reader | None = None) -> Float[Array, "heads tokens"]:
+    def scores(self, reader: ReaderToken | None = None) -> Float[Array, "heads tokens"]:
         """The score that each token gets from the reader: the end token, or, for copying, the token of a cue."""
         asking = self.embedding[self.layout.end if reader is None else reader]
         questions = jnp.einsum("d,hde->he", asking, self.w_q) * (self.w_q.shape[-1] ** -0.5)
         # x_t W_K . question = x_t . (W_K question): d products per token and head instead of d d_qk.
         return jnp.einsum("hde,he,td->ht", self.w_k, questions, self.embedding, optimize=[(0, 1), (0, 1)])
 
-    def collected(self, counts: Float[Array, "batch tokens"], reader: Reader | None = None) -> Float[Array, "batch d"]:
+    def collected(
+        self, counts: Float[Array, "batch tokens"], reader: ReaderToken | None = None
+    ) -> Float[Array, "batch d"]:
         """What the attention of the reader brings together, z."""
         values = jnp.einsum("td,hde->the", self.embedding, self.w_v)
         n_heads, d_vo, d_model = self.w_o.shape
@@ -88,7 +90,7 @@ class SequenceTransformer(eqx.Module):
         return jax.nn.relu(collected @ self.w_in + self.b_in) @ self.w_out
 
     def logits(
-        self, counts: Float[Array, "batch tokens"], reader: Reader | None = None
+        self, counts: Float[Array, "batch tokens"], reader: ReaderToken | None = None
     ) -> Float[Array, "batch outputs"]:
         """The logits of sequences, given by their counts, the reader's own among them."""
         collected = self.collected(counts, reader)
@@ -100,7 +102,7 @@ class SequenceTransformer(eqx.Module):
         return on_device(self).logits(count_tokens(tokens[None], self.layout.n_tokens), tokens[-1])[0]
 
 
-class OneHotTransformer(eqx.Module):
+class FactualRecallOneHot(eqx.Module):
     r"""The same without an MLP on one-hot embeddings, where scores and values are tables of their own.
 
     $$\mathrm{logits} = \sum_h \sum_t c_t\, s^h_t\, V^h_t \quad\text{(linear)}, \qquad
@@ -109,7 +111,7 @@ class OneHotTransformer(eqx.Module):
 
     scores: Float[AnyArray, "heads tokens"]
     values: Float[AnyArray, "heads tokens outputs"]
-    layout: SequenceLayout = eqx.field(static=True)
+    layout: FactualRecallLayout = eqx.field(static=True)
     linear: bool = eqx.field(static=True, default=True)
 
     @property
@@ -117,16 +119,16 @@ class OneHotTransformer(eqx.Module):
         """All stored scalars."""
         return int(self.scores.size + self.values.size)
 
-    def scaled_scores(self, scale: Float[Array, ""] | float) -> OneHotTransformer:
+    def scaled_scores(self, scale: Float[Array, ""] | float) -> FactualRecallOneHot:
         """The model whose attention scores are `scale` times as large."""
         scores = (self.scores * scale).astype(self.scores.dtype)
-        scaled: OneHotTransformer = eqx.tree_at(lambda model: model.scores, self, scores)
+        scaled: FactualRecallOneHot = eqx.tree_at(lambda model: model.scores, self, scores)
         return scaled
 
     def logits(
         self,
         counts: Float[Array, "batch tokens"],
-        reader: Reader | None = None,  # noqa: ARG002 - called like the other model
+        reader: ReaderToken | None = None,  # noqa: ARG002 - called like the other model
     ) -> Float[Array, "batch outputs"]:
         """The logits of sequences, given by their counts; whatever the reader, it is the end token."""
         if self.linear:
@@ -139,7 +141,7 @@ class OneHotTransformer(eqx.Module):
         return on_device(self).logits(count_tokens(tokens[None], self.layout.n_tokens), tokens[-1])[0]
 
 
-SequenceReader = SequenceTransformer | OneHotTransformer
+SequenceReader = FactualRecallTransformer | FactualRecallOneHot
 
 
 def _pooled(
@@ -166,7 +168,7 @@ def _pooled(
 
 
 def init_sequence_model(
-    shape: SequenceShape | OneHotShape,
+    shape: FactualRecallShape | FactualRecallOneHotShape,
     n_keys: int,
     n_queries: int,
     n_values: int,
@@ -177,7 +179,7 @@ def init_sequence_model(
     """A model before training, with the variances of the authors' scripts.
 
     Embeddings and unembeddings are normal with variance 1/d, W_Q, W_K and W_V with 1/(their head size), W_O with 1/d,
-    W_in with 1/d, W_out with 1/(its width); b_in is 0. All entries of the tables of a `OneHotShape` are `start_scale`;
+    W_in with 1/d, W_out with 1/(its width); b_in is 0. All entries of the tables of one-hot models are `start_scale`;
     with several heads, which would stay equal, they are normal with this standard deviation.
     """
     sizes = n_keys, n_queries, n_values
@@ -185,18 +187,18 @@ def init_sequence_model(
 
 
 def draw_sequence_model(
-    shape: SequenceShape | OneHotShape,
+    shape: FactualRecallShape | FactualRecallOneHotShape,
     sizes: tuple[int, int, int],
     *,
     rng: np.random.Generator,
     dtype: str = "float32",
 ) -> SequenceReader:
     """The same with weights that stay on the host."""
-    layout = SequenceLayout.of(shape, *sizes)
-    if isinstance(shape, OneHotShape):
+    layout = FactualRecallLayout.of(shape, *sizes)
+    if isinstance(shape, FactualRecallOneHotShape):
         return _draw_one_hot(shape, layout, rng, dtype)
     d_model, n_heads, width = shape.d_model, shape.n_heads, shape.mlp_width
-    return SequenceTransformer(
+    return FactualRecallTransformer(
         embedding=draw(rng, (layout.n_tokens, d_model), d_model, dtype),
         w_q=draw(rng, (n_heads, d_model, shape.d_qk), shape.d_qk, dtype),
         w_k=draw(rng, (n_heads, d_model, shape.d_qk), shape.d_qk, dtype),
@@ -212,18 +214,18 @@ def draw_sequence_model(
 
 
 def _draw_one_hot(
-    shape: OneHotShape, layout: SequenceLayout, rng: np.random.Generator, dtype: str
-) -> OneHotTransformer:
+    shape: FactualRecallOneHotShape, layout: FactualRecallLayout, rng: np.random.Generator, dtype: str
+) -> FactualRecallOneHot:
     sizes = (shape.n_heads, layout.n_tokens), (shape.n_heads, layout.n_tokens, layout.n_outputs)
     drawn: list[Any] = [rng.standard_normal(size) if shape.n_heads > 1 else np.ones(size) for size in sizes]
     scores, values = ((shape.start_scale * table).astype(dtype) for table in drawn)
-    return OneHotTransformer(scores, values, layout, shape.linear)
+    return FactualRecallOneHot(scores, values, layout, shape.linear)
 
 
 # -------------------------------------------------------------------- wider and narrower vocabularies
 
 
-def widened(model: SequenceReader, layout: SequenceLayout) -> SequenceReader:
+def widened(model: SequenceReader, layout: FactualRecallLayout) -> SequenceReader:
     """The same model, on the host, in a layout whose ranges are at least as wide.
 
     New tokens repeat the row of the end token, so that they are no larger than the largest weight; new outputs are 0.
@@ -232,21 +234,21 @@ def widened(model: SequenceReader, layout: SequenceLayout) -> SequenceReader:
     tokens, outputs = model.layout.token_places(layout), model.layout.output_places(layout)
     rows = np.full(layout.n_tokens, model.layout.end)
     rows[tokens] = np.arange(len(tokens))
-    if isinstance(model, OneHotTransformer):
+    if isinstance(model, FactualRecallOneHot):
         values: Any = _spread(np.asarray(model.values)[:, rows], outputs, layout.n_outputs)
         scores: Any = np.asarray(model.scores)[:, rows]
-        return OneHotTransformer(scores, values, layout, model.linear)
+        return FactualRecallOneHot(scores, values, layout, model.linear)
     unembedding = _spread(np.asarray(model.unembedding), outputs, layout.n_outputs)
     return _with(model, np.asarray(model.embedding)[rows], unembedding, layout)
 
 
-def narrowed(model: SequenceReader, layout: SequenceLayout) -> SequenceReader:
+def narrowed(model: SequenceReader, layout: FactualRecallLayout) -> SequenceReader:
     """The inverse: the model, on the host, without the tokens and outputs that this narrower layout does not have."""
     tokens, outputs = layout.token_places(model.layout), layout.output_places(model.layout)
-    if isinstance(model, OneHotTransformer):
+    if isinstance(model, FactualRecallOneHot):
         scores: Any = np.asarray(model.scores)[:, tokens]
         values: Any = np.asarray(model.values)[:, tokens][:, :, outputs]
-        return OneHotTransformer(scores, values, layout, model.linear)
+        return FactualRecallOneHot(scores, values, layout, model.linear)
     return _with(model, np.asarray(model.embedding)[tokens], np.asarray(model.unembedding)[:, outputs], layout)
 
 
@@ -259,6 +261,8 @@ def _spread(
     return spread
 
 
-def _with(model: SequenceTransformer, embedding: Any, unembedding: Any, layout: SequenceLayout) -> SequenceTransformer:
+def _with(
+    model: FactualRecallTransformer, embedding: Any, unembedding: Any, layout: FactualRecallLayout
+) -> FactualRecallTransformer:
     inner = model.w_q, model.w_k, model.w_v, model.w_o, model.w_in, model.b_in, model.w_out
-    return SequenceTransformer(embedding, *inner, unembedding, layout, model.linear)
+    return FactualRecallTransformer(embedding, *inner, unembedding, layout, model.linear)

@@ -41,7 +41,7 @@ from jaxtyping import Bool, Float, Int
 
 from factrank.certificates.arithmetic import SLACK, Arithmetic
 from factrank.certificates.proved_pooling import PlainSequence, Pooled, Pooling
-from factrank.families.factual_recall.sequence_transformer import HALF_RANGE
+from factrank.families.factual_recall.factual_recall_transformer import HALF_RANGE
 
 BLOCK_CELLS = 2**21
 """Numbers in the largest array of a block."""
@@ -69,7 +69,7 @@ class _Block(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class SequenceProver:
+class FactualRecallProver:
     """Lower bounds of the margins of facts in all noise contexts."""
 
     pooling: Pooling

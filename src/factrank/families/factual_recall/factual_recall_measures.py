@@ -30,6 +30,11 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 from factrank.databases.database import Database
 from factrank.experiments.specs.trial import Measures
 from factrank.experiments.task import tau_recall
+from factrank.families.factual_recall.factual_recall_transformer import (
+    FactualRecallTransformer,
+    ReaderToken,
+    SequenceReader,
+)
 from factrank.families.factual_recall.sequence_batches import (
     SequenceData,
     ask,
@@ -37,8 +42,7 @@ from factrank.families.factual_recall.sequence_batches import (
     noise_tokens,
     sample_facts,
 )
-from factrank.families.factual_recall.sequence_layout import SequenceLayout, count_tokens
-from factrank.families.factual_recall.sequence_transformer import Reader, SequenceReader, SequenceTransformer
+from factrank.families.factual_recall.sequence_layout import FactualRecallLayout, count_tokens
 from factrank.readouts.margins import margins, probabilities
 
 EVALUATION = np.uint32(2**32 - 1)
@@ -51,7 +55,10 @@ PerFact = dict[str, Float[Array, " facts"]]
 
 
 def outputs_of(
-    model: SequenceReader, data: SequenceData, counts: Float[Array, "batch tokens"], reader: Reader | None = None
+    model: SequenceReader,
+    data: SequenceData,
+    counts: Float[Array, "batch tokens"],
+    reader: ReaderToken | None = None,
 ) -> Float[Array, "batch outputs"]:
     """The logits of sequences; outputs that only fill up are never chosen."""
     return _valid(model.layout, data, model.logits(counts, reader))
@@ -68,7 +75,7 @@ def cross_entropies(logits: Float[Array, "batch outputs"], answers: Int[Array, "
 
 
 def _valid(
-    layout: SequenceLayout, data: SequenceData, logits: Float[Array, "batch outputs"]
+    layout: FactualRecallLayout, data: SequenceData, logits: Float[Array, "batch outputs"]
 ) -> Float[Array, "batch outputs"]:
     at = jnp.arange(layout.n_outputs)
     valid = (at < data["n_values"]) | (at >= layout.n_values)
@@ -144,7 +151,7 @@ class Examination:
             "margin": over_contexts(margin).min(axis=1),
             **{tau_recall(tau): over_contexts(probability >= tau).min(axis=1) for tau in self.measures.taus},
         }
-        if whole and self.measures.parts and isinstance(model, SequenceTransformer):
+        if whole and self.measures.parts and isinstance(model, FactualRecallTransformer):
             for name, alone in _part_logits(model, data, counts).items():
                 found[name] = over_contexts(margins(alone, answers[:, None]) > 0).min(axis=1)
         if self.measures.hallucination:
@@ -202,7 +209,7 @@ def _noise(data: SequenceData, facts: Int[Array, " facts"], size: tuple[int, int
 
 
 def _part_logits(
-    model: SequenceTransformer, data: SequenceData, counts: Float[Array, "batch tokens"]
+    model: FactualRecallTransformer, data: SequenceData, counts: Float[Array, "batch tokens"]
 ) -> dict[str, Float[Array, "batch outputs"]]:
     collected = model.collected(counts)
     parts = {"recall_attention_alone": collected, "recall_mlp_alone": model.mlp(collected)}
@@ -228,7 +235,7 @@ def _hallucination(
     }
 
 
-def value_masks(database: Database, layout: SequenceLayout) -> dict[str, Bool[np.ndarray, "codes outputs"]]:
+def value_masks(database: Database, layout: FactualRecallLayout) -> dict[str, Bool[np.ndarray, "codes outputs"]]:
     """Which outputs each query may have, and which occur with each key.
 
     Where the values are answer sets, as many for every query and in its order, a query may have all of its set, also
