@@ -17,9 +17,10 @@ from factrank.families.attention.forms.building.query_routing import (
     block_routing,
     separate_routing,
 )
-from factrank.families.attention.forms.construction import Construction, FormSearch, dtype_of, rounded
+from factrank.families.attention.forms.construction import Construction, FormSearch, rounded
 from factrank.families.attention.forms.registry import CONSTRUCTIONS
 from factrank.families.attention.part_arrays import to_arrays
+from factrank.nn.precision import dtype_of
 from factrank.readouts.recall_report import recall
 from strategies import as_database, tensors
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from factrank.families.attention.forms.construction import Precision
+from factrank.nn.precision import Precision
 from factrank.readouts.plain_data import finite_data
 
 

@@ -7,8 +7,8 @@ from abc import abstractmethod
 import equinox as eqx
 from jaxtyping import Array, Float, Int
 
-from factrank.families.attention.layer_shape import require_codes
 from factrank.nn.pair_attention import FACTS, GRID, ONE, Pairing
+from factrank.nn.sizes import require_codes
 from factrank.nn.weights import on_device
 
 Codes = int | slice | Int[Array, "..."]

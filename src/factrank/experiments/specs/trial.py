@@ -16,13 +16,14 @@ from factrank.databases.database import Database
 from factrank.databases.generators.registry import generate
 from factrank.errors import InputError
 from factrank.experiments.specs.specification import Options, Plain, from_plain, hash_of, register_kind, to_plain
-from factrank.families.attention.layer_shape import LayerShape, require_sizes
+from factrank.families.attention.layer_shape import LayerShape
 from factrank.families.attention.pair_transformer import TransformerShape
 from factrank.families.factual_recall.factual_recall_shape import FactualRecallOneHotShape, FactualRecallShape
 from factrank.families.memoriser.examples.examples import AnyDatabase, Examples, RandomExamples
 from factrank.families.memoriser.examples.token_examples import TokenExamples
 from factrank.families.memoriser.memoriser_shape import MemoriserShape
 from factrank.families.memory.memory_shape import MemoryShape
+from factrank.nn.sizes import require_sizes
 
 SCHEMA = 1
 NO_OPTIONS = Options()

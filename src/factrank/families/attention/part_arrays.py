@@ -17,13 +17,14 @@ from jaxtyping import Array, Shaped
 
 from factrank.errors import InputError
 from factrank.families.attention.attention_layer import REAL, AttentionLayer
-from factrank.families.attention.layer_shape import LayerShape, require_sizes
+from factrank.families.attention.layer_shape import LayerShape
 from factrank.families.attention.pair_transformer import Block, Mlp, Norm, PairTransformer, TransformerShape
 from factrank.families.factual_recall.factual_recall_shape import FactualRecallOneHotShape, FactualRecallShape
 from factrank.families.memoriser.memoriser import Memoriser, memoriser_of
 from factrank.families.memoriser.memoriser_shape import MemoriserShape
 from factrank.families.memory.memory_shape import MemoryShape
 from factrank.families.reader_parts import Reader, ReaderShape, reader_from_arrays, reader_part_sizes
+from factrank.nn.sizes import require_sizes
 
 AnyLayer = AttentionLayer | PairTransformer
 AnyModel = AnyLayer | Reader | Memoriser

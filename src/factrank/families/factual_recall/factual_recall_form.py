@@ -34,7 +34,6 @@ from jaxtyping import Float
 from factrank.certificates.arithmetic import ARITHMETIC, Arithmetic
 from factrank.databases.database import Database
 from factrank.errors import InputError
-from factrank.families.attention.forms.construction import Precision, dtype_of
 from factrank.families.factual_recall.factual_recall_certificate import (
     FactualRecallCertificate,
     require_factual_recall,
@@ -57,6 +56,7 @@ from factrank.families.factual_recall.value_circuits import (
     votes_of,
 )
 from factrank.nn.associative_matrices import Form, closed_form, logistic
+from factrank.nn.precision import Precision, dtype_of
 
 HeadReading = Literal["together", "apart"]
 """Whether every head reads key and query at once, or one of the two."""

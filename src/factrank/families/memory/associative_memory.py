@@ -19,8 +19,8 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from factrank.families.attention.layer_shape import require_sizes
 from factrank.families.memory.memory_shape import MemoryShape
+from factrank.nn.sizes import require_sizes
 from factrank.nn.weights import AnyArray, RandomKey, draw, generator_of, on_device
 
 

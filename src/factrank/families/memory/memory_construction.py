@@ -15,11 +15,11 @@ from jaxtyping import Float
 
 from factrank.databases.database import Database
 from factrank.errors import InputError
-from factrank.families.attention.forms.construction import dtype_of
 from factrank.families.memory.associative_memory import LinearMemory, MlpMemory, draw_memory
 from factrank.families.memory.memory_proof import MemoryCertificate, require_memory, verify_memory
 from factrank.families.memory.memory_shape import MemoryShape
 from factrank.nn.associative_matrices import Form, closed_form
+from factrank.nn.precision import dtype_of
 
 Memory = LinearMemory | MlpMemory
 

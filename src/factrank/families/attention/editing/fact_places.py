@@ -23,9 +23,9 @@ from jaxtyping import Bool, Float, Int, Shaped
 from factrank.errors import InputError
 from factrank.families.attention.forms.attention_map import score_of
 from factrank.families.attention.forms.building.parabola_labels import Labels, label_choices
-from factrank.families.attention.forms.construction import Precision, dtype_of
 from factrank.families.attention.forms.digits_layer import digits
 from factrank.families.attention.layer_shape import LayerShape
+from factrank.nn.precision import Precision, dtype_of
 
 MOST_BITS = 62
 """Longer words have more places than values can ever take."""

@@ -28,8 +28,9 @@ from factrank.families.attention.forms.building.block_layers import (
     block_layer,
     contents_by_value,
 )
-from factrank.families.attention.forms.construction import Built, FormSearch, Precision, require_held, table_refusal
+from factrank.families.attention.forms.construction import Built, FormSearch, require_held, table_refusal
 from factrank.families.attention.layer_shape import LayerShape
+from factrank.nn.precision import Precision
 
 
 def bits_for(n_values: int) -> int:

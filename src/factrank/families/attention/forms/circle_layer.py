@@ -39,16 +39,10 @@ from factrank.families.attention.forms.building.block_layers import (
     contents_by_value,
 )
 from factrank.families.attention.forms.building.query_routing import SATURATION, STRENGTHS
-from factrank.families.attention.forms.construction import (
-    SIGNIFICAND,
-    Built,
-    FormSearch,
-    Precision,
-    require_held,
-    table_refusal,
-)
+from factrank.families.attention.forms.construction import Built, FormSearch, require_held, table_refusal
 from factrank.families.attention.forms.shared_heads import Grouping, grouped_by_range
 from factrank.families.attention.layer_shape import LayerShape
+from factrank.nn.precision import SIGNIFICAND, Precision
 
 ROUNDINGS = 9
 """Two of stored numbers, seven of a logit."""

@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import inf
-from typing import Any, Literal, Protocol, cast, get_args, runtime_checkable
+from typing import Any, Protocol, cast, runtime_checkable
 
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Shaped
 
@@ -20,12 +19,7 @@ from factrank.databases.database import Database
 from factrank.errors import InputError
 from factrank.families.attention.attention_layer import AttentionLayer
 from factrank.families.attention.layer_shape import LayerShape
-
-Precision = Literal["float64", "float32", "bfloat16"]
-"""The type of the weights and of the arithmetic."""
-
-SIGNIFICAND: dict[Precision, int] = {"float64": 53, "float32": 24, "bfloat16": 8}
-"""Bits of the significand: integers up to 2^bits are exact, the unit roundoff is 2^-bits."""
+from factrank.nn.precision import Precision, dtype_of
 
 
 @dataclass(frozen=True)
@@ -80,13 +74,6 @@ class Construction(Protocol):
 
     def build(self, database: Database, precision: Precision, search: FormSearch) -> Built:
         """The layer; an `InputError` with the reason where it is refused."""
-
-
-def dtype_of(precision: str) -> np.dtype[Any]:
-    """The NumPy type of the weights."""
-    if precision not in get_args(Precision):
-        raise InputError(f"precision must be one of {', '.join(get_args(Precision))}; got {precision!r}")
-    return np.dtype(jnp.bfloat16) if precision == "bfloat16" else np.dtype(precision)
 
 
 def host_layer(n_keys: int, precision: Precision, parts: Mapping[str, Shaped[np.ndarray, "..."]]) -> AttentionLayer:

@@ -33,13 +33,13 @@ from factrank.families.attention.forms.construction import (
     Built,
     Construction,
     FormSearch,
-    Precision,
     host_layer,
     require_held,
     table_refusal,
 )
 from factrank.families.attention.layer_shape import LayerShape
 from factrank.families.attention.part_arrays import to_arrays
+from factrank.nn.precision import Precision
 
 ROUTED_BY_QUERY = ("parabola", "digits", "circle", "shared-heads", "binary", "set-valued")
 """Constructions that can be parts: their attention depends on the query alone."""

@@ -40,16 +40,10 @@ from factrank.families.attention.forms.building.compact_routing import (
 )
 from factrank.families.attention.forms.building.parabola_labels import Labels, label_choices, labels_for, most_values
 from factrank.families.attention.forms.building.query_routing import Routing, block_routing
-from factrank.families.attention.forms.construction import (
-    Built,
-    FormSearch,
-    Precision,
-    host_layer,
-    require_held,
-    table_refusal,
-)
+from factrank.families.attention.forms.construction import Built, FormSearch, host_layer, require_held, table_refusal
 from factrank.families.attention.forms.shared_heads import Grouping, grouped_by_range
 from factrank.families.attention.layer_shape import LayerShape
+from factrank.nn.precision import Precision
 
 QueryCode = Literal["own coordinates", "one-hot", "compact"]
 NAMES: dict[QueryCode, str] = {

@@ -33,9 +33,10 @@ from factrank.databases.database import Database
 from factrank.errors import InputError
 from factrank.families.attention.forms.binary_codes import bits_for, code_words, used_queries, used_values
 from factrank.families.attention.forms.building.query_routing import SATURATION, STRENGTHS
-from factrank.families.attention.forms.construction import SIGNIFICAND, Precision, dtype_of, table_refusal
+from factrank.families.attention.forms.construction import table_refusal
 from factrank.families.attention.layer_shape import LayerShape
 from factrank.families.attention.pair_transformer import Block, PairTransformer, TransformerShape, shared_rows
+from factrank.nn.precision import SIGNIFICAND, Precision, dtype_of
 
 
 class _Sizes(NamedTuple):

@@ -9,8 +9,8 @@ from math import inf, isclose
 from typing import Any, get_args
 
 from factrank.errors import InputError
-from factrank.families.attention.forms.construction import Precision
 from factrank.families.attention.proof.recall_proofs import ArithmeticUsed
+from factrank.nn.precision import Precision
 from factrank.readouts.plain_data import finite_data
 
 CERTIFICATE_NOTE = "certificate"

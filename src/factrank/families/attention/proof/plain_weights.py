@@ -13,9 +13,9 @@ from jaxtyping import Float, Shaped
 from factrank.certificates.arithmetic import ARITHMETIC
 from factrank.errors import InputError
 from factrank.families.attention.attention_layer import AttentionLayer
-from factrank.families.attention.forms.construction import Precision
 from factrank.families.attention.pair_transformer import PairTransformer
 from factrank.families.attention.part_arrays import AnyModel, to_arrays
+from factrank.nn.precision import Precision
 
 AnyLayer = AttentionLayer | PairTransformer
 

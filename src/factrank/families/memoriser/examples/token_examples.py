@@ -18,9 +18,9 @@ from factrank.checkpoints.checkpoint import FAMILIES, bundled_folder
 from factrank.checkpoints.layers import Stage
 from factrank.checkpoints.representations import Source, query_position, representations
 from factrank.errors import InputError
-from factrank.families.attention.layer_shape import require_sizes
 from factrank.families.memoriser.examples.examples import VectorExamples
 from factrank.families.memoriser.ranks.assumptions import queries_of
+from factrank.nn.sizes import require_sizes
 
 QueryKind = Literal["token", "token + mean"]
 READERS: Mapping[Source, tuple[str, ...]] = {

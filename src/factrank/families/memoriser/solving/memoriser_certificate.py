@@ -21,12 +21,12 @@ from jaxtyping import Array, Float, Int, Shaped
 
 from factrank.certificates.arithmetic import ARITHMETIC, why_refuted
 from factrank.errors import InputError
-from factrank.families.attention.forms.construction import Precision, dtype_of
 from factrank.families.attention.proof.plain_weights import fingerprint_of, precision_of
 from factrank.families.memoriser.examples.example_vectors import stored
 from factrank.families.memoriser.examples.examples import Examples, VectorExamples
 from factrank.families.memoriser.memoriser import Memoriser
 from factrank.families.memoriser.solving.memoriser_proof import BLOCK_CELLS, OutputProver, leads, plain_memoriser
+from factrank.nn.precision import Precision, dtype_of
 from factrank.nn.weights import on_device
 from factrank.readouts.plain_data import finite_data
 

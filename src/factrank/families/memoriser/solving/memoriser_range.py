@@ -11,9 +11,9 @@ from jaxtyping import Float
 
 from factrank.certificates.arithmetic import ARITHMETIC
 from factrank.errors import InputError
-from factrank.families.attention.forms.construction import Precision
 from factrank.families.attention.part_arrays import PartArrays
 from factrank.families.memoriser.examples.examples import VectorExamples
+from factrank.nn.precision import Precision
 
 
 @contextmanager

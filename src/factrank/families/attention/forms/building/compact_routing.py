@@ -19,7 +19,7 @@ from jaxtyping import Int
 
 from factrank.certificates.arithmetic import ARITHMETIC
 from factrank.families.attention.forms.building.query_routing import SATURATION, Routing
-from factrank.families.attention.forms.construction import Precision
+from factrank.nn.precision import Precision
 
 CIRCLE_COORDINATES = 3
 CIRCLE_STRENGTH = 4.0
