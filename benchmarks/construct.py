@@ -150,7 +150,9 @@ SHAPES = [
 
 
 def trained_against_constructed(n_keys: int = 1_000, n_queries: int = 10, n_values: int = 100) -> None:
-    from factrank.experiments.specs.trial import Given, Training, Trial
+    from factrank.experiments.specs.data import Given
+    from factrank.experiments.specs.training_spec import Training
+    from factrank.experiments.specs.trial import Trial
     from factrank.experiments.training import train_many
 
     database = uniform(n_keys, n_queries, n_values, seed=0)

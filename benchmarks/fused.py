@@ -12,7 +12,9 @@ import time
 
 import jax
 
-from factrank.experiments.specs.trial import Training, Trial, generated
+from factrank.experiments.specs.data import generated
+from factrank.experiments.specs.training_spec import Training
+from factrank.experiments.specs.trial import Trial
 from factrank.experiments.training import train_many
 from factrank.families.attention.facts_task import FactsTask
 from factrank.families.attention.fused.fused_gpu import Wave, shared_room

@@ -18,7 +18,9 @@ import jax
 import torch
 
 from factrank.databases.database import Database
-from factrank.experiments.specs.trial import Training, Trial, generated
+from factrank.experiments.specs.data import generated
+from factrank.experiments.specs.training_spec import Training
+from factrank.experiments.specs.trial import Trial
 from factrank.experiments.training import train_many
 from factrank.families.attention.attention_layer import init_layer
 from factrank.families.attention.layer_shape import LayerShape

@@ -34,7 +34,8 @@ import jax
 import torch
 from torch.nn import functional
 
-from factrank.experiments.specs.trial import Training, Trial
+from factrank.experiments.specs.training_spec import Training
+from factrank.experiments.specs.trial import Trial
 from factrank.experiments.training import train_many
 from factrank.families.memoriser.examples.examples import RandomExamples
 from factrank.families.memoriser.memoriser_shape import MemoriserShape

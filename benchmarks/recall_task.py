@@ -20,7 +20,9 @@ import jax
 import torch
 from torch.nn import functional
 
-from factrank.experiments.specs.trial import Training, Trial, generated
+from factrank.experiments.specs.data import generated
+from factrank.experiments.specs.training_spec import Training
+from factrank.experiments.specs.trial import Trial
 from factrank.experiments.training import train_many
 from factrank.families.factual_recall.factual_recall_shape import FactualRecallShape
 from lanes import Stopwatch

@@ -20,7 +20,9 @@ SIZES = [(50, 20, 50), (20, 10, 20), (40, 5, 20), (10, 20, 20)]
 
 
 def sweep_trials() -> list:
-    from factrank.experiments.specs.trial import Training, Trial, generated
+    from factrank.experiments.specs.data import generated
+    from factrank.experiments.specs.training_spec import Training
+    from factrank.experiments.specs.trial import Trial
     from factrank.families.attention.layer_shape import LayerShape
 
     training, trials = Training(epochs=2000), []

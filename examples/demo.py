@@ -6,12 +6,15 @@ python examples/demo.py [FOLDER]
 import sys
 from pathlib import Path
 
+from factrank.experiments.specs.training import Training
 from rich.console import Console
 
 import factrank
 from factrank.experiments.execution.runner import run_study
 from factrank.experiments.progress import TerminalMeter
-from factrank.experiments.specs.trial import Given, Measures, Training, Trial
+from factrank.experiments.specs.data import Given
+from factrank.experiments.specs.measures import Measures
+from factrank.experiments.specs.trial import Trial
 from factrank.experiments.store.store import Store
 from factrank.experiments.study.study_table import judge
 from factrank.experiments.training import best_of, train_many

@@ -5,9 +5,11 @@ from functools import partial
 
 from factrank.experiments.capacity.capacity_interval import Criterion
 from factrank.experiments.capacity.capacity_search import CapacitySearch
-from factrank.experiments.execution.bundles import Failure
+from factrank.experiments.execution.outcomes import Failure
 from factrank.experiments.execution.runner import run_study
-from factrank.experiments.specs.trial import Training, Trial, generated
+from factrank.experiments.specs.data import generated
+from factrank.experiments.specs.training_spec import Training
+from factrank.experiments.specs.trial import Trial
 from factrank.experiments.statistics.claims import Claim, Quantity
 from factrank.experiments.statistics.fits import Fit
 from factrank.experiments.statistics.summaries import Summary
@@ -51,11 +53,11 @@ class FakeExecutor:
     ran: list = field(default_factory=list)
     """The trials of each call."""
 
-    def run(self, bundles, databases, recorder):
+    def run(self, bundles, wanted, databases, recorder):
         self.ran.append([])
         for bundle in bundles:
             for trial in bundle.trials:
-                if trial.hash not in bundle.wanted:
+                if trial.hash not in wanted:
                     continue
                 if self.after is not None and sum(map(len, self.ran)) >= self.after:
                     raise KeyboardInterrupt

@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from factrank.experiments.capacity.capacity_search import CapacitySearch as CapacitySearch
     from factrank.experiments.capacity.find_capacities import capacity as capacity
     from factrank.experiments.execution.runner import run_study as run_study
-    from factrank.experiments.specs.trial import Given as Given
-    from factrank.experiments.specs.trial import Measures as Measures
-    from factrank.experiments.specs.trial import Training as Training
+    from factrank.experiments.specs.data import Given as Given
+    from factrank.experiments.specs.data import generated as generated
+    from factrank.experiments.specs.measures import Measures as Measures
+    from factrank.experiments.specs.training_spec import Training as Training
     from factrank.experiments.specs.trial import Trial as Trial
-    from factrank.experiments.specs.trial import generated as generated
     from factrank.experiments.statistics.claims import Claim as Claim
     from factrank.experiments.statistics.claims import Quantity as Quantity
     from factrank.experiments.store.store import Store as Store
@@ -102,15 +102,15 @@ _HOME = {
     "FactrankError": "factrank.errors",
     "from_table": "factrank.databases.tables",
     "generate": "factrank.databases.generators.registry",
-    "generated": "factrank.experiments.specs.trial",
-    "Given": "factrank.experiments.specs.trial",
+    "generated": "factrank.experiments.specs.data",
+    "Given": "factrank.experiments.specs.data",
     "init_layer": "factrank.families.attention.attention_layer",
     "layer_from_arrays": "factrank.families.attention.attention_layer",
     "LayerShape": "factrank.families.attention.layer_shape",
     "load_layer": "factrank.families.attention.layer_files",
     "measure": "factrank.tensors.measurement",
     "Measurement": "factrank.tensors.measurement",
-    "Measures": "factrank.experiments.specs.trial",
+    "Measures": "factrank.experiments.specs.measures",
     "MemoriserShape": "factrank.families.memoriser.memoriser_shape",
     "MemoryShape": "factrank.families.memory.memory_shape",
     "no_trials": "factrank.experiments.study.study",
@@ -132,7 +132,7 @@ _HOME = {
     "to_table": "factrank.databases.tables",
     "train": "factrank.experiments.training",
     "train_many": "factrank.experiments.training",
-    "Training": "factrank.experiments.specs.trial",
+    "Training": "factrank.experiments.specs.training_spec",
     "TransformerShape": "factrank.families.attention.pair_transformer",
     "Trial": "factrank.experiments.specs.trial",
     "VectorExamples": "factrank.families.memoriser.examples.examples",

@@ -6,7 +6,9 @@ from factrank.errors import InputError
 from factrank.experiments.capacity.capacity_search import CapacitySearch
 from factrank.experiments.capacity.find_capacities import capacity, run_searches
 from factrank.experiments.execution import executors
-from factrank.experiments.specs.trial import Training, Trial, generated
+from factrank.experiments.specs.data import generated
+from factrank.experiments.specs.training_spec import Training
+from factrank.experiments.specs.trial import Trial
 from factrank.experiments.store.store import Store
 from factrank.families.memory.memory_shape import MemoryShape
 

@@ -2,7 +2,8 @@
 
 import pyarrow as pa
 
-from factrank.experiments.specs.trial import Trial, generated
+from factrank.experiments.specs.data import generated
+from factrank.experiments.specs.trial import Trial
 from factrank.experiments.statistics.claims import Claim, Quantity
 from factrank.experiments.statistics.fits import Fit
 from factrank.experiments.statistics.summaries import Summary

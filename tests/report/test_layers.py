@@ -5,7 +5,9 @@ from rich.console import Console
 
 from factrank.databases.database import Database
 from factrank.databases.sample_tables import sample
-from factrank.experiments.specs.trial import Given, Measures, Trial
+from factrank.experiments.specs.data import Given
+from factrank.experiments.specs.measures import Measures
+from factrank.experiments.specs.trial import Trial
 from factrank.experiments.training import TrialResult
 from factrank.families.attention.attention_layer import init_layer
 from factrank.families.attention.circuits.answers import Answer

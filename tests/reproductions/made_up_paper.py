@@ -2,7 +2,9 @@
 
 from dataclasses import replace
 
-from factrank.experiments.specs.trial import Measures, Readings, Trial, generated
+from factrank.experiments.specs.data import generated
+from factrank.experiments.specs.measures import Measures, Readings
+from factrank.experiments.specs.trial import Trial
 from factrank.experiments.statistics.claims import Claim, Quantity
 from factrank.experiments.statistics.fits import Fit
 from factrank.experiments.statistics.summaries import Summary

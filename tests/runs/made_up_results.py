@@ -1,6 +1,9 @@
 """Results as training would give them, without training."""
 
-from factrank.experiments.specs.trial import Measures, Training, Trial, generated
+from factrank.experiments.specs.data import generated
+from factrank.experiments.specs.measures import Measures
+from factrank.experiments.specs.training_spec import Training
+from factrank.experiments.specs.trial import Trial
 from factrank.experiments.training import TrialResult
 from factrank.families.attention.layer_shape import LayerShape
 

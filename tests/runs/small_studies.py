@@ -1,7 +1,9 @@
 """Small studies, and a process that runs one of them until it ends or is killed."""
 
 from factrank.experiments.execution import runner
-from factrank.experiments.specs.trial import Training, Trial, generated
+from factrank.experiments.specs.data import generated
+from factrank.experiments.specs.training_spec import Training
+from factrank.experiments.specs.trial import Trial
 from factrank.experiments.store.store import Store
 from factrank.experiments.study.study import Study
 from factrank.families.attention.layer_shape import LayerShape

@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 from scipy.stats import linregress, pearsonr, spearmanr
 
 from factrank.errors import InputError
-from factrank.experiments.specs.trial import Training, Trial, generated
+from factrank.experiments.specs.data import generated
+from factrank.experiments.specs.training_spec import Training
+from factrank.experiments.specs.trial import Trial
 from factrank.experiments.statistics.claims import (
     OF_ONE_COLUMN,
     RESAMPLES,

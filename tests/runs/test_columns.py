@@ -11,8 +11,11 @@ from hypothesis import strategies as st
 from made_up_results import made_up_result, made_up_trial
 
 from factrank.errors import InputError
+from factrank.experiments.specs.data import Given, generated
+from factrank.experiments.specs.measures import Measures, Readings
 from factrank.experiments.specs.specification import Options
-from factrank.experiments.specs.trial import Given, Measures, Optimiser, Readings, Training, Trial, generated
+from factrank.experiments.specs.training_spec import Optimiser, Training
+from factrank.experiments.specs.trial import Trial
 from factrank.experiments.store.columns import (
     LONGEST_ERROR,
     RUN_COLUMNS,

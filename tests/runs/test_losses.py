@@ -7,11 +7,13 @@ import pytest
 from made_up_results import made_up_result
 from small_studies import facts, same_table, study_of
 
-from factrank.experiments.execution.bundles import Failure
 from factrank.experiments.execution.estimate import plan_run
 from factrank.experiments.execution.executors import LocalExecutor
+from factrank.experiments.execution.outcomes import Failure
 from factrank.experiments.execution.runner import run_study
-from factrank.experiments.specs.trial import Measures, Readings, Training, Trial
+from factrank.experiments.specs.measures import Measures, Readings
+from factrank.experiments.specs.training_spec import Training
+from factrank.experiments.specs.trial import Trial
 from factrank.experiments.store.store import Store
 from factrank.families.attention.attention_layer import draw_layer
 from factrank.families.attention.layer_shape import LayerShape
@@ -29,8 +31,8 @@ class MadeUp:
     fails: bool = False
     ran: list = field(default_factory=list)
 
-    def run(self, bundles, databases, recorder):
-        for trial in (one for bundle in bundles for one in bundle.trials if one.hash in bundle.wanted):
+    def run(self, bundles, wanted, databases, recorder):
+        for trial in (one for bundle in bundles for one in bundle.trials if one.hash in wanted):
             self.ran.append(trial.hash)
             recorder.take(Failure(trial, "no memory") if self.fails else self.result(trial), at_once=True)
 

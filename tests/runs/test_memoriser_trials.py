@@ -9,13 +9,17 @@ import pytest
 from factrank.databases.sample_tables import sample
 from factrank.errors import InputError
 from factrank.experiments.execution import estimate
-from factrank.experiments.execution.bundles import cut
-from factrank.experiments.specs.trial import Given, Measures, Training, Trial
+from factrank.experiments.execution.study_bundles import study_bundles
+from factrank.experiments.prepared import task_of
+from factrank.experiments.specs.data import Given
+from factrank.experiments.specs.measures import Measures
+from factrank.experiments.specs.training_spec import Training
+from factrank.experiments.specs.trial import Trial
 from factrank.experiments.store.columns import row_of, trial_columns, trial_of
 from factrank.experiments.store.part_tables import is_measured
 from factrank.experiments.store.store import Store
 from factrank.experiments.study.study import Study
-from factrank.experiments.training import TrialResult, best_of, task_of
+from factrank.experiments.training import TrialResult, best_of
 from factrank.families.attention.layer_shape import LayerShape
 from factrank.families.memoriser.examples.examples import RandomExamples, VectorExamples
 from factrank.families.memoriser.memoriser_shape import MemoriserShape
@@ -41,10 +45,10 @@ def untrained(trial):
 
 
 def together(trials, databases=()):
-    bundles, failures = cut(trials, {trial.hash for trial in trials}, databases)
+    bundles, failures = study_bundles(trials, {trial.hash for trial in trials}, databases)
     assert not failures
-    assert {bundle.engine for bundle in bundles} == {"lanes"}
-    assert all(entry.products > 0 and entry.weights > 0 for bundle in bundles for entry in bundle.entries)
+    assert {bundle.engine_name for bundle in bundles} == {"lanes"}
+    assert all(entry.products > 0 and entry.weight_bytes > 0 for bundle in bundles for entry in bundle.members)
     return sorted(len(bundle.trials) for bundle in bundles)
 
 
@@ -66,7 +70,7 @@ def test_what_cannot_run_is_a_failure_of_its_own():
     reads_vectors = Trial(Given(VECTORS.fingerprint), LayerShape(2, 1, 1, 1))
     too_wide = Trial(EXAMPLES, replace(SHAPE, d_model=8, embedded=False))
     trials = [reads_facts, reads_vectors, too_wide, EACH["given"], EACH["classes"]]
-    bundles, failures = cut(trials, {trial.hash for trial in trials}, [facts, VECTORS])
+    bundles, failures = study_bundles(trials, {trial.hash for trial in trials}, [facts, VECTORS])
     errors = {failure.trial.hash: failure.error for failure in failures}
     assert "a memoriser reads vectors" in errors.pop(reads_facts.hash)
     assert "examples are read by a memoriser" in errors.pop(reads_vectors.hash)

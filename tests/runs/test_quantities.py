@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from scipy.stats import norm, t
 
 from factrank.errors import InputError
-from factrank.experiments.specs.trial import Trial, generated
+from factrank.experiments.specs.data import generated
+from factrank.experiments.specs.trial import Trial
 from factrank.experiments.statistics.claims import RESAMPLES, Claim, Quantity, Verdict, evaluate
 from factrank.experiments.store.columns import trial_columns
 from factrank.experiments.store.result_tables import Tables

@@ -12,11 +12,15 @@ from small_studies import fused_trials, lanes_trials, same_table, sixty_trials, 
 
 from factrank.databases.generators.random_tables import uniform
 from factrank.experiments.execution import ray_executor
-from factrank.experiments.execution.bundles import Failure, cut
 from factrank.experiments.execution.executors import LocalExecutor
+from factrank.experiments.execution.outcomes import Failure
 from factrank.experiments.execution.ray_executor import RayExecutor, _Flight
 from factrank.experiments.execution.runner import run_study
-from factrank.experiments.specs.trial import Given, Measures, Readings, Training, Trial
+from factrank.experiments.execution.study_bundles import study_bundles
+from factrank.experiments.specs.data import Given
+from factrank.experiments.specs.measures import Measures, Readings
+from factrank.experiments.specs.training_spec import Training
+from factrank.experiments.specs.trial import Trial
 from factrank.experiments.store.store import Store
 from factrank.families.attention.layer_shape import LayerShape
 
@@ -168,8 +172,8 @@ class Collected:
 
 def fly(ray, trials, recorder=None, **options):
     recorder = recorder or Collected()
-    bundles, _ = cut(trials, {trial.hash for trial in trials})
-    _Flight(ray, {}, recorder, keep_weights=False, **options).run(bundles)
+    wanted = {trial.hash for trial in trials}
+    _Flight(ray, wanted, {}, recorder, keep_weights=False, **options).run(study_bundles(trials, wanted)[0])
     return recorder.outcomes
 
 
@@ -196,11 +200,11 @@ def test_cores_and_gpus_have_tasks_of_their_own(small_pieces):
     trials = [*fused_trials(60), *lanes_trials(5)]
     ray = PaperRay(CPU=3, GPU=1)
     assert {outcome.trial.hash for outcome in fly(ray, trials)} == {trial.hash for trial in trials}
-    on_gpu = [bundle for options, bundle in ray.started if options.get("num_gpus") == 1]
-    on_cpu = [(options, bundle) for options, bundle in ray.started if "num_gpus" not in options]
+    on_gpu = [run for options, run in ray.started if options.get("num_gpus") == 1]
+    on_cpu = [(options, run) for options, run in ray.started if "num_gpus" not in options]
     assert on_gpu
     assert on_cpu
-    assert max(len(one.trials) for one in on_gpu) > max(len(one.trials) for _, one in on_cpu if one.engine == "fused")
+    assert max(map(len, on_gpu)) > max(len(run) for _, run in on_cpu if run[0].training.engine != "lanes")
     for options, _ in on_cpu:
         assert options["runtime_env"]["env_vars"]["JAX_PLATFORMS"] == "cpu"
         assert (options["num_cpus"], options["max_retries"]) == (1, ray_executor.RETRIES)
@@ -209,7 +213,7 @@ def test_cores_and_gpus_have_tasks_of_their_own(small_pieces):
 def test_lanes_stay_together(small_pieces):
     ray = PaperRay(CPU=2)
     fly(ray, lanes_trials(6))
-    assert [len(bundle.trials) for _, bundle in ray.started] == [6]
+    assert [len(run) for _, run in ray.started] == [6]
 
 
 def test_an_interruption_cancels_what_is_in_flight(small_pieces):

@@ -4,11 +4,15 @@ import jax
 import numpy as np
 import pytest
 
-from factrank.experiments.execution.bundles import cut
-from factrank.experiments.specs.trial import Measures, Training, Trial, generated
+from factrank.experiments.execution.study_bundles import study_bundles
+from factrank.experiments.prepared import task_of
+from factrank.experiments.specs.data import generated
+from factrank.experiments.specs.measures import Measures
+from factrank.experiments.specs.training_spec import Training
+from factrank.experiments.specs.trial import Trial
 from factrank.experiments.store.columns import row_of, trial_columns, trial_of
 from factrank.experiments.store.store import Store
-from factrank.experiments.training import TASKS, TrialResult
+from factrank.experiments.training import TrialResult
 from factrank.families.factual_recall.factual_recall_shape import FactualRecallOneHotShape, FactualRecallShape
 from factrank.families.memory.memory_shape import MemoryShape
 
@@ -26,7 +30,7 @@ def sequence(n_keys, model=FactualRecallShape(4, 2, 1, 2, 8, n_noise=7, copy_gro
 def untrained(trial):
     """A result with the weights before training."""
     database = trial.database.build()
-    task = TASKS[type(trial.model)](trial, database)
+    task = task_of(trial, database)
     model, further, _ = task.finish(task.init(np.random.default_rng(trial.seed)), {"recall": 0.5})
     return TrialResult(trial, "finished", 5, {"loss": 1.0, "recall": 0.5, **further}, weights=model)
 
@@ -41,16 +45,16 @@ EACH = {
 
 def test_neighbouring_sizes_share_a_bundle_and_other_widths_do_not():
     trials = [memory(n, seed) for n in (65, 70, 79) for seed in range(2)] + [memory(65, width=8), sequence(5)]
-    bundles, failures = cut(trials, {trial.hash for trial in trials})
+    bundles, failures = study_bundles(trials, {trial.hash for trial in trials})
     assert not failures
-    assert {bundle.engine for bundle in bundles} == {"lanes"}
+    assert {bundle.engine_name for bundle in bundles} == {"lanes"}
     together = [{trial.hash for trial in bundle.trials} for bundle in bundles]
     assert {trial.hash for trial in trials[:2]} <= next(one for one in together if trials[0].hash in one)
     assert sum(map(len, together)) == len(trials)
     for bundle in bundles:
         assert len({type(trial.model) for trial in bundle.trials}) == 1
         assert len({trial.model for trial in bundle.trials}) == 1
-        assert all(entry.products > 0 and entry.weights > 0 for entry in bundle.entries)
+        assert all(entry.products > 0 and entry.weight_bytes > 0 for entry in bundle.members)
     lone = [trials[6].hash], [trials[7].hash]
     assert all(set(one) in together for one in lone)
 
@@ -58,7 +62,7 @@ def test_neighbouring_sizes_share_a_bundle_and_other_widths_do_not():
 def test_a_trial_that_its_task_refuses_is_a_failure_of_its_own():
     facts = generated("uniform", n_keys=4, n_queries=2, n_values=3, seed=0)
     refused = Trial(facts, MemoryShape(4))
-    bundles, failures = cut([refused, EACH["linear"]], {refused.hash, EACH["linear"].hash})
+    bundles, failures = study_bundles([refused, EACH["linear"]], {refused.hash, EACH["linear"].hash})
     assert [failure.trial for failure in failures] == [refused]
     assert "one query" in failures[0].error
     assert [bundle.trials for bundle in bundles] == [(EACH["linear"],)]

@@ -16,13 +16,17 @@ from small_studies import facts, fused_trials, lanes_trials, run_sixty, same_tab
 
 from factrank.databases.generators.random_tables import uniform
 from factrank.errors import InputError
-from factrank.experiments.execution import bundles, executors, runner
-from factrank.experiments.execution.bundles import cut
+from factrank.experiments import bundles
+from factrank.experiments.execution import executors, runner
 from factrank.experiments.execution.estimate import plan_run
 from factrank.experiments.execution.executors import LocalExecutor
 from factrank.experiments.execution.runner import run_study
+from factrank.experiments.execution.study_bundles import study_bundles
+from factrank.experiments.specs.data import Given
+from factrank.experiments.specs.measures import Measures, Readings
 from factrank.experiments.specs.specification import Options
-from factrank.experiments.specs.trial import Given, Measures, Optimiser, Readings, Training, Trial
+from factrank.experiments.specs.training_spec import Optimiser, Training
+from factrank.experiments.specs.trial import Trial
 from factrank.experiments.store.store import Store
 from factrank.experiments.training import train_many
 from factrank.families.attention.layer_shape import LayerShape
@@ -118,7 +122,8 @@ def _results(trials):
         def tick(self, epochs=0):
             pass
 
-    LocalExecutor().run(cut(trials, {trial.hash for trial in trials})[0], {}, Keep())
+    wanted = {trial.hash for trial in trials}
+    LocalExecutor().run(study_bundles(trials, wanted)[0], wanted, {}, Keep())
     return found
 
 
@@ -126,7 +131,7 @@ def test_the_partition_does_not_depend_on_what_is_wanted():
     trials = [*lanes_trials(7), *fused_trials(3), *lanes_trials(5, width=3)]
 
     def lanes(wanted):
-        return [one.trials for one in cut(trials, wanted)[0] if one.engine == "lanes"]
+        return [one.trials for one in study_bundles(trials, wanted)[0] if one.engine_name == "lanes"]
 
     everything = lanes({trial.hash for trial in trials})
     assert [len(one) for one in everything] == [7, 4, 1]
@@ -137,7 +142,7 @@ def test_the_partition_does_not_depend_on_what_is_wanted():
 def test_fused_bundles_are_cut_where_their_weights_are_many(monkeypatch):
     trials = fused_trials(6)
     monkeypatch.setattr(bundles, "MOST_BYTES", 2 * 4 * trials[2].model.parameters(8, 4, 6))
-    parts, _ = cut(trials, {trial.hash for trial in trials})
+    parts, _ = study_bundles(trials, {trial.hash for trial in trials})
     assert len(parts) > 1
     assert [trial for part in parts for trial in part.trials] == trials
 

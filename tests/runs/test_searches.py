@@ -11,7 +11,7 @@ from small_studies import same_table
 from factrank.databases.generators.random_tables import uniform
 from factrank.errors import InputError
 from factrank.experiments.execution.estimate import plan_run
-from factrank.experiments.specs.trial import Given
+from factrank.experiments.specs.data import Given
 from factrank.experiments.statistics.claims import Claim, Quantity
 from factrank.experiments.store.store import Store
 from factrank.experiments.study.study import Chart, Study, no_trials

@@ -18,8 +18,11 @@ from made_up_results import made_up_result, made_up_trial
 
 from factrank.databases.database import Database
 from factrank.errors import InputError
+from factrank.experiments.specs.data import Generated, Given
+from factrank.experiments.specs.measures import Measures
 from factrank.experiments.specs.specification import Options
-from factrank.experiments.specs.trial import Generated, Given, Measures, Training, Trial
+from factrank.experiments.specs.training_spec import Training
+from factrank.experiments.specs.trial import Trial
 from factrank.experiments.store import parquet_parts as parts
 from factrank.experiments.store.columns import RUN_COLUMNS, curve_rows, row_of, trial_of
 from factrank.experiments.store.store import Store

@@ -5,7 +5,7 @@ from made_up_results import FACTS, made_up_trial
 
 from factrank.databases.database import Database
 from factrank.errors import InputError
-from factrank.experiments.specs.trial import Given
+from factrank.experiments.specs.data import Given
 from factrank.experiments.statistics.claims import Claim, Quantity
 from factrank.experiments.study.study import Chart, Source, Study
 

@@ -13,7 +13,10 @@ from factrank.databases.database import Database
 from factrank.databases.files.formats import write
 from factrank.databases.sample_tables import sample
 from factrank.errors import InputError
-from factrank.experiments.specs.trial import Given, Measures, Training, Trial, generated
+from factrank.experiments.specs.data import Given, generated
+from factrank.experiments.specs.measures import Measures
+from factrank.experiments.specs.training_spec import Training
+from factrank.experiments.specs.trial import Trial
 from factrank.experiments.statistics.claims import Claim, Quantity
 from factrank.experiments.statistics.fits import Fit
 from factrank.experiments.statistics.summaries import Summary

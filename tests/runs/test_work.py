@@ -9,11 +9,15 @@ import pytest
 from factrank.databases.generators.answer_sets import answer_sets
 from factrank.databases.generators.associations import associations
 from factrank.errors import InputError
-from factrank.experiments.execution.work import epoch_products, stored_scalars, working_numbers
-from factrank.experiments.specs.trial import EXAMPLES, SEQUENCES, Given, Training, Trial
-from factrank.experiments.training import TASKS
+from factrank.experiments.prepared import task_of
+from factrank.experiments.registry import family_of
+from factrank.experiments.specs.data import Given
+from factrank.experiments.specs.training_spec import Training
+from factrank.experiments.specs.trial import Trial
 from factrank.families.attention.layer_shape import LayerShape
+from factrank.families.factual_recall import factual_recall_shape
 from factrank.families.factual_recall.factual_recall_shape import FactualRecallOneHotShape, FactualRecallShape
+from factrank.families.memoriser import memoriser_shape
 from factrank.families.memoriser.examples.examples import RandomExamples, VectorExamples
 from factrank.families.memoriser.memoriser_shape import MemoriserShape
 from factrank.families.memory.memory_shape import MemoryShape
@@ -26,6 +30,18 @@ CASES = {  # sizes at which nothing is padded
     "attention and mlp": (FactualRecallShape(16, 2, 8, 4, mlp_width=64), ANSWERS),
     "one-hot": (FactualRecallOneHotShape(2, linear=False), ANSWERS),
 }
+
+
+def work_of(trial, data):
+    return family_of(trial.model).work(trial, data)
+
+
+def epoch_products(trial, data):
+    return work_of(trial, data).products
+
+
+def working_numbers(trial, data):
+    return work_of(trial, data).numbers
 
 
 def products_of(jaxpr):
@@ -48,7 +64,7 @@ def test_products_are_those_of_the_loss(name):
     model, database = CASES[name]
     batch = 256 if database is ANSWERS else None
     trial = Trial(Given(database.fingerprint), model, Training(batch_size=batch))
-    task = TASKS[type(model)](trial, database)
+    task = task_of(trial, database)
     data = task.data()
     batches = jax.eval_shape(task.batches, data, jax.random.key(0), 0)
     one = jax.tree.map(lambda rows: jax.ShapeDtypeStruct(rows.shape[1:], rows.dtype), batches)
@@ -58,9 +74,9 @@ def test_products_are_those_of_the_loss(name):
 
 def test_batches_that_are_not_given_are_those_that_are_trained():
     model, database = CASES["attention"]
-    task = TASKS[FactualRecallShape](Trial(Given(database.fingerprint), model), database)
+    task = task_of(Trial(Given(database.fingerprint), model), database)
     sampled = jax.eval_shape(task.batches, task.data(), jax.random.key(0), 0)
-    assert {rows.shape[1] for rows in jax.tree.leaves(sampled.facts)} == {SEQUENCES}
+    assert {rows.shape[1] for rows in jax.tree.leaves(sampled.facts)} == {factual_recall_shape.BATCH_SIZE}
 
 
 OWN = RandomExamples(400, 12, 16, n_classes=10)
@@ -77,38 +93,37 @@ MEMORISERS = {
 def test_products_of_memorisers_are_those_of_the_loss(name):
     model, examples = MEMORISERS[name]
     trial = Trial(examples, model)
-    task = TASKS[MemoriserShape](trial, examples)
+    task = task_of(trial, examples)
     data = task.data()
     batches = jax.eval_shape(task.batches, data, jax.random.key(0), 0)
-    assert batches.shape == (1, EXAMPLES)
+    assert batches.shape == (1, memoriser_shape.BATCH_SIZE)
     one = jax.ShapeDtypeStruct(batches.shape[1:], batches.dtype)
     model = task.init(np.random.default_rng(0))
     traced = jax.make_jaxpr(task.loss)(model, data, one)
     assert epoch_products(trial, examples) == pytest.approx(products_of(traced.jaxpr), rel=0.15)
-    assert stored_scalars(trial, examples) == model.parameters
+    assert work_of(trial, examples).parameters == model.parameters
 
 
 def test_work_of_memorisers_grows_with_what_there_is_to_do():
     for model, examples in MEMORISERS.values():
         larger = replace(examples, context_size=24)
         trial, smaller = Trial(examples, model), Trial(examples, model, Training(batch_size=16))
-        for work in (epoch_products, lambda *these: working_numbers(*these, in_lanes=True)):
+        for work in (epoch_products, working_numbers):
             assert 0 < work(smaller, examples) < work(trial, examples) < work(trial, larger)
             assert work(trial, replace(examples, n_examples=800)) == work(trial, examples)  # an epoch is a batch
     vectors = VectorExamples.of(np.ones((400, 16)), np.ones((1, 12, 16)), np.arange(400) % 10)
     model, drawn = MEMORISERS["shared context"]
     kept, recomputed = (
-        working_numbers(Trial(spec, model), examples, in_lanes=True)
+        working_numbers(Trial(spec, model), examples)
         for spec, examples in ((Given(vectors.fingerprint), vectors), (drawn, drawn))
     )
     assert kept - recomputed == (400 + 12) * 16  # random examples are made again in every step
 
 
-def test_work_needs_what_the_model_reads():
+def test_a_task_needs_what_the_model_reads():
     for model, database in ((MemoriserShape(), ANSWERS), (LayerShape(2, 1, 1, 1), OWN)):
-        for work in (epoch_products, stored_scalars, lambda *these: working_numbers(*these, in_lanes=True)):
-            with pytest.raises(InputError, match="memoriser"):
-                work(Trial(Given("0"), model), database)
+        with pytest.raises(InputError, match=r"reads (vectors|facts)"):
+            task_of(Trial(Given("0"), model), database)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -116,8 +131,10 @@ def test_work_grows_with_what_there_is_to_do(name):
     model, database = CASES[name]
     trial = Trial(Given(database.fingerprint), model)
     larger = associations(64, 64, seed=0) if database is ASSOCIATIONS else answer_sets(64, 16, 4, seed=0)
-    for work in (epoch_products, lambda *these: working_numbers(*these, in_lanes=True)):
+    for work in (epoch_products, working_numbers):
         assert 0 < work(trial, database) < work(trial, larger)
         if database is ANSWERS:
-            smaller, default = (Trial(Given("0"), model, Training(batch_size=n)) for n in (16, SEQUENCES))
+            smaller, default = (
+                Trial(Given("0"), model, Training(batch_size=n)) for n in (16, factual_recall_shape.BATCH_SIZE)
+            )
             assert work(smaller, database) < work(trial, database) == work(default, database)

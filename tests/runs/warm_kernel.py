@@ -5,7 +5,9 @@ It trains a model by hand, in the main thread: JAX itself must not have begun to
 
 from factrank.databases.generators.random_tables import uniform
 from factrank.experiments.execution import runner as _runner  # noqa: F401 - for those that are forked
-from factrank.experiments.specs.trial import Training, Trial, generated
+from factrank.experiments.specs.data import generated
+from factrank.experiments.specs.training_spec import Training
+from factrank.experiments.specs.trial import Trial
 from factrank.families.attention.facts_task import FactsTask
 from factrank.families.attention.fused import fused_threads
 from factrank.families.attention.fused.fused_run import Fibers, prepare

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from factrank.errors import InputError
-from factrank.experiments.specs.trial import Generated
+from factrank.experiments.specs.data import Generated
 from factrank.experiments.statistics.claims import evaluate
 from factrank.experiments.statistics.expressions import selected
 from factrank.experiments.store.columns import row_of

@@ -8,8 +8,10 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from factrank.experiments.specs.trial import Optimiser, Trial, generated
-from factrank.experiments.specs.trial import Training as AnyTraining
+from factrank.experiments.specs.data import generated
+from factrank.experiments.specs.training_spec import Optimiser
+from factrank.experiments.specs.training_spec import Training as AnyTraining
+from factrank.experiments.specs.trial import Trial
 from factrank.experiments.training import train_many
 from factrank.families.attention.attention_layer import init_layer
 from factrank.families.attention.layer_shape import LayerShape

@@ -15,9 +15,12 @@ from factrank.experiments.lanes.device_memory import traced_bytes
 from factrank.experiments.lanes.ladder import rung_above, rung_below, widths
 from factrank.experiments.lanes.lane_programs import arithmetic, program_for
 from factrank.experiments.lanes.lanes_engine import run_lanes
+from factrank.experiments.specs.data import Given, generated
+from factrank.experiments.specs.measures import Measures
 from factrank.experiments.specs.specification import Options
-from factrank.experiments.specs.trial import Given, Measures, Optimiser, Trial, generated
-from factrank.experiments.specs.trial import Training as AnyTraining
+from factrank.experiments.specs.training_spec import Optimiser
+from factrank.experiments.specs.training_spec import Training as AnyTraining
+from factrank.experiments.specs.trial import Trial
 from factrank.experiments.training import train, train_many
 from factrank.families.attention.facts_task import FactsTask
 from factrank.families.attention.layer_shape import LayerShape

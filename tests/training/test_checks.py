@@ -4,7 +4,9 @@ import pytest
 
 from factrank.databases.generators.random_tables import uniform
 from factrank.experiments.checks import Checks, Record
-from factrank.experiments.specs.trial import Given, Training, Trial
+from factrank.experiments.specs.data import Given
+from factrank.experiments.specs.training_spec import Training
+from factrank.experiments.specs.trial import Trial
 from factrank.families.attention.facts_task import FactsTask
 from factrank.families.attention.layer_shape import LayerShape
 

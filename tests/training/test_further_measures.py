@@ -12,7 +12,10 @@ import pytest
 from factrank.databases.database import Database
 from factrank.databases.generators.random_tables import disjoint, uniform
 from factrank.errors import InputError
-from factrank.experiments.specs.trial import Given, Measures, Readings, Training, Trial
+from factrank.experiments.specs.data import Given
+from factrank.experiments.specs.measures import Measures, Readings
+from factrank.experiments.specs.training_spec import Training
+from factrank.experiments.specs.trial import Trial
 from factrank.experiments.training import train, train_many
 from factrank.families.attention.attention_layer import init_layer
 from factrank.families.attention.circuits import attribution

@@ -14,8 +14,11 @@ from numba import njit
 
 from factrank.databases.database import Database
 from factrank.databases.vocabulary import Vocabulary
+from factrank.experiments.specs.data import Given
+from factrank.experiments.specs.measures import Measures
 from factrank.experiments.specs.specification import Options
-from factrank.experiments.specs.trial import Given, Measures, Optimiser, Training, Trial
+from factrank.experiments.specs.training_spec import Optimiser, Training
+from factrank.experiments.specs.trial import Trial
 from factrank.experiments.training import train_many
 from factrank.families.attention.attention_layer import PARTS, draw_layer
 from factrank.families.attention.fused.fused_cpu import evaluate, run_epochs

@@ -20,8 +20,11 @@ from factrank.databases.generators.random_tables import uniform
 from factrank.errors import InputError
 from factrank.experiments.checks import Checks
 from factrank.experiments.progress import TerminalMeter
+from factrank.experiments.specs.data import Given, generated
+from factrank.experiments.specs.measures import Measures
 from factrank.experiments.specs.specification import Options
-from factrank.experiments.specs.trial import Given, Measures, Optimiser, Training, Trial, generated
+from factrank.experiments.specs.training_spec import Optimiser, Training
+from factrank.experiments.specs.trial import Trial
 from factrank.experiments.training import train, train_many
 from factrank.families.attention.attention_layer import PARTS, draw_layer
 from factrank.families.attention.facts_task import FactsTask

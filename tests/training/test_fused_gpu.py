@@ -16,7 +16,10 @@ import pytest
 
 from factrank.databases.database import Database
 from factrank.errors import FactrankError
-from factrank.experiments.specs.trial import Given, Measures, Training, Trial, generated
+from factrank.experiments.specs.data import Given, generated
+from factrank.experiments.specs.measures import Measures
+from factrank.experiments.specs.training_spec import Training
+from factrank.experiments.specs.trial import Trial
 from factrank.experiments.training import train_many
 from factrank.families.attention.attention_layer import PARTS
 from factrank.families.attention.facts_task import FactsTask

@@ -6,9 +6,12 @@ import pytest
 from factrank.databases.generators.answer_sets import answer_sets
 from factrank.databases.generators.associations import associations
 from factrank.errors import InputError
+from factrank.experiments.prepared import task_of as make_task
+from factrank.experiments.specs.data import Given
 from factrank.experiments.specs.known_options import OPTIONAL
-from factrank.experiments.specs.trial import Given, Measures, Readings, Training, Trial
-from factrank.experiments.training import TASKS
+from factrank.experiments.specs.measures import Measures, Readings
+from factrank.experiments.specs.training_spec import Training
+from factrank.experiments.specs.trial import Trial
 from factrank.families.attention.fused.fused_engine import refusal
 from factrank.families.attention.layer_shape import LayerShape
 from factrank.families.attention.pair_transformer import TransformerShape
@@ -64,7 +67,7 @@ SET = {
 
 def task_of(name, **parts):
     model, database = MODELS[name]
-    return TASKS[type(model)](Trial(Given(database.fingerprint), model, **parts), database)
+    return make_task(Trial(Given(database.fingerprint), model, **parts), database)
 
 
 def test_every_option_is_tried():
@@ -133,4 +136,4 @@ def test_trained_embeddings_are_not_frozen():
         (MemoryShape(4, trained_embeddings=True), ASSOCIATIONS),
         (FactualRecallShape(4, 1, 2, 2, trained_embeddings=True), ANSWERS),
     ):
-        assert TASKS[type(model)](Trial(Given(database.fingerprint), model), database).frozen == ()
+        assert make_task(Trial(Given(database.fingerprint), model), database).frozen == ()

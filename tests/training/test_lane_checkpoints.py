@@ -11,12 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from factrank.errors import InputError
-from factrank.experiments.execution.bundles import cut
 from factrank.experiments.execution.executors import LocalExecutor
+from factrank.experiments.execution.study_bundles import study_bundles
 from factrank.experiments.lanes import lane_bundle as bundle
 from factrank.experiments.lanes.lane_checkpoints import FORMAT, VERSION, BundleFile
 from factrank.experiments.run_checkpoints import Checkpoints
-from factrank.experiments.specs.trial import Measures, Training, Trial, generated
+from factrank.experiments.specs.data import generated
+from factrank.experiments.specs.measures import Measures
+from factrank.experiments.specs.training_spec import Training
+from factrank.experiments.specs.trial import Trial
 from factrank.experiments.training import train_many
 from factrank.families.attention.layer_shape import LayerShape
 from factrank.nn.sealed_file import Sealed, read_sealed, write_sealed
@@ -153,12 +156,13 @@ def test_a_study_goes_on_and_begins_again_where_the_file_is_damaged(tmp_path):
     trials, path = cut_off(tmp_path)
     damaged = path.read_bytes()[:-3]
     for is_damaged in (False, True):
-        bundles, _ = cut(trials, {trial.hash for trial in trials})
+        wanted = {trial.hash for trial in trials}
+        bundles, _ = study_bundles(trials, wanted)
         assert len(bundles) == 1
         recorder = Taking()
         with warnings.catch_warnings(record=True) as heard:
             warnings.simplefilter("always")
-            LocalExecutor(checkpoints=tmp_path).run(bundles, {}, recorder)
+            LocalExecutor(checkpoints=tmp_path).run(bundles, wanted, {}, recorder)
         assert any(path.name in str(warning.message) for warning in heard) == is_damaged
         found = {outcome.trial: outcome for outcome, _ in recorder.outcomes}
         for trial, result in zip(*uninterrupted(), strict=True):

@@ -14,9 +14,12 @@ from scipy.stats import ks_2samp
 from factrank.databases.database import Database
 from factrank.databases.generators.random_tables import uniform
 from factrank.experiments.lanes.optimisers import OPTIMISERS, build_optimiser
+from factrank.experiments.specs.data import Given, generated
+from factrank.experiments.specs.measures import Measures
 from factrank.experiments.specs.specification import Options
-from factrank.experiments.specs.trial import Given, Measures, Optimiser, Trial, generated
-from factrank.experiments.specs.trial import Training as AnyTraining
+from factrank.experiments.specs.training_spec import Optimiser
+from factrank.experiments.specs.training_spec import Training as AnyTraining
+from factrank.experiments.specs.trial import Trial
 from factrank.experiments.training import train, train_many
 from factrank.families.attention.attention_layer import init_layer
 from factrank.families.attention.layer_shape import LayerShape

@@ -8,7 +8,10 @@ import numpy as np
 import pytest
 
 from factrank.errors import InputError
-from factrank.experiments.specs.trial import Given, Measures, Optimiser, Training, Trial
+from factrank.experiments.specs.data import Given
+from factrank.experiments.specs.measures import Measures
+from factrank.experiments.specs.training_spec import Optimiser, Training
+from factrank.experiments.specs.trial import Trial
 from factrank.experiments.training import train_many
 from factrank.families.memoriser.examples.example_batches import ExampleLayout
 from factrank.families.memoriser.examples.example_vectors import stored

@@ -11,7 +11,10 @@ import pytest
 from factrank.databases.database import Database
 from factrank.databases.generators.associations import associations
 from factrank.errors import InputError
-from factrank.experiments.specs.trial import Given, Measures, Optimiser, Training, Trial, generated
+from factrank.experiments.specs.data import Given, generated
+from factrank.experiments.specs.measures import Measures
+from factrank.experiments.specs.training_spec import Optimiser, Training
+from factrank.experiments.specs.trial import Trial
 from factrank.experiments.training import train_many
 from factrank.families.memory import memory_task as module
 from factrank.families.memory.associative_memory import LinearMemory, cut_down, draw_memory, filled_up

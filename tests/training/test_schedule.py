@@ -9,8 +9,11 @@ import pytest
 
 from factrank.errors import InputError
 from factrank.experiments.lanes.lane_programs import rate_factor, recipe_of
-from factrank.experiments.specs.trial import Training, Trial, generated
-from factrank.experiments.training import task_of, train_many
+from factrank.experiments.prepared import task_of
+from factrank.experiments.specs.data import generated
+from factrank.experiments.specs.training_spec import Training
+from factrank.experiments.specs.trial import Trial
+from factrank.experiments.training import train_many
 from factrank.families.attention.fused.fused_engine import refusal
 from factrank.families.attention.layer_shape import LayerShape
 

@@ -10,7 +10,10 @@ import pytest
 from factrank.databases.database import Database
 from factrank.databases.generators.registry import generate
 from factrank.errors import InputError
-from factrank.experiments.specs.trial import Given, Measures, Optimiser, Training, Trial, generated
+from factrank.experiments.specs.data import Given, generated
+from factrank.experiments.specs.measures import Measures
+from factrank.experiments.specs.training_spec import Optimiser, Training
+from factrank.experiments.specs.trial import Trial
 from factrank.experiments.training import train_many
 from factrank.families.factual_recall.factual_recall_shape import FactualRecallOneHotShape, FactualRecallShape
 from factrank.families.factual_recall.factual_recall_task import FactualRecallTask

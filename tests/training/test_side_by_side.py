@@ -6,10 +6,14 @@ import jax
 import numpy as np
 import pytest
 
-from factrank.experiments.execution.bundles import cut
+from factrank.experiments.execution.study_bundles import study_bundles
 from factrank.experiments.lanes import side_by_side
-from factrank.experiments.specs.trial import Measures, Training, Trial, generated
-from factrank.experiments.training import task_of, train_many
+from factrank.experiments.prepared import task_of
+from factrank.experiments.specs.data import generated
+from factrank.experiments.specs.measures import Measures
+from factrank.experiments.specs.training_spec import Training
+from factrank.experiments.specs.trial import Trial
+from factrank.experiments.training import train_many
 from factrank.families.attention.layer_shape import LayerShape
 from factrank.families.memoriser.examples.examples import RandomExamples
 from factrank.families.memoriser.memoriser_shape import MemoriserShape
@@ -67,6 +71,6 @@ def test_tasks_that_cannot_be_filled_up_stay_as_they_are(monkeypatch):
 def test_a_study_is_cut_in_the_same_way(monkeypatch):
     monkeypatch.setattr(side_by_side, "WIDE", {"cpu": 16})
     trials = [trial_of(), trial_of(9), trial_of(4), trial_of(3, 6), trial_of(tokens=7)]
-    bundles, failures = cut(trials, {trials[0].hash})
+    bundles, failures = study_bundles(trials, {trials[0].hash})
     assert not failures
     assert [bundle.trials for bundle in bundles] == [(trials[0], trials[2], trials[3], trials[4])]

@@ -8,8 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from factrank.errors import InputError
+from factrank.experiments.specs.data import Given, generated
+from factrank.experiments.specs.measures import Measures, Readings
 from factrank.experiments.specs.specification import Options, canonical_json, hash_of
-from factrank.experiments.specs.trial import Given, Measures, Optimiser, Readings, Training, Trial, generated
+from factrank.experiments.specs.training_spec import Optimiser, Training
+from factrank.experiments.specs.trial import Trial
 from factrank.families.attention.layer_shape import LayerShape
 from factrank.families.attention.pair_transformer import TransformerShape
 from factrank.families.factual_recall.factual_recall_shape import FactualRecallOneHotShape, FactualRecallShape

@@ -99,7 +99,10 @@ def train(
     same command then continues with the others from where they were.
     """
     from factrank.experiments.progress import TerminalMeter  # noqa: PLC0415
-    from factrank.experiments.specs.trial import Given, Measures, Training, Trial  # noqa: PLC0415
+    from factrank.experiments.specs.data import Given  # noqa: PLC0415
+    from factrank.experiments.specs.measures import Measures  # noqa: PLC0415
+    from factrank.experiments.specs.training_spec import Training  # noqa: PLC0415
+    from factrank.experiments.specs.trial import Trial  # noqa: PLC0415
     from factrank.experiments.training import best_of, train_many  # noqa: PLC0415
     from factrank.families.attention.layer_shape import LayerShape  # noqa: PLC0415 - JAX takes a second to load
 
@@ -162,10 +165,10 @@ def _plain(
     results: Sequence[TrialResult], best: TrialResult | None, database: Database, saved: Path | None
 ) -> dict[str, Any]:
     """One object: the numbers of the best seed on top, those of all seeds in a list."""
-    from factrank.experiments.execution.work import stored_scalars  # noqa: PLC0415 - loads JAX, as training does
+    from factrank.experiments.registry import family_of  # noqa: PLC0415 - loads JAX, as training does
 
     trial: Trial = results[0].trial
-    parameters = stored_scalars(trial, database)
+    parameters = family_of(trial.model).work(trial, database).parameters
     return {
         "shape": asdict(trial.model),
         "parameters": parameters,

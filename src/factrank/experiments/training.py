@@ -5,76 +5,33 @@ from __future__ import annotations
 import os
 import platform
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import closing, suppress
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from math import inf, isnan, nan
 from time import perf_counter
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, cast
 
 import jax
 
-from factrank.databases.database import Database
 from factrank.errors import InputError
+from factrank.experiments.bundles import Bundle, cut
 from factrank.experiments.checks import Finished, RunStatus
-from factrank.experiments.lanes.lane_programs import arithmetic, program_for, recipe_of
+from factrank.experiments.lanes.lane_programs import Recipe, arithmetic, program_for, recipe_of
 from factrank.experiments.lanes.lanes_engine import run_lanes
+from factrank.experiments.prepared import DataOfTrials, Prepared, engine_for, task_of
 from factrank.experiments.progress import Meter
+from factrank.experiments.registry import families
 from factrank.experiments.run_checkpoints import Checkpoints
-from factrank.experiments.specs.trial import DatabaseSpec, Given, Measures, ModelSpec, Training, Trial, require_fitting
-from factrank.experiments.task import Reading, Task, tau_recall
-from factrank.families.attention.facts_task import FactsTask
-from factrank.families.attention.fused.fused_engine import platform_of, run_fused
-from factrank.families.attention.layer_shape import LayerShape
-from factrank.families.attention.pair_transformer import TransformerShape
-from factrank.families.factual_recall.factual_recall_shape import FactualRecallOneHotShape, FactualRecallShape
-from factrank.families.memoriser.examples.examples import AnyDatabase, Examples, RandomExamples
-from factrank.families.memoriser.memoriser_shape import MemoriserShape
-from factrank.families.memory.memory_shape import MemoryShape
+from factrank.experiments.specs.data import Given
+from factrank.experiments.specs.measures import Measures
+from factrank.experiments.specs.roles import Data, DataSpec, ModelSpec
+from factrank.experiments.specs.specification import has_role
+from factrank.experiments.specs.training_spec import Training
+from factrank.experiments.specs.trial import Trial
+from factrank.experiments.task import Reading, tau_recall
 from factrank.nn.weights import on_device
-
-
-def _memory_task(trial: Trial, database: Database) -> Task:
-    from factrank.families.memory.memory_task import MemoryTask  # noqa: PLC0415 - only trials that need it load it
-
-    return MemoryTask(trial, database)
-
-
-def _sequence_task(trial: Trial, database: Database) -> Task:
-    from factrank.families.factual_recall.factual_recall_task import FactualRecallTask  # noqa: PLC0415
-
-    return FactualRecallTask(trial, database)
-
-
-def _memoriser_task(trial: Trial, examples: Examples) -> Task:
-    from factrank.families.memoriser.memoriser_task import MemoriserTask  # noqa: PLC0415
-
-    return MemoriserTask(trial, examples)
-
-
-TASKS: dict[type, Callable[[Trial, Any], Task]] = {
-    LayerShape: FactsTask,
-    TransformerShape: FactsTask,
-    MemoryShape: _memory_task,
-    FactualRecallShape: _sequence_task,
-    FactualRecallOneHotShape: _sequence_task,
-    MemoriserShape: _memoriser_task,
-}
-"""What a model is trained on, by the class of its specification."""
-
-
-def task_of(trial: Trial, database: AnyDatabase) -> Task:
-    """The task of a trial on its database, or on its examples."""
-    require_fitting(trial.model, database)
-    return TASKS[type(trial.model)](trial, database)
-
-
-class Where(NamedTuple):
-    """The engine that trains a trial, and on which platform."""
-
-    engine: Literal["fused", "lanes"]
-    platform: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +78,7 @@ class TrialResult:
 
 
 def train(
-    database: AnyDatabase,
+    database: Data,
     model: ModelSpec,
     training: Training | None = None,
     *,
@@ -138,7 +95,8 @@ def train(
     >>> result.recall
     1.0
     """
-    spec = database if isinstance(database, RandomExamples) else Given(database.fingerprint)
+    families()  # which say what describes itself
+    spec = cast("DataSpec", database) if has_role(database, DataSpec) else Given(database.fingerprint)
     trial = Trial(spec, model, training or Training(), seed, measures or Measures(), tuple(curve_epochs))
     return train_many([trial], databases=[database], meter=meter)[0]
 
@@ -146,7 +104,7 @@ def train(
 def train_many(
     trials: Iterable[Trial],
     *,
-    databases: Iterable[AnyDatabase] = (),
+    databases: Iterable[Data] = (),
     on_result: Callable[[TrialResult], None] | None = None,
     meter: Meter | None = None,
     memory: int | None = None,
@@ -163,27 +121,50 @@ def train_many(
     trials in flight, from which the same call resumes after an interruption and gets to the same bits.
     """
     trials = list(trials)
-    tasks = _tasks(trials, databases)
-    kept = Checkpoints(checkpoints) if checkpoints is not None else None
-    source, since = _run(trials, tasks, memory, kept), perf_counter()
-    results, waiting = dict[int, TrialResult](), deque[TrialResult]()
-    arrived = deque[tuple[Where, list[Finished], float]]()
-    total, ended = sum(trial.training.epochs for trial in trials), 0
+    bundles = cut(_prepared(trials, databases))
+    _require_sound(bundles)  # before anything is trained
+    results = train_bundles(
+        bundles,
+        on_result=on_result,
+        meter=meter,
+        memory=memory,
+        interruptible=interruptible,
+        checkpoints=checkpoints,
+    )
+    return [results.get(place) or TrialResult(trial, "interrupted") for place, trial in enumerate(trials)]
 
-    def take(where: Where, finished: list[Finished]) -> None:
+
+def train_bundles(
+    bundles: Sequence[Bundle],
+    *,
+    on_result: Callable[[TrialResult], None] | None = None,
+    meter: Meter | None = None,
+    memory: int | None = None,
+    interruptible: bool = False,
+    checkpoints: str | os.PathLike[str] | None = None,
+) -> dict[int, TrialResult]:
+    """Train trials that were cut into bundles; the results by their places in the list that was cut."""
+    trials = {place: trial for bundle in bundles for place, trial in zip(bundle.places, bundle.trials, strict=True)}
+    kept = Checkpoints(checkpoints) if checkpoints is not None else None
+    source, since = _run(bundles, memory, kept), perf_counter()
+    results, waiting = dict[int, TrialResult](), deque[TrialResult]()
+    arrived = deque[tuple[Bundle, list[Finished], float]]()
+    total, ended = sum(trial.training.epochs for trial in trials.values()), 0
+
+    def take(bundle: Bundle, finished: list[Finished]) -> None:
         nonlocal since
         seconds, since = (perf_counter() - since) / max(1, len(finished)), perf_counter()
-        arrived.append((where, finished, seconds))
+        arrived.append((bundle, finished, seconds))
         work_off()
 
     def work_off() -> None:
         """Make results of what has arrived and hand them out; an interruption anywhere in it loses none."""
         nonlocal ended
         while arrived:
-            where, models, seconds = arrived[0]
+            bundle, models, seconds = arrived[0]
             for model in models:
                 if model.place not in results:
-                    result = _result(trials[model.place], model, where, seconds)
+                    result = _result(trials[model.place], model, bundle, seconds)
                     waiting.append(result)
                     results[model.place] = result
                     ended += result.trial.training.epochs
@@ -202,9 +183,9 @@ def train_many(
     with closing(source):
         try:
             show(0)
-            for where, finished, in_flight in source:
+            for bundle, finished, in_flight in source:
                 if finished:
-                    take(where, finished)
+                    take(bundle, finished)
                 show(in_flight)
         except KeyboardInterrupt as interruption:
             with suppress(KeyboardInterrupt):  # wherever it struck, what had ended is not lost
@@ -213,68 +194,66 @@ def train_many(
                 work_off()
             if not interruptible:
                 raise
-    return [results.get(place) or TrialResult(trial, "interrupted") for place, trial in enumerate(trials)]
+    return results
 
 
-News = tuple[Where, list[Finished], int]
+News = tuple[Bundle, list[Finished], int]
 
 
-def _run(
-    trials: Sequence[Trial], tasks: Sequence[Task], memory: int | None, checkpoints: Checkpoints | None
-) -> Generator[News, None, None]:
-    """One engine after the other: which it was and where, what has ended, and the epochs behind what has not."""
-    groups: dict[Where, list[int]] = {}
-    device = jax.local_devices()[0].platform
-    for place, (trial, task) in enumerate(zip(trials, tasks, strict=True)):
-        groups.setdefault(_where(place, trial, task, device), []).append(place)
-    lanes = groups.pop(Where("lanes", device), [])
-    if groups:
-        _require_sound(lanes, trials, tasks)  # before anything is trained
-    for where, places in groups.items():
-        facts = [cast("FactsTask", tasks[place]) for place in places]
-        source = run_fused([trials[place] for place in places], facts, checkpoints, where.platform)
-        yield from _placed(where, places, source)
-    if lanes:
-        source = run_lanes([trials[place] for place in lanes], [tasks[place] for place in lanes], memory, checkpoints)
-        yield from _placed(Where("lanes", device), lanes, source)
+def _run(bundles: Sequence[Bundle], memory: int | None, checkpoints: Checkpoints | None) -> Generator[News, None, None]:
+    """One bundle after the other: what has ended, at its place in the list, and the epochs behind what has not."""
 
-
-def _where(place: int, trial: Trial, task: Task, device: str) -> Where:
-    try:
-        platform = platform_of(trial, task.database.shape, device) if isinstance(task, FactsTask) else None
-    except InputError as error:
-        raise InputError(f"trial {place}: {error}") from None
-    return Where("lanes", device) if platform is None else Where("fused", platform)
-
-
-def _placed(
-    where: Where, places: Sequence[int], source: Generator[tuple[list[Finished], int], None, None]
-) -> Generator[News, None, None]:
-    """What an engine hands out, with the places in the whole list."""
-
-    def placed(news: tuple[list[Finished], int]) -> News:
+    def placed(bundle: Bundle, news: tuple[list[Finished], int]) -> News:
         for model in news[0]:
-            model.place = places[model.place]
-        return where, *news
+            model.place = bundle.places[model.place]
+        return bundle, *news
 
-    with closing(source):
-        try:
-            for news in source:
-                yield placed(news)
-        except KeyboardInterrupt as interruption:
-            yield placed(source.throw(interruption))
-            raise
+    for bundle in bundles:
+        tasks = [member.task for member in bundle.members]
+        if bundle.engine is None:
+            source = run_lanes(bundle.trials, tasks, memory, checkpoints)
+        else:
+            source = bundle.engine.run(bundle.trials, tasks, checkpoints, bundle.platform)
+        with closing(source):
+            try:
+                for news in source:
+                    yield placed(bundle, news)
+            except KeyboardInterrupt as interruption:
+                yield placed(bundle, source.throw(interruption))
+                raise
 
 
-def _require_sound(places: Sequence[int], trials: Sequence[Trial], tasks: Sequence[Task]) -> None:
+def _prepared(trials: Sequence[Trial], databases: Iterable[Data]) -> list[Prepared]:
+    """The trials with what they need; errors say which of them it was."""
+    data_of, device, prepared = DataOfTrials(databases), jax.local_devices()[0].platform, list[Prepared]()
+    for place, trial in enumerate(trials):
+        with _named(place, which=isinstance(trial.database, Given)):
+            data = data_of(trial)
+        task = task_of(trial, data)
+        with _named(place):
+            prepared.append(Prepared(trial, data, task, *engine_for(trial, data, device)))
+    return prepared
+
+
+@contextmanager
+def _named(place: int, *, which: bool = True) -> Iterator[None]:
+    """Errors say which trial it was; what a description of data says of itself needs no place."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"trial {place}: {error}" if which else str(error)) from None
+
+
+def _require_sound(bundles: Sequence[Bundle]) -> None:
     """Find mistakes in the trials of lanes, one of each recipe."""
-    first = {recipe_of(trials[place], tasks[place]): place for place in reversed(places)}
-    for place in first.values():
-        try:
-            with arithmetic(trials[place].training.precision):
-                program_for(trials[place], tasks[place]).lane_bytes  # noqa: B018 - traces a whole epoch
-        except InputError as error:
-            raise InputError(f"trial {place}: {error}") from None
+    seen = set[Recipe]()
+    for bundle in bundles:
+        place, member = bundle.places[0], bundle.members[0]
+        recipe = recipe_of(member.trial, member.task)
+        if bundle.engine is None and recipe not in seen:
+            seen.add(recipe)
+            with _named(place), arithmetic(member.trial.training.precision):
+                program_for(member.trial, member.task).lane_bytes  # noqa: B018 - traces a whole epoch
 
 
 def best_of(results: Iterable[TrialResult]) -> TrialResult | None:
@@ -288,7 +267,7 @@ def best_of(results: Iterable[TrialResult]) -> TrialResult | None:
     return max(sound, key=merit, default=None)
 
 
-def _result(trial: Trial, model: Finished, where: Where, seconds: float) -> TrialResult:
+def _result(trial: Trial, model: Finished, bundle: Bundle, seconds: float) -> TrialResult:
     return TrialResult(
         trial=trial,
         status=model.status,
@@ -296,32 +275,13 @@ def _result(trial: Trial, model: Finished, where: Where, seconds: float) -> Tria
         metrics=model.metrics,
         curves=model.curves,
         epochs_to=model.epochs_to,
-        engine=where.engine,
-        device=_device_name(where.platform),
+        engine=bundle.engine_name,
+        device=_device_name(bundle.platform),
         width=model.width,
         seconds=seconds,
         readings=model.readings,
         weights=model.model,
     )
-
-
-def _tasks(trials: Sequence[Trial], databases: Iterable[AnyDatabase]) -> list[Task]:
-    """The task of each trial; a database that several trials share is built once."""
-    given = {database.fingerprint: database for database in databases}
-    built: dict[DatabaseSpec, AnyDatabase] = {}
-    tasks = []
-    for place, trial in enumerate(trials):
-        spec = trial.database
-        if spec not in built:
-            built[spec] = _find(spec.fingerprint, given, place) if isinstance(spec, Given) else spec.build()
-        tasks.append(task_of(trial, built[spec]))
-    return tasks
-
-
-def _find(fingerprint: str, given: Mapping[str, AnyDatabase], place: int) -> AnyDatabase:
-    if fingerprint not in given:
-        raise InputError(f"trial {place}: its database {fingerprint[:12]} is not among the {len(given)} given")
-    return given[fingerprint]
 
 
 @cache

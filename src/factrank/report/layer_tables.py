@@ -9,8 +9,8 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from factrank.databases.database import Database
-from factrank.experiments.execution.work import stored_scalars
-from factrank.experiments.specs.trial import ModelSpec
+from factrank.experiments.registry import family_of
+from factrank.experiments.specs.roles import ModelSpec
 from factrank.experiments.training import TrialResult
 from factrank.families.attention.circuits.attribution import Attribution
 from factrank.families.attention.circuits.diagnosis import Diagnosis
@@ -46,7 +46,7 @@ def trained_table(
     lines: list[RenderableType] = [Text(), table]
     if len(results) > MOST_ROWS:
         lines.append(Text(f"... and {len(results) - MOST_ROWS:,} more seeds, which --json shows"))
-    parameters = stored_scalars(trial, database)
+    parameters = family_of(trial.model).work(trial, database).parameters
     head = layer_lines(source, database, trial.model, parameters)
     bits = Text(f"{database.bits:,.1f} bits to hold, {database.bits / parameters:.3g} per parameter")
     return Group(head, bits, *lines, Text(), Text(_summary(results, best)))

@@ -10,7 +10,8 @@ from factrank.databases.database import Database
 from factrank.host.memory import memory_room, require_memory
 
 if TYPE_CHECKING:
-    from factrank.experiments.specs.trial import Training, Trial
+    from factrank.experiments.specs.training_spec import Training
+    from factrank.experiments.specs.trial import Trial
 
 BYTES_OF_TRAINING, BYTES_KEPT = 16, 4
 """Per parameter: weight, gradient and the two moments of Adam of a layer in training; the weight of one that ended."""

@@ -11,10 +11,10 @@ from factrank.experiments.capacity.capacity_interval import CapacityInterval, Cr
 from factrank.experiments.capacity.capacity_search import EVERY_FACT, CapacitySearch, TrialsOfSize
 from factrank.experiments.execution.runner import run_study
 from factrank.experiments.progress import Meter
+from factrank.experiments.specs.roles import Data
 from factrank.experiments.store.store import Store
 from factrank.experiments.study.searches import measured_rows
 from factrank.experiments.study.study import Study, no_trials
-from factrank.families.memoriser.examples.examples import AnyDatabase
 
 NAME = "capacity"
 
@@ -53,7 +53,7 @@ def run_searches(
     searches: Sequence[CapacitySearch],
     *,
     store: Store | None = None,
-    databases: Sequence[AnyDatabase] = (),
+    databases: Sequence[Data] = (),
     meter: Meter | None = None,
 ) -> list[CapacityInterval]:
     """Run searches, such as one for each seed, round by round all together; gives their intervals.

@@ -14,19 +14,18 @@ from math import isfinite, nan
 from time import perf_counter
 from typing import Literal
 
-from factrank.experiments.execution.bundles import Bundle, Found, cut
+from factrank.experiments.bundles import Bundle
 from factrank.experiments.execution.runner import missing, stored_rows
-from factrank.experiments.execution.work import epoch_products, working_numbers
-from factrank.experiments.specs.trial import EXAMPLES, Trial
+from factrank.experiments.execution.study_bundles import study_bundles
+from factrank.experiments.prepared import DataOfTrials
+from factrank.experiments.registry import family_of
+from factrank.experiments.specs.roles import Data
+from factrank.experiments.specs.trial import Trial
 from factrank.experiments.store.columns import trial_of
 from factrank.experiments.store.store import Store
 from factrank.experiments.study.searches import Rows
 from factrank.experiments.study.study import Size, Study
 from factrank.experiments.training import train_many
-from factrank.families.attention.fused.fused_threads import thread_count
-from factrank.families.memoriser.examples.examples import AnyDatabase, RandomExamples
-from factrank.families.memoriser.memoriser_shape import MemoriserShape
-from factrank.families.memory.memory_shape import MemoryShape
 
 ROWS_READ = 200
 """Rows of the store from which a speed is estimated."""
@@ -68,19 +67,18 @@ def plan_run(
     wanted = missing(trials, store, rerun_failed=rerun_failed, keep_weights=keep_weights)
     finished = store.finished(with_weights=keep_weights)
     counts = len(trials), len(hashes & finished), len(hashes & store.failed()), len(wanted)
-    bundles = [bundle for part in rounds for bundle in cut(part, wanted, study.databases)[0]]
+    bundles = [bundle for part in rounds for bundle in study_bundles(part, wanted, study.databases)[0]]
     if not bundles:
         return DryRun(*counts, n_open=n_open)
     seconds, sources = 0.0, set[str]()
-    for engine in ("fused", "lanes"):
-        ours = [bundle for bundle in bundles if bundle.engine == engine and bundle.products]
+    for engine in dict.fromkeys(bundle.engine_name for bundle in bundles):
+        ours = [bundle for bundle in bundles if bundle.engine_name == engine and bundle.products]
         if ours:
             stored = _stored_speed(engine, store, study.databases)
             sources.add("measurement" if stored is None else "store")
             speed = _measured_speed(ours, study.databases) if stored is None else stored
             seconds += speed * sum(bundle.products for bundle in ours)  # nan where it could not be measured
-    find = Found(study.databases)
-    largest = max(_bytes_of(bundle, find) for bundle in bundles)
+    largest = max(_bytes_of(bundle) for bundle in bundles)
     source: Literal["store", "measurement"] = "measurement" if "measurement" in sources else "store"
     if not sources or not isfinite(seconds):
         return DryRun(*counts, n_bytes=largest, n_open=n_open)
@@ -96,30 +94,30 @@ def _rounds_so_far(study: Study, size: Size, rows: Rows) -> tuple[list[list[Tria
     return study.rounds(size, rows), n_open
 
 
-def _stored_speed(engine: str, store: Store, databases: Sequence[AnyDatabase]) -> float | None:
+def _stored_speed(engine: str, store: Store, databases: Sequence[Data]) -> float | None:
     """Seconds per multiplication in the rows of this engine, of which the shares of time add up to the whole."""
     table = store.trials()
     if not {"engine", "seconds", "epochs", "trial"} <= set(table.column_names):
         return None
     columns = zip(*(table[name].to_pylist() for name in ("engine", "seconds", "epochs", "trial")), strict=True)
     rows = [row for row in columns if row[0] == engine and row[1] is not None and row[2]]
-    find, seconds, work = Found(databases), 0.0, 0
+    data_of, seconds, work = DataOfTrials(databases), 0.0, 0
     for _, each, epochs, text in rows[:: max(1, len(rows) // ROWS_READ)]:
         try:
             trial = trial_of(text)
-            work += epochs * epoch_products(trial, find(trial))
+            work += epochs * family_of(trial.model).work(trial, data_of(trial)).products
         except Exception:  # noqa: S112 - a trial of another study, whose database is not at hand
             continue
         seconds += each
     return seconds / work if work and seconds else None
 
 
-def _measured_speed(bundles: Sequence[Bundle], databases: Sequence[AnyDatabase]) -> float:
+def _measured_speed(bundles: Sequence[Bundle], databases: Sequence[Data]) -> float:
     """Seconds per multiplication of a few models in the middle of the study, the compilation left out."""
-    working = (entry for bundle in bundles for entry in bundle.entries if entry.products)
-    entries = sorted(working, key=lambda entry: entry.products)
-    trial, find = entries[len(entries) // 2].trial, Found(databases)
-    each = epoch_products(trial, find(trial))
+    working = (member for bundle in bundles for member in bundle.members if member.products)
+    members = sorted(working, key=lambda member: member.products)
+    middle = members[len(members) // 2]
+    trial, each = middle.trial, middle.work.products
     n_epochs = max(1, min(trial.training.epochs, int(SAMPLE_PRODUCTS / SAMPLED / max(each, 1))))
     seconds = 0.0
     try:
@@ -133,23 +131,18 @@ def _measured_speed(bundles: Sequence[Bundle], databases: Sequence[AnyDatabase])
 
 
 def _shortened(trial: Trial, n_epochs: int, seed: int) -> Trial:
-    """A few epochs of a trial, its closed form left out; where steps are as long with fewer examples, on few."""
-    training, database, model = replace(trial.training, epochs=n_epochs, stop="never"), trial.database, trial.model
-    if isinstance(model, MemoriserShape | MemoryShape):
-        model = replace(model, start="random")
-    if isinstance(database, RandomExamples):
-        n_examples = min(database.n_examples, trial.training.batch_size or EXAMPLES)
-        n_contexts = database.n_contexts and min(database.n_contexts, n_examples)
-        database = replace(database, n_examples=n_examples, n_contexts=n_contexts)
-    return Trial(database, model, training, seed=seed)
+    """A few epochs of a trial, set up as fast as its family can."""
+    training = replace(trial.training, epochs=n_epochs, stop="never")
+    probe = family_of(trial.model).probe(replace(trial, training=training, curve_epochs=()))
+    return Trial(probe.database, probe.model, training, seed=seed)
 
 
-def _bytes_of(bundle: Bundle, find: Found) -> int:
+def _bytes_of(bundle: Bundle) -> int:
     """An estimate of what trains at once and of what is kept until the bundle ends."""
-    sizes = []
-    for entry in bundle.entries:
-        real = 8 if entry.trial.training.precision == "float64" else 4
-        kept = working_numbers(entry.trial, find(entry.trial), in_lanes=bundle.engine == "lanes")
-        sizes.append(STATE_COPIES * entry.weights + 2 * real * kept)
-    ended = sum(entry.weights for entry in bundle.entries)
-    return ended + (sum(sizes) if bundle.engine == "lanes" else max(sizes) * min(thread_count(), len(sizes)))
+    in_lanes, sizes = bundle.engine is None, []
+    for member in bundle.members:
+        real = 8 if member.trial.training.precision == "float64" else 4
+        kept = member.work.numbers if in_lanes else member.work.numbers_elsewhere
+        sizes.append(STATE_COPIES * member.weight_bytes + 2 * real * kept)
+    ended = sum(member.weight_bytes for member in bundle.members)
+    return ended + (sum(sizes) if bundle.engine is None else max(sizes) * min(bundle.engine.at_once(), len(sizes)))

@@ -8,19 +8,22 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from factrank.errors import InputError
-from factrank.experiments.execution.bundles import Bundle, Failure, Outcome, describe
+from factrank.experiments.bundles import Bundle
+from factrank.experiments.execution.outcomes import Failure, Outcome, describe
 from factrank.experiments.run_checkpoints import CheckpointError
-from factrank.experiments.specs.trial import Given, Trial
-from factrank.experiments.training import TrialResult, train_many
-from factrank.families.memoriser.examples.examples import AnyDatabase
+from factrank.experiments.specs.data import Given
+from factrank.experiments.specs.roles import Data
+from factrank.experiments.specs.trial import Trial
+from factrank.experiments.training import TrialResult, train_bundles
 from factrank.nn.sealed_file import SUFFIX
 
-Databases = Mapping[str, AnyDatabase]
+Databases = Mapping[str, Data]
 """The databases that trials name, by their fingerprints."""
 
 
@@ -43,8 +46,13 @@ class Executor(Protocol):
     def keep_weights(self) -> bool:
         """Whether results carry their trained models."""
 
-    def run(self, bundles: Sequence[Bundle], databases: Databases, recorder: Recorder) -> None:
-        """Run the bundles; a `KeyboardInterrupt` passes through after what had ended was recorded."""
+    def run(
+        self, bundles: Sequence[Bundle], wanted: AbstractSet[str], databases: Databases, recorder: Recorder
+    ) -> None:
+        """Run the bundles; a `KeyboardInterrupt` passes through after what had ended was recorded.
+
+        Only the outcomes of `wanted` trials (hashes) are recorded; others run because lanes run together.
+        """
 
 
 @dataclass(frozen=True)
@@ -57,39 +65,44 @@ class LocalExecutor:
     keep_weights: bool = False
     checkpoints: Path | None = None
 
-    def run(self, bundles: Sequence[Bundle], databases: Databases, recorder: Recorder) -> None:
+    def run(
+        self,
+        bundles: Sequence[Bundle],
+        wanted: AbstractSet[str],
+        databases: Databases,  # noqa: ARG002 - prepared trials have their data
+        recorder: Recorder,
+    ) -> None:
         """Run the bundles."""
         for bundle in bundles:
-            run_bundle(bundle, databases, recorder, keep_weights=self.keep_weights, checkpoints=self.checkpoints)
+            run_bundle(bundle, wanted, recorder, keep_weights=self.keep_weights, checkpoints=self.checkpoints)
 
 
 def run_bundle(
     bundle: Bundle,
-    databases: Databases,
+    wanted: AbstractSet[str],
     recorder: Recorder,
     *,
     keep_weights: bool = False,
     checkpoints: Path | None = None,
 ) -> None:
     """Run one bundle in this process."""
-    call = _Call(bundle, recorder, keep_weights, checkpoints)
+    call = _Call(bundle, wanted, recorder, keep_weights, checkpoints)
     try:
-        call.run(databases)
+        call.run()
     except _Undelivered as reason:
         raise reason.error from None
     except Exception as error:  # whatever is wrong with one trial must not end the others
-        rest = [entry for entry in bundle.entries if entry.trial.hash not in call.ended]
-        left = Bundle.of(bundle.engine, rest, bundle.wanted)
+        left = bundle.among({trial.hash for trial in bundle.trials} - call.ended)
         mistake = isinstance(error, InputError)
-        if len(rest) > 1 and not (mistake and bundle.engine == "lanes"):
+        if len(left.members) > 1 and not (mistake and bundle.engine is None):
             for half in left.halves():
-                run_bundle(half, databases, recorder, keep_weights=keep_weights, checkpoints=checkpoints)
-        elif rest and isinstance(error, CheckpointError):
+                run_bundle(half, wanted, recorder, keep_weights=keep_weights, checkpoints=checkpoints)
+        elif left.members and isinstance(error, CheckpointError):
             warnings.warn(f"begun again, without checkpoints: {describe(error)}", stacklevel=2)
-            run_bundle(left, databases, recorder, keep_weights=keep_weights)
+            run_bundle(left, wanted, recorder, keep_weights=keep_weights)
         else:  # lanes of one recipe share what a mistake can be in
             for trial in left.trials:
-                if trial.hash in left.wanted:
+                if trial.hash in wanted:
                     recorder.take(Failure(trial, describe(error)))
 
 
@@ -104,16 +117,21 @@ class _Undelivered(Exception):  # noqa: N818 - never seen outside
 class _Call:
     """One call of the engines: hands their results on, and their progress."""
 
-    def __init__(self, bundle: Bundle, recorder: Recorder, keep_weights: bool, checkpoints: Path | None) -> None:
-        self._bundle, self._recorder, self._keep_weights = bundle, recorder, keep_weights
-        self._checkpoints = checkpoints
+    def __init__(
+        self,
+        bundle: Bundle,
+        wanted: AbstractSet[str],
+        recorder: Recorder,
+        keep_weights: bool,
+        checkpoints: Path | None,
+    ) -> None:
+        self._bundle, self._wanted, self._recorder = bundle, wanted, recorder
+        self._keep_weights, self._checkpoints = keep_weights, checkpoints
         self._epochs = 0
         self.ended: set[str] = set()
 
-    def run(self, databases: Databases) -> None:
-        trials = self._bundle.trials
-        given = [databases[print_] for print_ in fingerprints(trials)]
-        train_many(trials, databases=given, on_result=self._take, meter=self, checkpoints=self._checkpoints)
+    def run(self) -> None:
+        train_bundles([self._bundle], on_result=self._take, meter=self, checkpoints=self._checkpoints)
 
     def update(self, models_done: int, n_models: int, model_epochs: int, n_model_epochs: int) -> None:  # noqa: ARG002
         """The hook for progress."""
@@ -125,9 +143,9 @@ class _Call:
     def _take(self, result: TrialResult) -> None:
         self.ended.add(result.trial.hash)
         self._epochs += result.trial.training.epochs
-        if result.trial.hash not in self._bundle.wanted:
+        if result.trial.hash not in self._wanted:
             return
-        name, is_last = f"{result.trial.hash}{SUFFIX}", len(self.ended) == len(self._bundle.entries)
+        name, is_last = f"{result.trial.hash}{SUFFIX}", len(self.ended) == len(self._bundle.members)
         try:  # what has a checkpoint took long, and loses it when this returns; a bundle of lanes after its last
             at_once = self._checkpoints is not None and (is_last or (self._checkpoints / name).exists())
             kept = result if self._keep_weights else replace(result, weights=None)

@@ -13,15 +13,20 @@ import socket
 import warnings
 from collections import deque
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from importlib import import_module
+from itertools import chain
 from time import sleep
 from typing import Any, Literal
 
 from factrank.errors import InputError
-from factrank.experiments.execution.bundles import Bundle, Failure, Outcome, describe
+from factrank.experiments.bundles import Bundle
 from factrank.experiments.execution.executors import Databases, Recorder, fingerprints, run_bundle
-from factrank.families.memoriser.examples.examples import AnyDatabase
+from factrank.experiments.execution.outcomes import Failure, Outcome, describe
+from factrank.experiments.execution.study_bundles import study_bundles
+from factrank.experiments.specs.roles import Data
+from factrank.experiments.specs.trial import Trial
 
 RETRIES = 3
 """How often Ray starts a task again whose worker died."""
@@ -50,7 +55,9 @@ class RayExecutor:
     address: str | None = None
     _ray: Any = field(default=None, repr=False)
 
-    def run(self, bundles: Sequence[Bundle], databases: Databases, recorder: Recorder) -> None:
+    def run(
+        self, bundles: Sequence[Bundle], wanted: AbstractSet[str], databases: Databases, recorder: Recorder
+    ) -> None:
         """Run the bundles."""
         self._ray = _ray()
         ours = not self._ray.is_initialized()
@@ -61,7 +68,7 @@ class RayExecutor:
                 warnings.filterwarnings("ignore", "os.fork", RuntimeWarning)
                 self._ray.init(address=self.address, include_dashboard=False, log_to_driver=False)
         try:
-            _Flight(self._ray, databases, recorder, keep_weights=self.keep_weights).run(bundles)
+            _Flight(self._ray, wanted, databases, recorder, keep_weights=self.keep_weights).run(bundles)
         finally:
             if ours:
                 self._ray.shutdown()
@@ -81,8 +88,10 @@ def _require_reachable(address: str) -> None:
 class _Flight:
     """The tasks of one run: at most one for each core and each GPU."""
 
-    def __init__(self, ray: Any, databases: Databases, recorder: Recorder, *, keep_weights: bool) -> None:
-        self._ray, self._recorder, self._keep_weights = ray, recorder, keep_weights
+    def __init__(
+        self, ray: Any, wanted: AbstractSet[str], databases: Databases, recorder: Recorder, *, keep_weights: bool
+    ) -> None:
+        self._ray, self._wanted, self._recorder, self._keep_weights = ray, wanted, recorder, keep_weights
         self._databases = {fingerprint: ray.put(database) for fingerprint, database in databases.items()}
         self._tasks: dict[Any, tuple[Kind, Bundle]] = {}
         self._waiting: deque[Bundle] = deque()
@@ -112,20 +121,20 @@ class _Flight:
         return {"cpu": max(int(found.get("CPU", 1)) - gpus, 0 if gpus else 1), "gpu": gpus}
 
     def _cut(self, bundle: Bundle) -> list[Bundle]:
-        """A bundle of the fused engine in pieces of about equal work; lanes stay together."""
-        if bundle.engine == "lanes":
+        """A bundle of an engine whose models never meet in pieces of about equal work; lanes stay together."""
+        if bundle.engine is None:
             return [bundle]
         slots = self._slots()
         workers = slots["cpu"] + GPU_FACTOR * slots["gpu"]
         most = min(max(bundle.products / (TASKS_PER_CORE * max(workers, 1)), LEAST_PRODUCTS), MOST_PRODUCTS)
-        parts, taken = list[list[Any]](), most
-        for entry in bundle.entries:
-            if taken + entry.products > most or not parts:
-                parts.append([])
+        parts, taken = list[set[str]](), most
+        for member in bundle.members:
+            if taken + member.products > most or not parts:
+                parts.append(set())
                 taken = 0
-            parts[-1].append(entry)
-            taken += entry.products
-        return [Bundle.of("fused", part, bundle.wanted) for part in parts]
+            parts[-1].add(member.trial.hash)
+            taken += member.products
+        return [bundle.among(part) for part in parts]
 
     def _submit(self) -> None:
         """Give every free core and GPU something to do: the largest bundles to GPUs, several at once."""
@@ -139,16 +148,17 @@ class _Flight:
     def _next(self, kind: Kind) -> Bundle:
         bundle = self._waiting.popleft()
         taken = [bundle]
-        while kind == "gpu" and bundle.engine == "fused" and len(taken) < GPU_FACTOR and self._waiting:
-            if self._waiting[0].engine != "fused" or len(self._waiting) <= len(taken):
+        while kind == "gpu" and bundle.engine is not None and len(taken) < GPU_FACTOR and self._waiting:
+            if self._waiting[0].engine_name != bundle.engine_name or len(self._waiting) <= len(taken):
                 break
             taken.append(self._waiting.popleft())
-        wanted = frozenset[str]().union(*(one.wanted for one in taken))
-        return Bundle.of(bundle.engine, [entry for one in taken for entry in one.entries], wanted)
+        members, places = zip(*((one.members, one.places) for one in taken), strict=True)
+        return Bundle(tuple(chain(*members)), tuple(chain(*places)))
 
     def _start(self, kind: Kind, bundle: Bundle) -> None:
-        given = [self._databases[name] for name in fingerprints(bundle.trials)]
-        self._tasks[self._remote[kind].remote(bundle, self._keep_weights, *given)] = kind, bundle
+        trials, wanted = bundle.trials, self._wanted & {trial.hash for trial in bundle.trials}
+        given = [self._databases[name] for name in fingerprints(trials)]
+        self._tasks[self._remote[kind].remote(trials, wanted, self._keep_weights, *given)] = kind, bundle
 
     def _ready(self, seconds: float) -> list[Any]:
         """The tasks that have ended, after so many seconds if none had."""
@@ -165,11 +175,11 @@ class _Flight:
         try:
             outcomes: list[Outcome] = self._ray.get(task)
         except self._ray.exceptions.RayError as error:
-            if len(bundle.entries) > 1:
+            if len(bundle.members) > 1:
                 for half in bundle.halves():
                     self._waiting.appendleft(half)
                 return
-            outcomes = [Failure(trial, describe(error)) for trial in bundle.trials if trial.hash in bundle.wanted]
+            outcomes = [Failure(trial, describe(error)) for trial in bundle.trials if trial.hash in self._wanted]
         for outcome in outcomes:
             self._recorder.take(outcome)
 
@@ -194,10 +204,13 @@ class _Collected:
         pass
 
 
-def _run_task(bundle: Bundle, keep_weights: bool, *databases: AnyDatabase) -> list[Outcome]:
-    """On a worker: the outcomes of a bundle."""
+def _run_task(trials: Sequence[Trial], wanted: AbstractSet[str], keep_weights: bool, *given: Data) -> list[Outcome]:
+    """On a worker: the outcomes of the trials of a bundle. They are prepared here, for the device that is here."""
     collected = _Collected()
-    run_bundle(bundle, {one.fingerprint: one for one in databases}, collected, keep_weights=keep_weights)
+    bundles, failures = study_bundles(trials, wanted, given)
+    collected.outcomes += failures
+    for bundle in bundles:
+        run_bundle(bundle, wanted, collected, keep_weights=keep_weights)
     return collected.outcomes
 
 

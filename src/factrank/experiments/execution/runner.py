@@ -15,25 +15,25 @@ import json
 import warnings
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 
 import jax
 
-from factrank.experiments.execution.bundles import Failure, Outcome, cut
 from factrank.experiments.execution.executors import Executor, LocalExecutor
+from factrank.experiments.execution.outcomes import Failure, Outcome
+from factrank.experiments.execution.study_bundles import study_bundles
 from factrank.experiments.execution.trackers import Tracker
 from factrank.experiments.lanes.lane_checkpoints import lane_marks
 from factrank.experiments.progress import Meter
+from factrank.experiments.registry import families
 from factrank.experiments.specs.trial import Trial
 from factrank.experiments.store.columns import Row
 from factrank.experiments.store.store import Store
 from factrank.experiments.study.searches import measured_rows, rounds_of
 from factrank.experiments.study.study import Size, Study
 from factrank.experiments.training import TrialResult
-from factrank.families.attention.fused.fused_engine import BACKENDS
 
 PART_SECONDS = 1.0
 """How long a result waits for others that are stored with it, at most."""
@@ -94,10 +94,10 @@ def run_study(
             assert executor is not None  # noqa: S101 - for mypy: made with the recorder
             recorder.expect([trial for trial in trials if trial.hash in wanted])
             recorder.tick()
-            bundles, failures = cut(trials, wanted, study.databases)
+            bundles, failures = study_bundles(trials, wanted, study.databases)
             for failure in failures:
                 recorder.take(failure)
-            executor.run(bundles, databases, recorder)
+            executor.run(bundles, wanted, databases, recorder)
             recorder.flush()  # the next round follows from the store
     except KeyboardInterrupt:
         interrupted = True
@@ -154,10 +154,9 @@ def stored_rows(
 
 def checkpoint_folder(store: Store) -> Path:
     """Where the states of long runs lie: a folder for each kind of device and kernel, on which their bits depend."""
-    backend, of_kernel = BACKENDS.get(jax.local_devices()[0].platform), None
-    with suppress(ImportError):  # CuPy is an extra; without it all trials run in lanes
-        of_kernel = backend.marks() if backend is not None else None
-    marks = json.dumps([lane_marks(), of_kernel], sort_keys=True)
+    device = jax.local_devices()[0].platform
+    engines = [engine.marks(device) for family in families().values() for engine in family.engines]
+    marks = json.dumps([lane_marks(), *engines], sort_keys=True)
     return store.folder / "checkpoints" / hashlib.sha256(marks.encode()).hexdigest()[:12]
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from factrank.errors import InputError
-from factrank.experiments.execution.bundles import Failure, Outcome
+from factrank.experiments.execution.outcomes import Failure, Outcome
 from factrank.experiments.store.columns import failed_row, row_of
 
 

@@ -13,15 +13,9 @@ from factrank.experiments.lanes.device_memory import memory_budget
 from factrank.experiments.lanes.ladder import rung_below, widths
 from factrank.experiments.lanes.lane_bundle import Finished, LaneBundle
 from factrank.experiments.lanes.lane_programs import Program, arithmetic, program_for
-from factrank.experiments.lanes.side_by_side import Member, side_by_side
 from factrank.experiments.run_checkpoints import Checkpoints
 from factrank.experiments.specs.trial import Trial
 from factrank.experiments.task import Task
-
-WIDEST = {"cpu": 256}
-"""On a CPU wider bundles leave the caches and gain nothing; on a GPU they do."""
-
-WIDEST_ELSEWHERE = 16384
 
 
 def run_lanes(
@@ -30,23 +24,23 @@ def run_lanes(
     memory: int | None = None,
     checkpoints: Checkpoints | None = None,
 ) -> Generator[tuple[list[Finished], int], None, None]:
-    """Train these trials; finished ones come out as they end, with the epochs behind the lanes still in flight.
+    """Train these trials, which share a recipe; finished ones come out as they end, with the epochs behind the others.
 
-    `memory` is what the lanes of one bundle may take on each device, in bytes. Thrown an interruption, it hands out the
-    lanes that had stopped before it lets it through. With `checkpoints` the state of the bundle in flight is written
-    now and then, and on an interruption, and a bundle whose state is found there resumes from it.
+    `memory` is what the lanes of one bundle may take on each device, in bytes: wider bundles are cut once more. Thrown
+    an interruption, it hands out the lanes that had stopped before it lets it through. With `checkpoints` the state of
+    the lanes in flight is written now and then, and on an interruption, and lanes whose state is found there resume
+    from it.
     """
     use_compilation_cache()
-    groups = side_by_side(trials, tasks).values()
-    programs = [_valid_program(members[0], trials) for members in groups]
-    for program, members in zip(programs, groups, strict=True):
-        with arithmetic(program.recipe.training.precision):
-            widest = _widest(program, memory)
-        rest = members
-        for width in widths(len(members), widest):
-            now, rest = rest[:width], rest[width:]
-            entries = [PlacedTrial(at, trials[at], task) for at, task in now]
-            yield from _run_bundle(program, entries, width, checkpoints)
+    entries = [PlacedTrial(*entry) for entry in zip(range(len(trials)), trials, tasks, strict=True)]
+    if not entries:
+        return
+    program = _valid_program(entries[0])
+    with arithmetic(program.recipe.training.precision):
+        widest = _widest(program, memory)
+    for width in widths(len(entries), widest):
+        now, entries = entries[:width], entries[width:]
+        yield from _run_bundle(program, now, width, checkpoints)
 
 
 class PlacedTrial(NamedTuple):
@@ -57,15 +51,14 @@ class PlacedTrial(NamedTuple):
     task: Task
 
 
-def _valid_program(first: Member, trials: Sequence[Trial]) -> Program:
+def _valid_program(first: PlacedTrial) -> Program:
     """The program of a recipe, its mistakes found before anything is trained."""
-    place, task = first
-    program = program_for(trials[place], task)
+    program = program_for(first.trial, first.task)
     try:
         with arithmetic(program.recipe.training.precision):
             program.lane_bytes  # noqa: B018 - traces a whole epoch
     except InputError as error:
-        raise InputError(f"trial {place}: {error}") from None
+        raise InputError(f"trial {first.place}: {error}") from None
     return program
 
 
@@ -73,9 +66,7 @@ def _widest(program: Program, memory: int | None) -> int:
     """The widest rung that fits: every device takes its share of the lanes."""
     devices = jax.local_devices()
     budget = memory_budget(devices[0]) if memory is None else memory
-    most = WIDEST.get(devices[0].platform, WIDEST_ELSEWHERE)
-    fitting = max(1, budget // max(1, program.lane_bytes))
-    return min(rung_below(int(fitting)), most) * rung_below(len(devices))
+    return rung_below(int(max(1, budget // max(1, program.lane_bytes)))) * rung_below(len(devices))
 
 
 def _run_bundle(

@@ -6,7 +6,10 @@ from collections.abc import Collection
 from dataclasses import fields
 
 from factrank.errors import InputError
-from factrank.experiments.specs.trial import Measures, Training, Trial
+from factrank.experiments.registry import family_of
+from factrank.experiments.specs.measures import Measures
+from factrank.experiments.specs.training_spec import EVERY_ENGINE, Training
+from factrank.experiments.specs.trial import Trial
 
 OPTIONAL: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("training", ("batch_size", "frozen", "score_scale", "key_exponent", "query_exponent", "copy_share")),
@@ -25,7 +28,7 @@ DEFAULTS = {
 def require_options(trial: Trial, known: Collection[str], what: str) -> None:
     """Raise an `InputError` for the first option that is set and not among the `known` ones.
 
-    Options are named by their fields; "fused" stands for the engine. `what` is the model in words.
+    Options are named by their fields. `what` is the model in words.
     """
     asked = [
         f"{part}.{name}"
@@ -35,7 +38,8 @@ def require_options(trial: Trial, known: Collection[str], what: str) -> None:
     ]
     if trial.training.stop == "recall_sequences" and "contexts" not in known:  # sequences are what contexts are of
         asked.append("training.stop 'recall_sequences'")
-    if trial.training.engine == "fused" and "fused" not in known:
-        asked.append("training.engine 'fused'")
+    engines = {engine.name for engine in family_of(trial.model).engines}
+    if trial.training.engine not in {*EVERY_ENGINE, *engines}:
+        asked.append(f"training.engine {trial.training.engine!r}")
     if asked:
-        raise InputError(f"{what} has no {asked[0]}; it knows {', '.join(sorted(set(known) - {'fused'}))}")
+        raise InputError(f"{what} has no {asked[0]}; it knows {', '.join(sorted(known))}")

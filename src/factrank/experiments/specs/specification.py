@@ -21,7 +21,10 @@ Plain = None | bool | int | float | str | list[Any] | dict[str, Any]
 Spec = TypeVar("Spec")
 
 KINDS: dict[str, type] = {}
-"""The classes that a field may hold beside its declared one, by the name that stands in their `kind`."""
+"""Specification classes by the name that stands in their `kind`."""
+
+ROLES: dict[type, set[str]] = {}
+"""The kinds that a field may hold, by the role that it is annotated with."""
 
 
 class Options(tuple[tuple[str, object], ...]):
@@ -54,11 +57,21 @@ class Options(tuple[tuple[str, object], ...]):
         return f"Options({', '.join(f'{name}={value!r}' for name, value in self)})"
 
 
-def register_kind(kind: str, spec: type[Spec]) -> type[Spec]:
-    """Give a specification class its name in dictionaries; a name stands for one class."""
+NO_OPTIONS = Options()
+
+
+def register_kind(kind: str, spec: type[Spec], role: type | None = None) -> type[Spec]:
+    """Give a specification class its name in dictionaries, and a role; a name stands for one class."""
     if KINDS.setdefault(kind, spec) is not spec:
         raise InputError(f"the kind {kind!r} is already {KINDS[kind].__name__}")
+    if role is not None:
+        ROLES.setdefault(role, set()).add(kind)
     return spec
+
+
+def has_role(value: object, role: type) -> bool:
+    """Whether the class of a value has taken a role."""
+    return _kind_of(type(value)) in ROLES.get(role, ())
 
 
 def to_plain(value: object) -> Plain:
@@ -112,6 +125,8 @@ def _hints(spec: type) -> dict[str, Any]:
 def _convert(expected: Any, plain: object, where: str) -> object:  # noqa: PLR0911 - one line per kind of annotation
     """A plain value as the annotated type."""
     origin = get_origin(expected)
+    if expected in ROLES:
+        return _of_kind({kind: KINDS[kind] for kind in ROLES[expected]}, plain, where)
     if origin in (Union, UnionType):
         return _one_of(get_args(expected), plain, where)
     if origin is tuple:
@@ -139,11 +154,7 @@ def _one_of(choices: tuple[Any, ...], plain: object, where: str) -> object:
     if isinstance(plain, Mapping) and len(specs) == 1:  # there is only one kind
         return _spec(cast("type", specs[0]), plain, where)
     if isinstance(plain, Mapping) and specs:
-        named = {name: spec for name, spec in KINDS.items() if spec in specs}
-        kind = plain.get("kind")
-        if kind not in named:
-            raise InputError(f"{where}: the kind must be one of {', '.join(sorted(named))}; got {kind!r}")
-        return _spec(named[cast("str", kind)], {k: v for k, v in plain.items() if k != "kind"}, where)
+        return _of_kind({name: spec for name, spec in KINDS.items() if spec in specs}, plain, where)
     problems = []
     for choice in choices:
         try:
@@ -151,6 +162,16 @@ def _one_of(choices: tuple[Any, ...], plain: object, where: str) -> object:
         except InputError as error:
             problems.append(str(error))
     raise InputError(" or ".join(problems))
+
+
+def _of_kind(named: Mapping[str, type], plain: object, where: str) -> object:
+    """A dictionary as the class that its `kind` names."""
+    if not isinstance(plain, Mapping):
+        raise InputError(f"{where} must be a dictionary; got {plain!r}")
+    kind = plain.get("kind")
+    if not isinstance(kind, str) or kind not in named:
+        raise InputError(f"{where}: the kind must be one of {', '.join(sorted(named))}; got {kind!r}")
+    return _spec(named[kind], {name: value for name, value in plain.items() if name != "kind"}, where)
 
 
 def _spec(spec: type, plain: object, where: str) -> object:

@@ -27,8 +27,9 @@ from typing import Any
 import factrank
 from factrank.databases.generators.registry import GENERATORS
 from factrank.errors import InputError
+from factrank.experiments.specs.data import Generated
 from factrank.experiments.specs.specification import KINDS, Options, canonical_json, to_plain
-from factrank.experiments.specs.trial import Generated, Trial
+from factrank.experiments.specs.trial import Trial
 from factrank.experiments.training import TrialResult
 
 Row = dict[str, object]

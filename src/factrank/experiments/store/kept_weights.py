@@ -15,12 +15,11 @@ from typing import Any
 from safetensors import SafetensorError, safe_open
 
 from factrank.errors import InputError
+from factrank.experiments.registry import family_of
 from factrank.experiments.specs.specification import canonical_json
 from factrank.experiments.store.columns import trial_of
 from factrank.experiments.training import TrialResult
-from factrank.families.attention.part_arrays import AnyModel, memoriser_from_arrays, model_from_arrays, to_arrays
-from factrank.families.memoriser.memoriser import Memoriser
-from factrank.families.memoriser.memoriser_shape import MemoriserShape
+from factrank.families.attention.part_arrays import to_arrays
 from factrank.host.streams import require_file
 from factrank.nn.sealed_file import SUFFIX, Sealed, read_sealed, write_sealed
 from factrank.nn.unreadable import unreadable
@@ -39,36 +38,27 @@ def weights_path(folder: Path, trial_hash: str) -> Path:
 def write_weights(path: Path, result: TrialResult) -> None:
     """Write the weights of a trained model and force them to the disk."""
     model = result.weights
-    metadata = {"trial": canonical_json(result.trial.to_dict()), "sizes": " ".join(map(str, _sizes_of(model)))}
+    sizes = family_of(result.trial.model).sizes(model)
+    metadata = {"trial": canonical_json(result.trial.to_dict()), "sizes": " ".join(map(str, sizes))}
     write_sealed(path, Sealed(to_arrays(model), metadata), FORMAT, VERSION)
     with path.open("rb") as file:
         os.fsync(file.fileno())
 
 
-def read_weights(folder: Path, trial_hash: str) -> AnyModel:
+def read_weights(folder: Path, trial_hash: str) -> Any:
     """The trained model of a trial, bit for bit."""
     path = weights_path(folder, trial_hash)
     sealed = read_sealed(path, FORMAT, VERSION)
     text, sizes = sealed.metadata.get("trial", ""), sealed.metadata.get("sizes", "")
-    if set(sealed.metadata) != {"trial", "sizes"} or not re.fullmatch("[0-9]{1,9}( [0-9]{1,9}){1,2}", sizes):
+    if set(sealed.metadata) != {"trial", "sizes"} or not re.fullmatch("[0-9]{1,9}( [0-9]{1,9})*", sizes):
         raise InputError(f"{path}: not the weights of a trial")
     trial = trial_of(text)
     if trial.hash != trial_hash:
         raise InputError(f"{path}: the weights of another trial, {trial.hash}")
-    numbers = tuple(map(int, sizes.split()))
-    if len(numbers) != (2 if isinstance(trial.model, MemoriserShape) else 3):
+    numbers, family = tuple(map(int, sizes.split())), family_of(trial.model)
+    if len(numbers) != len(family.size_names):
         raise InputError(f"{path}: {len(numbers)} sizes do not describe the model of its trial")
-    if isinstance(trial.model, MemoriserShape):
-        return memoriser_from_arrays(trial.model, (numbers[0], numbers[1]), sealed.tensors)
-    return model_from_arrays(trial.model, (numbers[0], numbers[1], numbers[2]), sealed.tensors)
-
-
-def _sizes_of(model: Any) -> tuple[int, ...]:
-    """The numbers that, with its shape, fix the sizes of all parts of a model."""
-    if isinstance(model, Memoriser):
-        return model.d_input, model.n_outputs
-    sized = getattr(model, "layout", model)  # models of sequences keep their sizes there
-    return sized.n_keys, sized.n_queries, sized.n_values
+    return family.from_parts(trial.model, numbers, sealed.tensors)
 
 
 def weights_problems(folder: Path) -> list[str]:

@@ -14,7 +14,9 @@ from functools import lru_cache
 from typing import Literal, get_args
 
 from factrank.errors import FactrankError, InputError
-from factrank.experiments.specs.trial import Given, Trial
+from factrank.experiments.specs.data import Given
+from factrank.experiments.specs.roles import Data
+from factrank.experiments.specs.trial import Trial
 from factrank.experiments.statistics.claims import Claim
 from factrank.experiments.statistics.expressions import Where, columns_in, frozen_where
 from factrank.experiments.statistics.fits import Fit, require_columns_of
@@ -23,7 +25,6 @@ from factrank.experiments.store.columns import trial_columns
 from factrank.experiments.store.result_tables import DataName, require_data
 from factrank.experiments.study.names import require_name
 from factrank.experiments.study.searches import Rows, TrialSearch, require_searches, rounds_of
-from factrank.families.memoriser.examples.examples import AnyDatabase
 
 Size = Literal["quick", "full"]
 ChartKind = Literal["lines", "points", "heatmap", "bars"]
@@ -113,7 +114,7 @@ class Study:
     trials: Callable[[Size], list[Trial]]
     charts: tuple[Chart, ...] = ()
     claims: tuple[Claim, ...] = ()
-    databases: tuple[AnyDatabase, ...] = ()
+    databases: tuple[Data, ...] = ()
     summaries: tuple[Summary, ...] = ()
     fits: tuple[Fit, ...] = ()
     searches: Callable[[Size], Sequence[TrialSearch]] | None = None

@@ -29,6 +29,7 @@ from factrank.databases.files.formats import read
 from factrank.databases.generators.registry import GENERATORS
 from factrank.databases.sample_tables import sample
 from factrank.errors import FactrankError, InputError
+from factrank.experiments.registry import families
 from factrank.experiments.specs.specification import from_plain, to_plain
 from factrank.experiments.specs.trial import SCHEMA, Trial
 from factrank.experiments.statistics.claims import Claim
@@ -36,7 +37,6 @@ from factrank.experiments.statistics.fits import Fit
 from factrank.experiments.statistics.summaries import Summary
 from factrank.experiments.study.study import Chart, Source, Study
 from factrank.experiments.study.yaml_text import read_yaml
-from factrank.families.memoriser.examples.examples import RandomExamples
 
 MOST_TRIALS = 200_000
 SECTIONS = ("database", "model", "training", "measures")
@@ -240,15 +240,16 @@ class _Facts:
 
     def spec(self, database: Plain, seed: int) -> Plain:
         """The plain form of the specification of a database."""
-        kinds = [kind for kind in ("generator", "file", "sample", "examples") if kind in database]
+        described = _described_by_families()
+        known = ("generator", "file", "sample", *described)
+        kinds = [kind for kind in known if kind in database]
         if len(kinds) != 1:
-            raise InputError(
-                f"database: expected one of generator, file, sample or examples; got {', '.join(database) or 'nothing'}"
-            )
-        if kinds[0] in ("generator", "examples"):
+            choices = f"{', '.join(known[:-1])} or {known[-1]}"
+            raise InputError(f"database: expected one of {choices}; got {', '.join(database) or 'nothing'}")
+        if kinds[0] not in ("file", "sample"):
             arguments = {name: seed if value == SEED else value for name, value in database.items() if name != kinds[0]}
-            if kinds == ["examples"]:
-                return _random_examples(database["examples"], arguments)
+            if kinds[0] in described:
+                return _data_of_family(kinds[0], described[kinds[0]], database[kinds[0]], arguments)
             _require_generator(database["generator"], arguments)
             return {"kind": "generated", "generator": database["generator"], "arguments": arguments}
         key = repr(sorted(database.items(), key=lambda item: item[0]))
@@ -277,11 +278,16 @@ def _is_list(given: object, kind: type | UnionType) -> bool:
     return isinstance(given, list) and all(isinstance(one, kind) for one in given)
 
 
-def _random_examples(name: object, arguments: Plain) -> Plain:
-    """The plain form of random examples, the only ones that a file can describe."""
-    if name != "random":
-        raise InputError(f"database.examples: expected random; got {name!r}")
-    return cast("Plain", to_plain(from_plain(RandomExamples, arguments, "database")))
+def _described_by_families() -> dict[str, Mapping[str, type]]:
+    """Words of a database beside generator, file and sample, and the classes that each may name."""
+    return {word: named for family in families().values() for word, named in family.data_in_files.items()}
+
+
+def _data_of_family(word: str, named: Mapping[str, type], name: object, arguments: Plain) -> Plain:
+    """The plain form of data that a family describes in a class of its own."""
+    if not isinstance(name, str) or name not in named:
+        raise InputError(f"database.{word}: expected {' or '.join(named)}; got {name!r}")
+    return cast("Plain", to_plain(from_plain(named[name], arguments, "database")))
 
 
 def _require_generator(name: object, arguments: Mapping[str, object]) -> None:

@@ -41,9 +41,7 @@ GRID_SHARE = 0.5
 """From this share of pairs with a fact on, the logits of all pairs cost less than a gather (twice as fast at 1)."""
 
 
-OPTIONS = frozenset(
-    {"score_scale", "frozen", "batch_size", "fused", "artifacts", "ranks", "additive", "readings", "planted_cp"}
-)
+OPTIONS = frozenset({"score_scale", "frozen", "batch_size", "artifacts", "ranks", "additive", "readings", "planted_cp"})
 """The options of a trial that this task knows."""
 
 

@@ -23,7 +23,9 @@ from math import isfinite, nan
 
 from factrank.databases.database import Database
 from factrank.errors import InputError
-from factrank.experiments.specs.trial import ModelSpec, Readings, Trial
+from factrank.experiments.specs.measures import Readings
+from factrank.experiments.specs.roles import ModelSpec
+from factrank.experiments.specs.trial import Trial
 from factrank.experiments.task import Reading, tau_recall
 from factrank.families.attention.attention_layer import AttentionLayer
 from factrank.families.attention.layer_bounds import layer_rank_bounds

@@ -28,7 +28,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from factrank.databases.database import Database
-from factrank.experiments.specs.trial import Measures
+from factrank.experiments.specs.measures import Measures
 from factrank.experiments.task import tau_recall
 from factrank.families.factual_recall.factual_recall_transformer import (
     FactualRecallTransformer,

@@ -16,6 +16,9 @@ from factrank.nn.sizes import require_sizes
 SHORTEST = 3
 """A subject, a relation and the end token."""
 
+BATCH_SIZE = 1024
+"""Sequences of a batch where a trial does not say how many."""
+
 
 @dataclass(frozen=True)
 class FactualRecallShape:

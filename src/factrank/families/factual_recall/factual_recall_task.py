@@ -44,7 +44,11 @@ from factrank.families.factual_recall.factual_recall_measures import (
     outputs_of,
     value_masks,
 )
-from factrank.families.factual_recall.factual_recall_shape import FactualRecallOneHotShape, FactualRecallShape
+from factrank.families.factual_recall.factual_recall_shape import (
+    BATCH_SIZE,
+    FactualRecallOneHotShape,
+    FactualRecallShape,
+)
 from factrank.families.factual_recall.factual_recall_transformer import (
     EMBEDDINGS,
     ReaderToken,
@@ -62,7 +66,6 @@ from factrank.families.factual_recall.sequence_batches import (
 )
 from factrank.families.factual_recall.sequence_layout import FactualRecallLayout, count_tokens
 
-BATCH_SIZE = 1024
 ALIGNMENT = 8
 """The number of tokens is a multiple of it, which products on a GPU want."""
 OPTIONS = frozenset(

@@ -21,7 +21,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Shaped
 
-from factrank.experiments.specs.trial import Measures
+from factrank.experiments.specs.measures import Measures
 from factrank.experiments.task import tau_recall
 from factrank.families.factual_recall.factual_recall_measures import cross_entropies
 from factrank.families.memoriser.examples.example_batches import ExampleData, ExampleLayout, examples_at

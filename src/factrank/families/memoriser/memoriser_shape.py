@@ -20,6 +20,9 @@ from factrank.nn.sizes import require_sizes
 ScaledBy = Literal["d_model", "d_qk"]
 MemoriserStart = Literal["random", "solved"]
 
+BATCH_SIZE = 256
+"""Examples of a batch where a trial does not say how many."""
+
 
 @dataclass(frozen=True)
 class MemoriserShape:

@@ -29,7 +29,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 from factrank.errors import InputError
 from factrank.experiments.lanes.ladder import rung_above
 from factrank.experiments.specs.known_options import require_options
-from factrank.experiments.specs.trial import EXAMPLES, Trial
+from factrank.experiments.specs.trial import Trial
 from factrank.experiments.task import Epoch, Metrics, Reading
 from factrank.families.memoriser.examples.example_batches import (
     MOST_EXAMPLES,
@@ -44,7 +44,7 @@ from factrank.families.memoriser.examples.example_vectors import stored, stored_
 from factrank.families.memoriser.examples.examples import Examples, RandomExamples, VectorExamples
 from factrank.families.memoriser.memoriser import Memoriser, draw_memoriser, with_d_qk
 from factrank.families.memoriser.memoriser_measures import MemoriserExamination, losses_of
-from factrank.families.memoriser.memoriser_shape import MemoriserShape
+from factrank.families.memoriser.memoriser_shape import BATCH_SIZE, MemoriserShape
 from factrank.families.memoriser.ranks.memoriser_rank import memoriser_rank
 
 OPTIONS = frozenset({"batch_size", "frozen", "score_scale", "saturation", "tolerance", "assumptions"})
@@ -100,7 +100,7 @@ class MemoriserTask:
 
     @property
     def _batch_size(self) -> int:
-        return self.trial.training.batch_size or EXAMPLES
+        return self.trial.training.batch_size or BATCH_SIZE
 
     @property
     def signature(self) -> Hashable:

@@ -12,7 +12,8 @@ least loss, we at the last state.
 
 from __future__ import annotations
 
-from factrank.experiments.specs.trial import Measures, Trial
+from factrank.experiments.specs.measures import Measures
+from factrank.experiments.specs.trial import Trial
 from factrank.experiments.statistics.claims import Claim, Direction, Quantity
 from factrank.experiments.statistics.expressions import Where
 from factrank.experiments.statistics.summaries import Summary

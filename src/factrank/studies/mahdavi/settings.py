@@ -26,7 +26,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from factrank.experiments.specs.trial import Measures, Training, TrainingPrecision, Trial
+from factrank.experiments.specs.measures import Measures
+from factrank.experiments.specs.training_spec import Training, TrainingPrecision
+from factrank.experiments.specs.trial import Trial
 from factrank.experiments.statistics.expressions import Where
 from factrank.experiments.study.study import Size, Source
 from factrank.families.memoriser.examples.examples import RandomExamples

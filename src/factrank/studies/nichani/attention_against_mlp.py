@@ -19,7 +19,8 @@ both as questions of ours.
 
 from __future__ import annotations
 
-from factrank.experiments.specs.trial import Measures, Trial
+from factrank.experiments.specs.measures import Measures
+from factrank.experiments.specs.trial import Trial
 from factrank.experiments.statistics.claims import Claim, Quantity
 from factrank.experiments.statistics.expressions import Where
 from factrank.experiments.statistics.fits import Fit

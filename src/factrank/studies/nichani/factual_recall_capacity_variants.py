@@ -20,7 +20,7 @@ from collections.abc import Callable
 from math import isqrt
 
 from factrank.experiments.capacity.capacity_search import CapacitySearch
-from factrank.experiments.specs.trial import Generated
+from factrank.experiments.specs.data import Generated
 from factrank.experiments.statistics.claims import Claim, Quantity
 from factrank.experiments.statistics.expressions import Where
 from factrank.experiments.statistics.summaries import Summary

@@ -18,7 +18,9 @@ from __future__ import annotations
 
 from math import log
 
-from factrank.experiments.specs.trial import Measures, Optimiser, Training, Trial
+from factrank.experiments.specs.measures import Measures
+from factrank.experiments.specs.training_spec import Optimiser, Training
+from factrank.experiments.specs.trial import Trial
 from factrank.experiments.statistics.claims import Claim, Quantity
 from factrank.experiments.statistics.expressions import Where
 from factrank.experiments.statistics.summaries import Summary

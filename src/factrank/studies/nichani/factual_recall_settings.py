@@ -22,7 +22,10 @@ from math import isqrt
 
 from factrank.experiments.capacity.capacity_interval import Criterion
 from factrank.experiments.capacity.capacity_search import CapacitySearch
-from factrank.experiments.specs.trial import Generated, Measures, Training, TrainingPrecision, Trial, generated
+from factrank.experiments.specs.data import Generated, generated
+from factrank.experiments.specs.measures import Measures
+from factrank.experiments.specs.training_spec import Training, TrainingPrecision
+from factrank.experiments.specs.trial import Trial
 from factrank.experiments.study.study import Size
 from factrank.families.factual_recall.factual_recall_shape import FactualRecallShape
 from factrank.studies.nichani.settings import MOST_RIGHT

@@ -12,7 +12,9 @@ every seed; half of it, at which curves are compared too, was chosen after the f
 
 from __future__ import annotations
 
-from factrank.experiments.specs.trial import Measures, Training, Trial
+from factrank.experiments.specs.measures import Measures
+from factrank.experiments.specs.training_spec import Training
+from factrank.experiments.specs.trial import Trial
 from factrank.experiments.statistics.claims import Claim, Direction, Quantity
 from factrank.experiments.statistics.expressions import Where
 from factrank.experiments.statistics.summaries import Summary

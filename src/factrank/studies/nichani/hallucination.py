@@ -13,7 +13,9 @@ it has learnt the relation only by then); transformers (d = m = 32, 4 heads of s
 
 from __future__ import annotations
 
-from factrank.experiments.specs.trial import Measures, Optimiser, Training, Trial
+from factrank.experiments.specs.measures import Measures
+from factrank.experiments.specs.training_spec import Optimiser, Training
+from factrank.experiments.specs.trial import Trial
 from factrank.experiments.statistics.claims import Claim, Direction, Quantity
 from factrank.experiments.statistics.expressions import Where
 from factrank.experiments.statistics.summaries import Summary

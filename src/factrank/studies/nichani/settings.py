@@ -15,7 +15,9 @@ from scipy.special import lambertw
 
 from factrank.experiments.capacity.capacity_interval import Criterion
 from factrank.experiments.capacity.capacity_search import CapacitySearch
-from factrank.experiments.specs.trial import Training, Trial, generated
+from factrank.experiments.specs.data import generated
+from factrank.experiments.specs.training_spec import Training
+from factrank.experiments.specs.trial import Trial
 from factrank.experiments.study.study import Size, Source
 from factrank.families.memory.memory_shape import MemoryShape
 

@@ -10,7 +10,9 @@ heads are a larger layer), in a second with n_heads x d_vo = 8 (the same bound o
 
 from __future__ import annotations
 
-from factrank.experiments.specs.trial import Measures, Trial, generated
+from factrank.experiments.specs.data import generated
+from factrank.experiments.specs.measures import Measures
+from factrank.experiments.specs.trial import Trial
 from factrank.experiments.statistics.claims import Claim, Quantity
 from factrank.experiments.statistics.expressions import Where
 from factrank.experiments.statistics.summaries import Summary

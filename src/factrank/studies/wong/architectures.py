@@ -9,7 +9,10 @@ cost nothing, stand beside as a yardstick. Models other than the plain layer tra
 
 from __future__ import annotations
 
-from factrank.experiments.specs.trial import Measures, ModelSpec, Trial, generated
+from factrank.experiments.specs.data import generated
+from factrank.experiments.specs.measures import Measures
+from factrank.experiments.specs.roles import ModelSpec
+from factrank.experiments.specs.trial import Trial
 from factrank.experiments.statistics.claims import Claim, Quantity
 from factrank.experiments.statistics.expressions import Where
 from factrank.experiments.statistics.summaries import Summary

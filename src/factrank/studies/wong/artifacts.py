@@ -13,7 +13,8 @@ well, and the share of silent pairs that are answered stands beside the multiple
 
 from __future__ import annotations
 
-from factrank.experiments.specs.trial import Measures, Trial
+from factrank.experiments.specs.measures import Measures
+from factrank.experiments.specs.trial import Trial
 from factrank.experiments.statistics.claims import Claim, Quantity
 from factrank.experiments.statistics.expressions import Where
 from factrank.experiments.statistics.summaries import Summary

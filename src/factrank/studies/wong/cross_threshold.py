@@ -14,7 +14,9 @@ summary correlates within tables only.
 
 from __future__ import annotations
 
-from factrank.experiments.specs.trial import Generated, Measures, Readings, Trial, generated
+from factrank.experiments.specs.data import Generated, generated
+from factrank.experiments.specs.measures import Measures, Readings
+from factrank.experiments.specs.trial import Trial
 from factrank.experiments.statistics.claims import Claim, Quantity
 from factrank.experiments.statistics.summaries import Summary
 from factrank.experiments.study.study import Chart, Size, Study

@@ -9,7 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from factrank.experiments.specs.trial import Generated, Measures, Training, Trial, generated
+from factrank.experiments.specs.data import Generated, generated
+from factrank.experiments.specs.measures import Measures
+from factrank.experiments.specs.training_spec import Training
+from factrank.experiments.specs.trial import Trial
 from factrank.experiments.study.study import Size, Source
 from factrank.families.attention.layer_shape import LayerShape
 

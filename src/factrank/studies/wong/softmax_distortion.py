@@ -14,7 +14,8 @@ queries, 80 values) with a layer of rank at most 6 leaves room for inflation tha
 
 from __future__ import annotations
 
-from factrank.experiments.specs.trial import Measures, Readings, Trial
+from factrank.experiments.specs.measures import Measures, Readings
+from factrank.experiments.specs.trial import Trial
 from factrank.experiments.statistics.claims import Claim, Quantity
 from factrank.experiments.statistics.expressions import Where
 from factrank.experiments.statistics.summaries import Summary

@@ -17,7 +17,9 @@ d_model + 1.
 
 from __future__ import annotations
 
-from factrank.experiments.specs.trial import Measures, Trial, generated
+from factrank.experiments.specs.data import generated
+from factrank.experiments.specs.measures import Measures
+from factrank.experiments.specs.trial import Trial
 from factrank.experiments.statistics.claims import Claim, Quantity
 from factrank.experiments.statistics.expressions import Where
 from factrank.experiments.statistics.fits import Fit

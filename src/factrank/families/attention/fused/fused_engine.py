@@ -7,8 +7,8 @@ another, so a trial gives the same bits alone and among thousands, on one kind o
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import closing
-from typing import Protocol
+from contextlib import closing, suppress
+from typing import Protocol, cast
 
 import numpy as np
 
@@ -18,9 +18,11 @@ from factrank.experiments.frozen_parts import split
 from factrank.experiments.run_checkpoints import Checkpoints
 from factrank.experiments.specs.trial import Trial
 from factrank.families.attention.attention_layer import PARTS, draw_layer
+from factrank.families.attention.attention_work import products, sizes_of
 from factrank.families.attention.facts_task import FactsTask
+from factrank.families.attention.fused.fused_checkpoints import load_states, save_states
 from factrank.families.attention.fused.fused_gpu import Blocks
-from factrank.families.attention.fused.fused_run import ADAM, Fibers, Run, State, prepare, products, sizes_of
+from factrank.families.attention.fused.fused_run import ADAM, Fibers, Run, State, prepare
 from factrank.families.attention.fused.fused_threads import Threads
 from factrank.families.attention.layer_shape import LayerShape
 
@@ -67,6 +69,13 @@ class Backend(Protocol):
 
 BACKENDS: dict[str, type[Backend]] = {"cpu": Threads, "gpu": Blocks}
 """What trains on each platform of JAX that has a backend."""
+
+
+def marks_of(device: str) -> dict[str, str] | None:
+    """By what checkpoints of this device know each other; None if nothing trains on it."""
+    with suppress(ImportError):  # CuPy is an extra; without it all trials run in lanes
+        return BACKENDS[device].marks() if device in BACKENDS else None
+    return None
 
 
 def refusal(trial: Trial, platform: str) -> str | None:
@@ -116,7 +125,7 @@ def platform_of(trial: Trial, shape: tuple[int, int, int], device: str) -> str |
 
 def _worthwhile(trial: Trial, shape: tuple[int, int, int], platform: str, device: str) -> bool:
     """Whether `auto` takes the fused engine for a trial that it can train."""
-    n_products = products(sizes_of(trial.model, shape), n_facts=shape[0] * shape[1])
+    n_products = products(sizes_of(cast("LayerShape", trial.model), shape), n_facts=shape[0] * shape[1])
     return platform == device and n_products <= MOST_PRODUCTS[platform]
 
 
@@ -129,7 +138,7 @@ def run_fused(
     when the work ends early. Thrown an interruption, it hands out what had ended before it lets it through.
     """
     marks = BACKENDS[platform].marks() if checkpoints is not None else {}
-    states = checkpoints.load(trials, tasks, marks) if checkpoints is not None else {}
+    states = load_states(checkpoints, trials, tasks, marks) if checkpoints is not None else {}
     backend = BACKENDS[platform](_longest_first(trials, tasks, states), len(trials))
     handed_out: set[int] = set()
 
@@ -147,7 +156,7 @@ def run_fused(
                 for part in _together(ended):
                     yield hand_out(part)
                 if checkpoints is not None and checkpoints.due():
-                    checkpoints.save(waiting(), marks)
+                    save_states(checkpoints, waiting(), marks)
         except BaseException as reason:
             backend.close()
             try:  # what has ended goes first: writing may take long, and be interrupted again
@@ -155,7 +164,7 @@ def run_fused(
                     yield hand_out([run for run in waiting() if run.evaluation is not None])[0], 0
             finally:
                 if checkpoints is not None:
-                    checkpoints.save(waiting(), marks)
+                    save_states(checkpoints, waiting(), marks)
             raise
 
 
@@ -171,7 +180,7 @@ def _longest_first(trials: Sequence[Trial], tasks: Sequence[FactsTask], states: 
     def cost(place: int) -> int:
         trial, database, begun = trials[place], tasks[place].database, states.get(place)
         n_epochs = trial.training.epochs - (begun.epoch if begun else 0)
-        return n_epochs * products(sizes_of(trial.model, database.shape), len(database))
+        return n_epochs * products(sizes_of(cast("LayerShape", trial.model), database.shape), len(database))
 
     fibers: dict[int, Fibers] = {}
     for place in sorted(range(len(trials)), key=cost, reverse=True):

@@ -24,8 +24,9 @@ from jaxtyping import Float32, Int32
 
 from factrank.errors import FactrankError
 from factrank.families.attention.attention_layer import PARTS
+from factrank.families.attention.attention_work import products
 from factrank.families.attention.fused.fused_plan import STATIC_BYTES, Class, GpuPlan, Tiles, plan_for
-from factrank.families.attention.fused.fused_run import LOSS, RIGHT, Evaluation, Run, State, products
+from factrank.families.attention.fused.fused_run import LOSS, RIGHT, Evaluation, Run, State
 
 KERNEL = "fused_gpu_kernel"
 KERNEL_PARTS = ("arena.cu", "products.cu", "facts.cu", "loop.cu")

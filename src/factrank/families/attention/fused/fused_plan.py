@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Int32
 
-from factrank.families.attention.fused.fused_run import Fibers, Sizes
+from factrank.families.attention.attention_work import LayerSizes
+from factrank.families.attention.fused.fused_run import Fibers
 
 STATIC_BYTES = 4096
 """Shared memory that a block needs beside its arena, rounded up."""
@@ -58,7 +59,7 @@ def lanes_and_chunks(n_values: int) -> tuple[int, int]:
     return (fitting[0], -(-chunks // fitting[0])) if fitting else (32, 0)
 
 
-def arena_floats(sizes: Sizes, tile: int, n_taus: int) -> int:
+def arena_floats(sizes: LayerSizes, tile: int, n_taus: int) -> int:
     """The floats of an arena: `Layout` of the kernel."""
     n_keys, n_queries, n_values, d_model, n_heads, d_qk, d_vo = sizes
     n_tokens, row, columns = n_keys + n_queries, d_model | 1, n_heads * (2 * d_qk + d_vo) | 1
@@ -71,7 +72,7 @@ def arena_floats(sizes: Sizes, tile: int, n_taus: int) -> int:
 
 
 @lru_cache(maxsize=65536)
-def plan_for(sizes: Sizes, n_fibers: int, n_taus: int, room: int) -> GpuPlan:
+def plan_for(sizes: LayerSizes, n_fibers: int, n_taus: int, room: int) -> GpuPlan:
     """The plan of a run on a device whose blocks have `room` bytes of shared memory.
 
     Small models take 128 threads, so that five of them share a multiprocessor, larger ones more threads and as many

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import accumulate, pairwise
 from math import isnan, prod, sqrt
-from typing import Any
+from typing import Any, cast
 
 import jax
 import numpy as np
@@ -19,14 +19,12 @@ from jaxtyping import Float, Int64
 
 from factrank.databases.database import Database
 from factrank.experiments.checks import Checks, Finished, Record
-from factrank.experiments.specs.trial import ModelSpec, Trial
+from factrank.experiments.specs.trial import Trial
 from factrank.experiments.task import tau_recall
 from factrank.families.attention.attention_layer import PARTS, AttentionLayer, draw_layer, part_sizes
+from factrank.families.attention.attention_work import LayerSizes, sizes_of
 from factrank.families.attention.facts_task import FactsTask
 from factrank.families.attention.layer_shape import LayerShape
-
-Sizes = tuple[int, int, int, int, int, int, int]
-"""n_keys, n_queries, n_values, d_model, n_heads, d_qk, d_vo."""
 
 LOSS, RIGHT = 1, 2
 """Columns of a record: its epoch, the loss, the number of facts right by argmax, then at each tau."""
@@ -119,10 +117,8 @@ class WeightLayout:
 
 
 @lru_cache(maxsize=4096)
-def layout_of(model: ModelSpec, shape: tuple[int, int, int]) -> WeightLayout:
+def layout_of(model: LayerShape, shape: tuple[int, int, int]) -> WeightLayout:
     """The layout of layers of this shape: parts one behind the other, in the order in which they are drawn."""
-    if not isinstance(model, LayerShape):
-        raise TypeError("the fused engine trains attention layers")
     parts = part_sizes(model, *shape)
     lengths = [prod(size) for size, _ in parts.values()]
     deviations = tuple(fan_in**-0.5 for _, fan_in in parts.values())
@@ -149,7 +145,7 @@ class Run:
     task: FactsTask
     fibers: Fibers
     checks: Checks
-    sizes: Sizes
+    sizes: LayerSizes
     numbers: tuple[float, float, float, float, float, float]
     taus: Float[np.ndarray, " taus"]
     trained: Int64[np.ndarray, "ranges 2"]
@@ -234,8 +230,8 @@ class Run:
 
 def prepare(place: int, trial: Trial, task: FactsTask, fibers: Fibers, state: State | None = None) -> Run:
     """The run of a trial, before its first epoch or in a state that it had."""
-    training, sizes = trial.training, sizes_of(trial.model, task.database.shape)
-    layout = layout_of(trial.model, task.database.shape)
+    training, model = trial.training, cast("LayerShape", trial.model)
+    sizes, layout = sizes_of(model, task.database.shape), layout_of(model, task.database.shape)
     options = ADAM | {name: float(value) for name, value in training.optimiser.options if name in ADAM}  # type: ignore[arg-type]
     scale = training.score_scale / sqrt(sizes[5])
     return Run(
@@ -251,22 +247,6 @@ def prepare(place: int, trial: Trial, task: FactsTask, fibers: Fibers, state: St
         layout=layout,
         state=state or _first_state(trial, layout),
     )
-
-
-def sizes_of(model: ModelSpec, shape: tuple[int, int, int]) -> Sizes:
-    """The seven sizes of a layer on a database of this shape."""
-    if not isinstance(model, LayerShape):
-        raise TypeError("the fused engine trains attention layers")
-    return (*shape, model.d_model, model.n_heads, model.d_qk, model.d_vo)
-
-
-def products(sizes: Sizes, n_facts: int) -> int:
-    """About how many multiplications one forward pass takes: projections, value tables, then the facts."""
-    n_keys, n_queries, n_values, d_model, n_heads, d_qk, d_vo = sizes
-    n_tokens = n_keys + n_queries
-    projections = n_tokens * d_model * n_heads * (2 * d_qk + d_vo)
-    tables = n_heads * d_vo * n_values * (d_model + n_tokens) + n_queries * d_model * n_values
-    return projections + tables + n_facts * n_heads * (d_qk + n_values)
 
 
 def _first_state(trial: Trial, layout: WeightLayout) -> State:

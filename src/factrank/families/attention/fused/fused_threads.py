@@ -27,7 +27,8 @@ import numpy as np
 
 from factrank.errors import InputError
 from factrank.experiments.compilation_cache import use_compilation_cache
-from factrank.families.attention.fused.fused_run import RIGHT, Evaluation, Run, State, products
+from factrank.families.attention.attention_work import products
+from factrank.families.attention.fused.fused_run import RIGHT, Evaluation, Run, State
 
 KERNEL = "factrank.families.attention.fused.fused_cpu"
 """The module of compiled functions, which imports numba: it is loaded when it is first used."""

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from factrank.experiments.capacity.capacity_interval import Criterion
 from factrank.experiments.capacity.capacity_search import CapacitySearch
-from factrank.experiments.specs.trial import Training
+from factrank.experiments.specs.training_spec import Training
 from factrank.experiments.statistics.claims import Claim, Quantity
 from factrank.experiments.statistics.expressions import Where
 from factrank.experiments.statistics.summaries import Summary

@@ -17,7 +17,7 @@ from dataclasses import replace
 from itertools import product
 
 from factrank.experiments.capacity.capacity_search import CapacitySearch
-from factrank.experiments.specs.trial import Training, TrainingPrecision
+from factrank.experiments.specs.training_spec import Training, TrainingPrecision
 from factrank.experiments.statistics.claims import Claim, Quantity
 from factrank.experiments.statistics.expressions import Value, Where
 from factrank.experiments.statistics.summaries import Summary

@@ -1,0 +1,140 @@
+"""Family: a kind of model together with everything specific to it, as the core sees it.
+
+Lanes, store, estimates, statistics, reports and commands ask a family for what they need and know no model by name. A
+family is one folder; it is found through the table of `registry`, an entry point of another package, or a call of
+`register_family`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
+
+from factrank.databases.database import Database
+from factrank.experiments.specs.roles import ModelSpec
+
+if TYPE_CHECKING:
+    import numpy as np
+    from jaxtyping import Shaped
+
+    from factrank.experiments.checks import Finished
+    from factrank.experiments.run_checkpoints import Checkpoints
+    from factrank.experiments.specs.trial import Trial
+    from factrank.experiments.task import Task
+
+LANES = "lanes"
+"""The engine that trains every family."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """How much work a trial is: estimates from its sizes alone, which order bundles and foretell a study.
+
+    Arguments:
+        parameters: all scalars of the model.
+        products: about how many multiplications the forward passes of one epoch take.
+        numbers: about how many numbers a forward pass in lanes keeps for the backward pass, beside the weights.
+        numbers_elsewhere: the same in an engine of the family's own.
+    """
+
+    parameters: int
+    products: int
+    numbers: int
+    numbers_elsewhere: int = 0
+
+
+@runtime_checkable
+class Engine(Protocol):
+    """What trains the models of a family faster than lanes do, where it applies."""
+
+    name: str
+
+    def platform_of(self, trial: Trial, data: Any, device: str) -> str | None:
+        """The platform on which it trains this trial; None if lanes train it. An `InputError` if it was asked for."""
+
+    def run(
+        self, trials: Sequence[Trial], tasks: Sequence[Any], checkpoints: Checkpoints | None, platform: str
+    ) -> Generator[tuple[list[Finished], int], None, None]:
+        """Train these trials; finished ones come out as they end, with the epochs behind those in flight."""
+
+    def marks(self, device: str) -> Mapping[str, str] | None:
+        """By what a checkpoint knows that it goes on to the same bits here; None if it cannot train here."""
+
+    def at_once(self) -> int:
+        """How many models train at the same time on this machine."""
+
+
+class Measure(NamedTuple):
+    """A number of results: its column, what people read in its place, and what it is.
+
+    A name that ends in `*` stands for all columns that begin so, such as `recall_*`, one for each threshold.
+    """
+
+    name: str
+    label: str = ""
+    meaning: str = ""
+
+
+@runtime_checkable
+class Form(Protocol):
+    """A closed form: weights given by a formula."""
+
+    name: str
+
+    def refusal(self, database: Any, precision: Any) -> str | None:
+        """Why it cannot hold this data in this precision; None if it can."""
+
+    def build(self, database: Any, precision: Any, search: Any) -> Any:
+        """The model, with where it comes from."""
+
+
+@runtime_checkable
+class Family(Protocol):
+    """A kind of model. What most families share is written here; the rest each family says itself."""
+
+    name: str
+    models: Mapping[str, type]
+    """The classes that describe its models, by their `kind` in stored trials."""
+    data: Mapping[str, type] = {}
+    """The classes of its own that describe data, likewise; every family may read databases."""
+    data_in_files: Mapping[str, Mapping[str, type]] = {}
+    """How a study in a file names such data: {"examples": {"random": RandomExamples}} is `examples: random`."""
+    measures: Sequence[Measure] = ()
+    """The numbers that its trials have beside those of every trial."""
+    size_names: tuple[str, ...] = ("n_keys", "n_queries", "n_values")
+    """The numbers that, with its specification, fix the sizes of all parts of a model."""
+
+    @property
+    def engines(self) -> Sequence[Engine]:
+        """Engines of its own, tried before lanes."""
+        return ()
+
+    @property
+    def forms(self) -> Mapping[str, Form]:
+        """Its closed forms by name."""
+        return {}
+
+    def refusal(self, spec: ModelSpec, data: object) -> str | None:
+        """Why this model cannot be trained on this data, or on data of this description; None if it can."""
+        from factrank.experiments.specs.data import Generated, Given  # noqa: PLC0415 - which asks for families
+
+        is_facts = isinstance(data, Database | Generated | Given)
+        return None if is_facts else f"a {type(spec).__name__} reads facts; got {type(data).__name__}"
+
+    def task(self, trial: Trial, data: Any) -> Task:
+        """What an engine needs to train a trial on its data."""
+
+    def work(self, trial: Trial, data: Any) -> Work:
+        """How much work a trial on its data is."""
+
+    def probe(self, trial: Trial) -> Trial:
+        """A trial whose epochs take as long, but that is set up at once: closed forms before training left out."""
+        return trial
+
+    def sizes(self, model: Any) -> tuple[int, ...]:
+        """The `size_names` of a model."""
+        return tuple(getattr(model, name) for name in self.size_names)
+
+    def from_parts(self, spec: Any, sizes: tuple[int, ...], parts: Mapping[str, Shaped[np.ndarray, "..."]]) -> Any:
+        """The model of these arrays; an `InputError` if they are not its parts."""

@@ -1,0 +1,102 @@
+"""The attention family as the core sees it: layers that read a key and a query, trained on the facts of a database."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from factrank.databases.database import Database
+from factrank.experiments.family import Engine, Family, Form, Measure, Work
+from factrank.families.attention.attention_work import forward_products, kept_numbers
+from factrank.families.attention.layer_shape import LayerShape
+from factrank.families.attention.pair_transformer import TransformerShape
+
+if TYPE_CHECKING:
+    from factrank.experiments.checks import Finished
+    from factrank.experiments.run_checkpoints import Checkpoints
+    from factrank.experiments.specs.trial import Trial
+    from factrank.experiments.task import Task
+
+
+class FusedEngine(Engine):
+    """Attention layers by one hand-written loop; its modules load when it is asked to train."""
+
+    name = "fused"
+
+    def platform_of(self, trial: Trial, data: Database, device: str) -> str | None:
+        """The CPU for float64, else the device, where the loop knows every option of the trial and pays."""
+        from factrank.families.attention.fused.fused_engine import platform_of  # noqa: PLC0415
+
+        return platform_of(trial, data.shape, device)
+
+    def run(
+        self, trials: Sequence[Trial], tasks: Sequence[Any], checkpoints: Checkpoints | None, platform: str
+    ) -> Generator[tuple[list[Finished], int], None, None]:
+        """Train these trials, a model per thread or block."""
+        from factrank.families.attention.fused.fused_engine import run_fused  # noqa: PLC0415
+
+        return run_fused(trials, tasks, checkpoints, platform)
+
+    def marks(self, device: str) -> Mapping[str, str] | None:
+        """The kind of device and of kernel."""
+        from factrank.families.attention.fused.fused_engine import marks_of  # noqa: PLC0415
+
+        return marks_of(device)
+
+    def at_once(self) -> int:
+        """A model on each thread."""
+        from factrank.families.attention.fused.fused_threads import thread_count  # noqa: PLC0415
+
+        return thread_count()
+
+
+class AttentionFamily(Family):
+    """`AttentionLayer` and `PairTransformer`."""
+
+    name = "attention"
+    models: Mapping[str, type] = {"attention": LayerShape, "transformer": TransformerShape}
+    measures: Sequence[Measure] = (
+        Measure("silent_fibers"),
+        Measure("layer_rank", "greatest rank of the layer"),
+        Measure("violates", "share of certified violations"),
+    )
+
+    @property
+    def engines(self) -> Sequence[Engine]:
+        """The fused engine."""
+        return (FUSED,)
+
+    @property
+    def forms(self) -> Mapping[str, Form]:
+        """Every closed form of `construct`."""
+        from factrank.families.attention.forms.registry import CONSTRUCTIONS  # noqa: PLC0415
+
+        return CONSTRUCTIONS
+
+    def task(self, trial: Trial, data: Database) -> Task:
+        """Cross-entropy on the facts."""
+        from factrank.families.attention.facts_task import FactsTask  # noqa: PLC0415 - only trials that train load it
+
+        return FactsTask(trial, data)
+
+    def work(self, trial: Trial, data: Database) -> Work:
+        """One pass over the facts."""
+        spec: Any = trial.model
+        tables = kept_numbers(spec, data.shape)
+        return Work(
+            parameters=spec.parameters(*data.shape),
+            products=forward_products(spec, data.shape, len(data)),
+            numbers=tables + len(data) * data.n_values,
+            numbers_elsewhere=tables,
+        )
+
+    def from_parts(self, spec: Any, sizes: tuple[int, ...], parts: Mapping[str, Any]) -> Any:
+        """The layer or transformer of these arrays."""
+        from factrank.families.attention.part_arrays import model_from_arrays  # noqa: PLC0415
+
+        n_keys, n_queries, n_values = sizes
+        return model_from_arrays(spec, (n_keys, n_queries, n_values), parts)
+
+
+FUSED = FusedEngine()
+FAMILY = AttentionFamily()

@@ -1,0 +1,68 @@
+"""The factual recall family as the core sees it: one-layer models that read sequences which ask for facts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+from factrank.databases.database import Database
+from factrank.experiments.family import Family, Measure, Work
+from factrank.families.factual_recall.factual_recall_shape import (
+    BATCH_SIZE,
+    FactualRecallOneHotShape,
+    FactualRecallShape,
+)
+
+if TYPE_CHECKING:
+    from factrank.experiments.specs.trial import Trial
+    from factrank.experiments.task import Task
+
+
+class FactualRecallFamily(Family):
+    """`FactualRecallTransformer` and `FactualRecallOneHot`."""
+
+    name = "factual_recall"
+    models: Mapping[str, type] = {"sequence": FactualRecallShape, "one_hot": FactualRecallOneHotShape}
+    measures: Sequence[Measure] = (
+        Measure("copying"),
+        Measure("relation_loss"),
+        Measure("subject_loss"),
+        Measure("relation_alone"),
+        Measure("in_range"),
+        Measure("wrong_in_range"),
+    )
+
+    def task(self, trial: Trial, data: Database) -> Task:
+        """Cross-entropy on sampled sequences."""
+        from factrank.families.factual_recall.factual_recall_task import FactualRecallTask  # noqa: PLC0415
+
+        return FactualRecallTask(trial, data)
+
+    def work(self, trial: Trial, data: Database) -> Work:
+        """One batch; weights that tokens share are applied once per token, not once per place in a sequence."""
+        spec = cast("FactualRecallShape | FactualRecallOneHotShape", trial.model)
+        n_keys, n_queries, n_values = data.shape
+        batch, n_tokens = trial.training.batch_size or BATCH_SIZE, spec.tokens(n_keys, n_queries)
+        if isinstance(spec, FactualRecallOneHotShape):
+            products = batch * n_tokens * spec.n_heads * (1 + n_values)
+            numbers = n_tokens * spec.n_heads * (1 + n_values) + batch * (n_tokens + n_values)
+        else:
+            heads, outputs = spec.n_heads * (1 + spec.d_vo), spec.outputs(n_values)
+            after = spec.n_heads * spec.d_vo + 2 * spec.mlp_width + outputs
+            products = n_tokens * spec.d_model * heads + batch * (n_tokens * heads + spec.d_model * after)
+            numbers = n_tokens * heads + batch * (n_tokens + heads + spec.d_model + spec.mlp_width + outputs)
+        return Work(spec.parameters(*data.shape), products, numbers)
+
+    def sizes(self, model: Any) -> tuple[int, ...]:
+        """Those of its layout."""
+        return super().sizes(model.layout)
+
+    def from_parts(self, spec: Any, sizes: tuple[int, ...], parts: Mapping[str, Any]) -> Any:
+        """The model of these arrays."""
+        from factrank.families.attention.part_arrays import model_from_arrays  # noqa: PLC0415
+
+        n_keys, n_queries, n_values = sizes
+        return model_from_arrays(spec, (n_keys, n_queries, n_values), parts)
+
+
+FAMILY = FactualRecallFamily()

@@ -1,0 +1,96 @@
+"""The memoriser family as the core sees it: multi-head attention that memorises vectors with labels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, cast
+
+from factrank.experiments.family import Family, Work
+from factrank.experiments.specs.data import Given
+from factrank.experiments.specs.roles import ModelSpec
+from factrank.families.memoriser.examples.examples import Examples, RandomExamples, VectorExamples
+from factrank.families.memoriser.examples.token_examples import TokenExamples
+from factrank.families.memoriser.memoriser_shape import BATCH_SIZE, MemoriserShape
+
+if TYPE_CHECKING:
+    from factrank.experiments.specs.trial import Trial
+    from factrank.experiments.task import Task
+
+
+class MemoriserFamily(Family):
+    """`Memoriser`."""
+
+    name = "memoriser"
+    models: Mapping[str, type] = {"memoriser": MemoriserShape}
+    data: Mapping[str, type] = {"random_examples": RandomExamples, "token_examples": TokenExamples}
+    data_in_files: Mapping[str, Mapping[str, type]] = {"examples": {"random": RandomExamples}}
+    size_names = ("d_input", "n_outputs")
+
+    def refusal(self, spec: ModelSpec, data: object) -> str | None:  # noqa: ARG002 - memorisers are all alike
+        """It reads vectors."""
+        if isinstance(data, Examples | TokenExamples | Given):
+            return None
+        return f"a memoriser reads vectors, RandomExamples or VectorExamples; got {type(data).__name__}"
+
+    def task(self, trial: Trial, data: Examples) -> Task:
+        """Passes over the examples in random orders."""
+        from factrank.families.memoriser.memoriser_task import MemoriserTask  # noqa: PLC0415 - loads the solver
+
+        return MemoriserTask(trial, data)
+
+    def work(self, trial: Trial, data: Examples) -> Work:
+        """One batch, with the vectors themselves where they were given."""
+        spec = cast("MemoriserShape", trial.model)
+        batch = trial.training.batch_size or BATCH_SIZE
+        return Work(
+            parameters=spec.parameters(data.d_input, data.n_outputs),
+            products=_products(spec, data, batch),
+            numbers=_numbers(spec, data, batch),
+        )
+
+    def probe(self, trial: Trial) -> Trial:
+        """Drawn weights and, because steps take as long with fewer examples, few of them."""
+        model, data = replace(cast("MemoriserShape", trial.model), start="random"), trial.database
+        if isinstance(data, RandomExamples):
+            n_examples = min(data.n_examples, trial.training.batch_size or BATCH_SIZE)
+            n_contexts = data.n_contexts and min(data.n_contexts, n_examples)
+            data = replace(data, n_examples=n_examples, n_contexts=n_contexts)
+        return replace(trial, database=data, model=model)
+
+    def from_parts(self, spec: Any, sizes: tuple[int, ...], parts: Mapping[str, Any]) -> Any:
+        """The memoriser of these arrays."""
+        from factrank.families.attention.part_arrays import memoriser_from_arrays  # noqa: PLC0415
+
+        d_input, n_outputs = sizes
+        return memoriser_from_arrays(spec, (d_input, n_outputs), parts)
+
+
+def _products(spec: MemoriserShape, examples: Examples, batch: int) -> int:
+    """Embedded queries, the table of keys, scores, values, pooling, outputs; contexts are read as they are."""
+    n_rows, heads, n = _table_rows(examples), spec.n_heads, examples.context_size
+    table = heads * n_rows * spec.d_model * (spec.d_qk + spec.d_vo)
+    folded = heads * n_rows * spec.d_model * (spec.d_qk + batch)  # W_Q times the table first
+    in_two = heads * batch * spec.d_qk * (spec.d_model + n_rows)
+    contexts = 0 if examples.number_of_contexts == 1 else heads * n * examples.d_input * (1 + spec.d_vo)
+    after = heads * spec.d_vo * (n + examples.n_outputs)
+    return table + min(folded, in_two) + batch * (examples.d_input * spec.d_model + contexts + after)
+
+
+def _numbers(spec: MemoriserShape, examples: Examples, batch: int) -> int:
+    """What the forward pass of a batch keeps, and the vectors themselves where they were given."""
+    n_rows, heads, n = _table_rows(examples), spec.n_heads, examples.context_size
+    own = 0 if examples.number_of_contexts == 1 else n * examples.d_input + heads * (n_rows + n * spec.d_vo)
+    tables = heads * n_rows * (spec.d_qk + spec.d_model + spec.d_vo)
+    each = examples.d_input + spec.d_model + heads * (2 * n + spec.d_vo) + examples.n_outputs
+    given = examples.queries.size + examples.contexts.size if isinstance(examples, VectorExamples) else 0
+    return given + tables + batch * (own + each)
+
+
+def _table_rows(examples: Examples) -> int:
+    """Rows of the table of keys: the tokens of the one context, or the dimensions of vectors and the positions."""
+    shared = examples.number_of_contexts == 1
+    return examples.context_size if shared else examples.d_input + examples.context_size
+
+
+FAMILY = MemoriserFamily()

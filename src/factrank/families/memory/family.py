@@ -1,0 +1,52 @@
+"""The memory family as the core sees it: associative memories, trained on a database with one query."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, cast
+
+from factrank.databases.database import Database
+from factrank.experiments.family import Family, Measure, Work
+from factrank.families.memory.memory_shape import MemoryShape
+
+if TYPE_CHECKING:
+    from factrank.experiments.specs.trial import Trial
+    from factrank.experiments.task import Task
+
+
+class MemoryFamily(Family):
+    """`LinearMemory` and `MlpMemory`."""
+
+    name = "memory"
+    models: Mapping[str, type] = {"memory": MemoryShape}
+    measures: Sequence[Measure] = (Measure("limit"), Measure("limit_half"))
+
+    def task(self, trial: Trial, data: Database) -> Task:
+        """Cross-entropy on all facts at once."""
+        from factrank.families.memory.memory_task import MemoryTask  # noqa: PLC0415 - only trials that train load it
+
+        return MemoryTask(trial, data)
+
+    def work(self, trial: Trial, data: Database) -> Work:
+        """Every input through the memory, and its logits."""
+        spec, n_facts, n_values = cast("MemoryShape", trial.model), len(data), data.n_values
+        return Work(
+            parameters=spec.parameters(*data.shape),
+            products=n_facts * (spec.memory_parameters + spec.d_model * n_values),
+            numbers=n_facts * (n_values + spec.d_model + (spec.width or 0)),
+        )
+
+    def probe(self, trial: Trial) -> Trial:
+        """The same from drawn weights."""
+        return replace(trial, model=replace(cast("MemoryShape", trial.model), start="random"))
+
+    def from_parts(self, spec: Any, sizes: tuple[int, ...], parts: Mapping[str, Any]) -> Any:
+        """The memory of these arrays."""
+        from factrank.families.attention.part_arrays import model_from_arrays  # noqa: PLC0415
+
+        n_keys, n_queries, n_values = sizes
+        return model_from_arrays(spec, (n_keys, n_queries, n_values), parts)
+
+
+FAMILY = MemoryFamily()
