@@ -18,15 +18,31 @@ from factrank.errors import InputError
 from factrank.experiments.specs.specification import canonical_json
 from factrank.experiments.store.columns import trial_of
 from factrank.experiments.training import TrialResult
-from factrank.families.attention.part_arrays import AnyModel, memoriser_from_arrays, model_from_arrays, to_arrays
+from factrank.families.attention import attention_arrays
+from factrank.families.attention.layer_shape import LayerShape
+from factrank.families.attention.pair_transformer import TransformerShape
+from factrank.families.factual_recall import factual_recall_arrays
+from factrank.families.factual_recall.factual_recall_shape import FactualRecallOneHotShape, FactualRecallShape
+from factrank.families.memoriser import memoriser_arrays
 from factrank.families.memoriser.memoriser import Memoriser
 from factrank.families.memoriser.memoriser_shape import MemoriserShape
+from factrank.families.memory import memory_arrays
+from factrank.families.memory.memory_shape import MemoryShape
 from factrank.host.streams import require_file
+from factrank.nn.part_arrays import to_arrays
 from factrank.nn.sealed_file import SUFFIX, Sealed, read_sealed, write_sealed
 from factrank.nn.unreadable import unreadable
 
 FORMAT, VERSION = "factrank.weights", 1
 NAME = re.compile("[0-9a-f]{64}")
+MODEL_OF: dict[type, Any] = {
+    LayerShape: attention_arrays.model_from_arrays,
+    TransformerShape: attention_arrays.model_from_arrays,
+    MemoryShape: memory_arrays.model_from_arrays,
+    FactualRecallShape: factual_recall_arrays.model_from_arrays,
+    FactualRecallOneHotShape: factual_recall_arrays.model_from_arrays,
+    MemoriserShape: memoriser_arrays.model_from_arrays,
+}
 
 
 def weights_path(folder: Path, trial_hash: str) -> Path:
@@ -45,7 +61,7 @@ def write_weights(path: Path, result: TrialResult) -> None:
         os.fsync(file.fileno())
 
 
-def read_weights(folder: Path, trial_hash: str) -> AnyModel:
+def read_weights(folder: Path, trial_hash: str) -> Any:
     """The trained model of a trial, bit for bit."""
     path = weights_path(folder, trial_hash)
     sealed = read_sealed(path, FORMAT, VERSION)
@@ -58,9 +74,7 @@ def read_weights(folder: Path, trial_hash: str) -> AnyModel:
     numbers = tuple(map(int, sizes.split()))
     if len(numbers) != (2 if isinstance(trial.model, MemoriserShape) else 3):
         raise InputError(f"{path}: {len(numbers)} sizes do not describe the model of its trial")
-    if isinstance(trial.model, MemoriserShape):
-        return memoriser_from_arrays(trial.model, (numbers[0], numbers[1]), sealed.tensors)
-    return model_from_arrays(trial.model, (numbers[0], numbers[1], numbers[2]), sealed.tensors)
+    return MODEL_OF[type(trial.model)](trial.model, numbers, sealed.tensors)
 
 
 def _sizes_of(model: Any) -> tuple[int, ...]:

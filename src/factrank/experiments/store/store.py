@@ -20,6 +20,7 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -60,7 +61,6 @@ from factrank.experiments.store.parquet_parts import (
 from factrank.experiments.store.part_tables import PART, Problems, first_rows, is_measured, read_parts, united
 from factrank.experiments.store.result_tables import Tables
 from factrank.experiments.training import TrialResult
-from factrank.families.attention.part_arrays import AnyModel
 from factrank.nn.sealed_file import SUFFIX as WEIGHTS_SUFFIX
 
 TRIALS, DRAFTS = "trials", "drafts"
@@ -214,7 +214,7 @@ class Store:
         """The hashes of the trials that failed and never ended."""
         return self._hashes(("failed",))
 
-    def weights(self, trial_hash: str) -> AnyModel:
+    def weights(self, trial_hash: str) -> Any:
         """The trained model of a trial whose weights were kept."""
         return read_weights(self.folder / WEIGHTS, trial_hash)
 

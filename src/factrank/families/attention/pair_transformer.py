@@ -212,6 +212,10 @@ class PairTransformer(PairReader):
         return (self.final_norm(at_query) if self.final_norm else at_query) @ self.unembedding
 
 
+AnyLayer = AttentionLayer | PairTransformer
+"""A model of this family."""
+
+
 def init_transformer(
     shape: TransformerShape,
     n_keys: int,
