@@ -23,7 +23,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from factrank.databases.database import Database
-from factrank.families.attention.circuits.attention_statistics import HeadStatistics, attention_statistics
+from factrank.readouts.attention_statistics import HeadStatistics, attention_statistics
 from factrank.readouts.evaluation_blocks import Model, cells_per_pair, in_blocks, pairs, require_match
 from factrank.readouts.fiber_values import fibers_of
 from factrank.readouts.margins import margins, probabilities

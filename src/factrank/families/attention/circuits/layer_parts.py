@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import Protocol, TypeGuard, runtime_checkable
 
 import equinox as eqx
-import numpy as np
-from jaxtyping import Array, Float
 
 from factrank.errors import InputError
 from factrank.families.attention.layer_shape import LayerShape
@@ -53,17 +51,6 @@ def parts_of(model: Model) -> LayerTensor:
     return parts
 
 
-def attention_of(layer: Layer) -> Float[np.ndarray, "heads keys queries 2"]:
-    """The weights that every head gives to both positions, without computing the circuits."""
-    with full_precision(layer):
-        return np.asarray(_attention(layer))
-
-
 @eqx.filter_jit
 def _parts(layer: Layer) -> LayerTensor:
     return layer.parts()
-
-
-@eqx.filter_jit
-def _attention(layer: Layer) -> Float[Array, "heads keys queries 2"]:
-    return layer.parts().attention
