@@ -22,6 +22,7 @@ SATURATED = 0.99
 """A weight from which a head counts as looking at one position alone."""
 
 
+@runtime_checkable
 class AttentionParts(Protocol):
     """Parts of a tensor with the attention weights among them."""
 

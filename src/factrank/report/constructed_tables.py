@@ -10,9 +10,9 @@ from factrank.families.attention.editing.fact_edits import Edited
 from factrank.families.attention.forms.constructed import BITS_OF_LANGUAGE_MODELS, Candidate, Constructed, width_in_bits
 from factrank.families.attention.proof.certificate import Certificate
 from factrank.foreign_text import shown_name
-from factrank.report.layer_tables import MOST_ROWS, layer_lines
+from factrank.report.layer_words import layer_lines
 from factrank.report.plain_output import name_text, number
-from factrank.report.terminal_tables import PlainTable, plain_table
+from factrank.report.terminal_tables import MOST_ROWS, PlainTable, plain_table
 
 MOST_RUNNERS_UP = 6
 
