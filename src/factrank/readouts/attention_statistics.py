@@ -16,7 +16,7 @@ from scipy.special import entr
 
 from factrank.databases.database import Database
 from factrank.errors import InputError
-from factrank.readouts.evaluation_blocks import Model, full_precision, require_match
+from factrank.readouts.evaluation_blocks import ReadsFacts, full_precision, require_match
 
 SATURATED = 0.99
 """A weight from which a head counts as looking at one position alone."""
@@ -32,7 +32,7 @@ class AttentionParts(Protocol):
 
 
 @runtime_checkable
-class Attends(Model, Protocol):
+class Attends(ReadsFacts, Protocol):
     """A model that attends to keys and queries; `parts` may raise an `InputError`, for one without such parts."""
 
     @property
@@ -52,7 +52,7 @@ class HeadStatistics:
     weight_on_key: float
 
 
-def attention_statistics(model: Model, database: Database) -> tuple[HeadStatistics, ...] | None:
+def attention_statistics(model: ReadsFacts, database: Database) -> tuple[HeadStatistics, ...] | None:
     """The statistics of each head; None for models without circuits or shares, and without facts."""
     require_match(model, database)
     shares = attention_shares(model) if len(database) else None
@@ -68,7 +68,7 @@ def attention_statistics(model: Model, database: Database) -> tuple[HeadStatisti
     return tuple(statistics)
 
 
-def attention_shares(model: Model) -> Float[np.ndarray, "heads keys queries 2"] | None:
+def attention_shares(model: ReadsFacts) -> Float[np.ndarray, "heads keys queries 2"] | None:
     """The weights that every head gives to both positions, without computing the circuits.
 
     None for models without such parts, and where weights are not in [0, 1] with sum 1, as in linear attention.

@@ -10,11 +10,11 @@ from factrank.errors import InputError
 from factrank.families.attention.layer_shape import LayerShape
 from factrank.families.attention.layer_tensor import LayerTensor
 from factrank.families.attention.pair_transformer import TransformerShape
-from factrank.readouts.evaluation_blocks import Model, full_precision
+from factrank.readouts.evaluation_blocks import ReadsFacts, full_precision
 
 
 @runtime_checkable
-class Layer(Model, Protocol):
+class Layer(ReadsFacts, Protocol):
     """A model of heads; `parts` may still raise an `InputError`, for a transformer whose tensor is not their sum."""
 
     @property
@@ -25,7 +25,7 @@ class Layer(Model, Protocol):
         """Direct path, attention and circuits."""
 
 
-def has_parts(model: Model) -> TypeGuard[Layer]:
+def has_parts(model: ReadsFacts) -> TypeGuard[Layer]:
     """Whether the model's tensor is the sum of a direct path and heads."""
     if not isinstance(model, Layer):
         return False
@@ -37,12 +37,12 @@ def has_parts(model: Model) -> TypeGuard[Layer]:
     return True
 
 
-def has_shares(model: Model) -> TypeGuard[Layer]:
+def has_shares(model: ReadsFacts) -> TypeGuard[Layer]:
     """Whether moreover its attention weights are shares, in [0, 1] with sum 1: not so for linear attention."""
     return has_parts(model) and getattr(model.shape, "attention", "softmax") == "softmax"
 
 
-def parts_of(model: Model) -> LayerTensor:
+def parts_of(model: ReadsFacts) -> LayerTensor:
     """Direct path, attention and circuits, or an `InputError` that says why there are none."""
     if not isinstance(model, Layer):
         raise InputError(f"{type(model).__name__} has no parts: its tensor is not direct path plus heads")
