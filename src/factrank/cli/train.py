@@ -40,7 +40,7 @@ class StopAt(Enum):
 
 
 class EngineWanted(Enum):
-    """What trains; the members of `factrank.experiments.specs.trial.Engine`."""
+    """What trains; the members of `factrank.experiments.specs.trial.EngineChoice`."""
 
     auto = "auto"
     fused = "fused"

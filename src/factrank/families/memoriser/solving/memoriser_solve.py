@@ -115,7 +115,7 @@ def solve(
         tolerance: how far from a real label an answer may be.
         precision: of the weights and of the evaluation that is certified. In float32 little can be proved.
 
-    >>> from factrank.databases import RandomExamples
+    >>> from factrank import RandomExamples
     >>> examples = RandomExamples(n_examples=15, context_size=8, d_input=16, n_contexts=1)  # 2 heads x 7 + 1
     >>> solved = solve(examples, MemoriserShape(n_heads=2, d_model=16, d_qk=4))
     >>> solved.certified, solved.fit.rank, solved.predicted.rank
