@@ -27,11 +27,12 @@ from factrank.readouts.readout import threshold_tensor
 from factrank.report.answer_tables import answer_tables
 from factrank.report.charts import save_chart, sizes_chart
 from factrank.report.constructed_tables import constructed_table
-from factrank.report.layer_tables import recall_tables, trained_table
 from factrank.report.measurement_tables import measurement_table
+from factrank.report.recall_tables import recall_tables
 from factrank.report.study.study_report import write_report
 from factrank.report.study.study_terminal import claims_table
 from factrank.report.term_words import terms_in_words
+from factrank.report.trained_tables import trained_table
 from factrank.studies import study
 
 SHAPE = LayerShape(d_model=16, n_heads=2, d_qk=8, d_vo=8)

@@ -90,3 +90,71 @@ def test_what_a_trial_executes_needs_few_libraries():
     code = f"import sys; sys.modules.update(dict.fromkeys({OPTIONAL_FOR_TRIALS})); import {rooms}"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (run.returncode, run.stderr) == (0, "")
+
+
+ENGINES = ("optax", "numba", "cupy", "factrank.experiments", "factrank.families.attention.fused")
+"""What trains, and what only training needs."""
+
+
+def test_constructing_imports_no_engine():
+    """Writing facts into a layer is done with formulas: nothing that trains, and no other family, is loaded for it."""
+    code = (
+        "import sys; from factrank.cli import app\n"
+        "app(['construct', 'sample:astrid', '--budget', '0', '--json'], standalone_mode=False)\n"
+        "print(*sys.modules)"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = run.stdout.splitlines()[-1].split()
+    assert [name for name in loaded if name.startswith(ENGINES)] == []
+    families = {name.split(".")[2] for name in loaded if name.startswith("factrank.families.")}
+    assert families == {"attention"}
+    assert sum(name.startswith("factrank") for name in loaded) <= 180
+
+
+FAMILIES = ROOT / "src" / "factrank" / "families"
+CORE = [path for path in SOURCES if FAMILIES not in path.parents and "experiments" not in path.parts]
+
+
+def family_classes() -> set[str]:
+    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in FAMILIES.rglob("*.py")]
+    return {node.name for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
+
+
+def asked_kinds(tree: ast.AST) -> set[str]:
+    """The names of the classes by which a module tells values apart: isinstance, type(...) is, match."""
+    asked = []
+    for node in ast.walk(tree):
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Name)
+            and node.func.id in ("isinstance", "issubclass")
+        ):
+            asked.append(node.args[1])
+        elif isinstance(node, ast.Compare) and "type(" in ast.unparse(node):
+            asked.append(node)
+        elif isinstance(node, ast.MatchClass):
+            asked.append(node.cls)
+    names = [one for kind in asked for one in ast.walk(kind)]
+    return {
+        one.id if isinstance(one, ast.Name) else one.attr for one in names if isinstance(one, ast.Name | ast.Attribute)
+    }
+
+
+@pytest.mark.parametrize(
+    ("code", "kinds"),
+    [
+        ("isinstance(x, LayerShape | shapes.MemoryShape)", {"LayerShape", "shapes", "MemoryShape"}),
+        ("type(x) is Memoriser", {"type", "x", "Memoriser"}),
+        ("match x:\n  case LayerShape(d_model=1): pass", {"LayerShape"}),
+        ("LayerShape(1, 1, 1, 1).d_model == 1", set()),
+    ],
+)
+def test_how_kinds_are_asked_for(code, kinds):
+    assert asked_kinds(ast.parse(code)) == kinds
+
+
+def test_only_families_tell_their_models_apart():
+    classes = family_classes()
+    assert {"LayerShape", "MemoryShape", "FactualRecallShape", "Memoriser", "VectorExamples"} <= classes
+    found = {path.name: asked_kinds(ast.parse(path.read_text(encoding="utf-8"))) & classes for path in CORE}
+    assert {name: kinds for name, kinds in found.items() if kinds} == {}

@@ -11,7 +11,7 @@ from factrank.certificates.arithmetic import ARITHMETIC, LOGISTIC_UNITS
 from factrank.databases.database import Database
 from factrank.databases.vocabulary import Vocabulary
 from factrank.families.attention.attention_layer import AttentionLayer
-from factrank.families.attention.part_arrays import to_arrays
+from factrank.nn.part_arrays import to_arrays
 
 NAMES = ("embedding", "w_q", "w_k", "w_v", "w_o", "unembedding")
 

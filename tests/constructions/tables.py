@@ -69,7 +69,7 @@ def strict_winners(model, database):
 def in_eight_bits(layer):
     """The layer whose parts went through 8-bit integers, one scale of 1 for all."""
     from factrank.families.attention.attention_layer import AttentionLayer
-    from factrank.families.attention.part_arrays import to_arrays
+    from factrank.nn.part_arrays import to_arrays
 
     small = {name: np.rint(part.astype(np.float64)) for name, part in to_arrays(layer).items()}
     assert all(np.abs(part).max() <= 127 for part in small.values())

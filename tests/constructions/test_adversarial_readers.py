@@ -11,9 +11,9 @@ import pytest
 from adversarial_layers import total
 
 from factrank.certificates.arithmetic import ARITHMETIC
-from factrank.certificates.proved_pooling import PlainSequence, Pooling
 from factrank.databases.database import Database
 from factrank.families.factual_recall.factual_recall_proof import FactualRecallProver
+from factrank.families.factual_recall.proved_pooling import PlainSequence, Pooling
 from factrank.families.factual_recall.sequence_layout import FactualRecallLayout
 from factrank.families.memoriser.examples.examples import VectorExamples
 from factrank.families.memoriser.memoriser import memoriser_of

@@ -14,9 +14,9 @@ from factrank.databases.generators.random_tables import uniform
 from factrank.errors import InputError
 from factrank.families.attention.forms.attention_map import AttentionMap, most_levels, score_of
 from factrank.families.attention.forms.construction import FormSearch
-from factrank.families.attention.part_arrays import to_arrays
 from factrank.families.attention.proof.recall_proofs import prove
 from factrank.families.attention.proof.verification import verify
+from factrank.nn.part_arrays import to_arrays
 from strategies import as_database, tensors
 
 attention_map = AttentionMap()

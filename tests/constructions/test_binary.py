@@ -19,7 +19,7 @@ from factrank.families.attention.forms.building.query_routing import (
 )
 from factrank.families.attention.forms.construction import Construction, FormSearch, rounded
 from factrank.families.attention.forms.registry import CONSTRUCTIONS
-from factrank.families.attention.part_arrays import to_arrays
+from factrank.nn.part_arrays import to_arrays
 from factrank.nn.precision import dtype_of
 from factrank.readouts.recall_report import recall
 from strategies import as_database, tensors

@@ -22,8 +22,8 @@ from factrank.families.attention.forms.registry import CONSTRUCTIONS
 from factrank.families.attention.forms.shared_heads import SharedHeads
 from factrank.families.attention.layer_shape import LayerShape
 from factrank.families.attention.pair_transformer import PairTransformer
-from factrank.families.attention.part_arrays import to_arrays
 from factrank.families.attention.proof.verification import verify
+from factrank.nn.part_arrays import to_arrays
 from slow_layers import slow_layer_tensor
 from strategies import as_database, tensors
 

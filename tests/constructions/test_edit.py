@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from constructions.tables import UNICODE, slow_margins, with_ranges
+from factrank.certificates.certified_weights import fingerprint_of
 from factrank.databases.database import Database
 from factrank.databases.generators.random_tables import uniform
 from factrank.databases.sample_tables import sample
@@ -20,9 +21,8 @@ from factrank.families.attention.editing.fact_edits import Change, edit, edit_fi
 from factrank.families.attention.forms.choose import construct
 from factrank.families.attention.layer_files import SavedLayer, save_layer
 from factrank.families.attention.layer_shape import LayerShape
-from factrank.families.attention.part_arrays import to_arrays
-from factrank.families.attention.proof.plain_weights import fingerprint_of
 from factrank.families.attention.proof.verification import verify
+from factrank.nn.part_arrays import to_arrays
 from factrank.nn.weights import on_device
 from factrank.readouts.evaluation_blocks import full_precision
 

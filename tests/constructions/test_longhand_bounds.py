@@ -13,7 +13,6 @@ import pytest
 from exact_layers import numbered
 
 from factrank.certificates.arithmetic import ARITHMETIC
-from factrank.certificates.proved_pooling import PlainSequence, Pooling
 from factrank.databases.generators.associations import associations
 from factrank.families.attention.attention_layer import draw_layer
 from factrank.families.attention.layer_shape import LayerShape
@@ -23,6 +22,7 @@ from factrank.families.attention.proof.proved_streams import Streams
 from factrank.families.attention.proof.recall_proofs import margin_bounds
 from factrank.families.attention.proof.roundings import roundings_of_logits
 from factrank.families.factual_recall.factual_recall_proof import FactualRecallProver
+from factrank.families.factual_recall.proved_pooling import PlainSequence, Pooling
 from factrank.families.factual_recall.sequence_layout import FactualRecallLayout
 from factrank.families.memory import memory_proof
 from factrank.families.memory.associative_memory import MlpMemory

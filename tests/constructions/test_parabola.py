@@ -22,9 +22,9 @@ from factrank.families.attention.forms.building.query_routing import SATURATION
 from factrank.families.attention.forms.construction import Construction, FormSearch, rounded
 from factrank.families.attention.forms.parabola_layer import Parabola, column_of, packed
 from factrank.families.attention.forms.registry import CONSTRUCTIONS
-from factrank.families.attention.part_arrays import to_arrays
 from factrank.families.attention.proof.recall_proofs import prove
 from factrank.families.attention.proof.verification import verify
+from factrank.nn.part_arrays import to_arrays
 from factrank.nn.precision import SIGNIFICAND
 from strategies import as_database, tensors
 

@@ -15,8 +15,8 @@ from factrank.errors import InputError
 from factrank.families.attention.forms.construction import FormSearch
 from factrank.families.attention.forms.registry import CONSTRUCTIONS
 from factrank.families.attention.forms.set_valued import SetValued
-from factrank.families.attention.part_arrays import to_arrays
 from factrank.families.attention.proof.verification import verify
+from factrank.nn.part_arrays import to_arrays
 from factrank.readouts.recall_report import recall
 from strategies import as_database, tensors
 

@@ -7,12 +7,12 @@ import pytest
 from exact_layers import parabola_layer, random_table
 
 from factrank.certificates.arithmetic import ARITHMETIC
-from factrank.certificates.proved_pooling import PlainSequence, Pooling
 from factrank.databases.database import Database
 from factrank.families.attention.proof.plain_weights import PlainWeights
 from factrank.families.attention.proof.proved_attention import ProvedScores
 from factrank.families.attention.proof.recall_proofs import margin_bounds
 from factrank.families.factual_recall.factual_recall_proof import FactualRecallProver
+from factrank.families.factual_recall.proved_pooling import PlainSequence, Pooling
 from factrank.families.factual_recall.sequence_layout import FactualRecallLayout
 from factrank.families.memory.associative_memory import LinearMemory
 from factrank.families.memory.memory_proof import verify_memory

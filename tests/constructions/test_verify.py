@@ -13,6 +13,7 @@ from scipy.special import softmax
 
 from factrank.databases.database import Database
 from factrank.errors import InputError
+from factrank.families.attention.attention_arrays import model_from_arrays
 from factrank.families.attention.attention_layer import AttentionLayer, draw_layer, layer_from_arrays
 from factrank.families.attention.layer_files import load_layer, save_layer
 from factrank.families.attention.layer_shape import LayerShape
@@ -22,11 +23,11 @@ from factrank.families.attention.pair_transformer import (
     draw_transformer,
     init_transformer,
 )
-from factrank.families.attention.part_arrays import model_from_arrays, to_arrays
 from factrank.families.attention.proof.certificate import Certificate, certificate_from_json
 from factrank.families.attention.proof.forward_pass import evaluate
 from factrank.families.attention.proof.recall_proofs import prove
 from factrank.families.attention.proof.verification import verify
+from factrank.nn.part_arrays import to_arrays
 from slow_layers import slow_layer_tensor, slow_transformer_tensor
 
 PRECISIONS = ["float64", "float32", "bfloat16"]

@@ -14,7 +14,7 @@ COUNT = textwrap.dedent(
     """
     import os, sys
     from pathlib import Path
-    from factrank.databases.locking import locked
+    from factrank.host.locking import locked
 
     path, target = Path(sys.argv[1]), Path(os.path.realpath(sys.argv[1]))
     for _ in range(40):
@@ -46,7 +46,7 @@ HOLD = textwrap.dedent(
     """
     import sys, time
     from pathlib import Path
-    from factrank.databases.locking import locked
+    from factrank.host.locking import locked
 
     with locked(Path(sys.argv[1])):
         print("locked", flush=True)

@@ -10,11 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from factrank.errors import InputError
+from factrank.families.attention.attention_arrays import model_from_arrays, part_sizes
 from factrank.families.attention.attention_layer import AttentionLayer, init_layer, layer_from_arrays
 from factrank.families.attention.layer_shape import LayerShape
 from factrank.families.attention.pair_transformer import TransformerShape, init_transformer
-from factrank.families.attention.part_arrays import model_from_arrays, part_sizes, to_arrays
 from factrank.families.attention.torch_exchange import from_torch_state_dict, to_torch_state_dict, torch_module
+from factrank.nn.part_arrays import to_arrays
 
 SIZES = (3, 2, 5)
 SHAPES = [
@@ -52,7 +53,7 @@ def torch_or_skip():
 def test_the_parts_of_every_transformer_have_the_sizes_that_its_shape_says(shape):
     model = init_transformer(shape, *SIZES, key=0)
     parts = to_arrays(model)
-    assert {name: part.shape for name, part in parts.items()} == part_sizes(shape, SIZES, SIZES[0] + SIZES[1])
+    assert {name: part.shape for name, part in parts.items()} == part_sizes(shape, SIZES)
     assert sum(part.size for name, part in parts.items() if name != "query_rows") == shape.parameters(*SIZES)
     same(model_from_arrays(shape, SIZES, parts), model)
 

@@ -5,12 +5,13 @@ import numpy as np
 import pytest
 
 from factrank.errors import InputError
-from factrank.families.attention.part_arrays import model_from_arrays, to_arrays
+from factrank.families.factual_recall import factual_recall_arrays
 from factrank.families.factual_recall.factual_recall_shape import FactualRecallOneHotShape, FactualRecallShape
 from factrank.families.factual_recall.factual_recall_transformer import draw_sequence_model
+from factrank.families.memory import memory_arrays
 from factrank.families.memory.associative_memory import draw_memory
 from factrank.families.memory.memory_shape import MemoryShape
-from factrank.families.reader_parts import reader_part_sizes
+from factrank.nn.part_arrays import to_arrays
 
 SIZES = (6, 3, 12)
 SHAPES = {
@@ -20,6 +21,10 @@ SHAPES = {
     "everything": FactualRecallShape(4, 2, 1, 3, 7, 9, 5, linear=True, copy_groups=2, copy_size=3),
     "one-hot": FactualRecallOneHotShape(2, linear=False, n_noise=5),
 }
+
+
+def arrays_of(shape):
+    return memory_arrays if isinstance(shape, MemoryShape) else factual_recall_arrays
 
 
 def drawn(shape, dtype="float32"):
@@ -34,7 +39,7 @@ def drawn(shape, dtype="float32"):
 def test_there_and_back(name, dtype):
     model = drawn(SHAPES[name], dtype)
     parts = to_arrays(model)
-    again = model_from_arrays(SHAPES[name], SIZES, parts)
+    again = arrays_of(SHAPES[name]).model_from_arrays(SHAPES[name], SIZES, parts)
     assert jax.tree.structure(again) == jax.tree.structure(model)
     for part, other in zip(jax.tree.leaves(model), jax.tree.leaves(again), strict=True):
         assert part.dtype == other.dtype
@@ -44,7 +49,7 @@ def test_there_and_back(name, dtype):
 @pytest.mark.parametrize("name", SHAPES)
 def test_parts_have_the_sizes_that_are_counted(name):
     shape = SHAPES[name]
-    counted = {part: int(np.prod(size)) for part, size in reader_part_sizes(shape, SIZES).items()}
+    counted = {part: int(np.prod(size)) for part, size in arrays_of(shape).part_sizes(shape, SIZES).items()}
     assert counted == {part: int(array.size) for part, array in to_arrays(drawn(shape)).items()}
     assert counted == shape.parameters_by_part(*SIZES)
     assert shape.parameters(*SIZES) == sum(counted.values()) == drawn(shape).parameters
@@ -70,4 +75,4 @@ def test_arrays_that_do_not_fit_are_named(name):
         (parts | {first: parts[first].astype(np.int32)}, f"{first} must be"),
     ):
         with pytest.raises(InputError, match=message):
-            model_from_arrays(shape, SIZES, wrong)
+            arrays_of(shape).model_from_arrays(shape, SIZES, wrong)

@@ -76,9 +76,9 @@ def test_a_database_is_ranked_once_and_the_oldest_is_forgotten(monkeypatch):
 WITHOUT_FLINT = """
 import sys
 sys.modules["flint"] = sys.modules["threadpoolctl"] = None
-from factrank.databases import generate
+from factrank import generate
 from factrank.readouts.database_ranks import certified_ranks
-from factrank.tensors.planted import planted_rank
+from factrank.tensors.cp.planted import planted_rank
 for kind, sizes in {cases!r}:
     database = generate(kind, seed=2, **sizes)
     print(sorted(certified_ranks(database).items()), planted_rank(database, 1e-3)[0])

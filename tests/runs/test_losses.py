@@ -17,7 +17,7 @@ from factrank.experiments.specs.trial import Trial
 from factrank.experiments.store.store import Store
 from factrank.families.attention.attention_layer import draw_layer
 from factrank.families.attention.layer_shape import LayerShape
-from factrank.families.attention.part_arrays import to_arrays
+from factrank.nn.part_arrays import to_arrays
 from made_up_searches import result_of, searches, study_with
 
 READ = [{"precision": "float32", "temperature": 1.0, "tau": 0.5, "recall": 0.25}]

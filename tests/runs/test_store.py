@@ -30,7 +30,7 @@ from factrank.experiments.training import train_many
 from factrank.families.attention.attention_layer import init_layer
 from factrank.families.attention.layer_shape import LayerShape
 from factrank.families.attention.pair_transformer import TransformerShape, init_transformer
-from factrank.families.attention.part_arrays import to_arrays
+from factrank.nn.part_arrays import to_arrays
 
 
 @pytest.fixture

@@ -53,6 +53,9 @@ from factrank.nn.precision import Precision
 LOGISTIC_UNITS = 4
 """The assumed error of the logistic function, in unit roundoffs."""
 
+EXPONENTIAL_UNITS = 16
+"""The assumed error of the exponential function, in unit roundoffs."""
+
 SLACK = 1 + 2.0**-20
 """Bounds are themselves computed in float64; this covers the rounding of up to 2^30 positive terms."""
 

@@ -62,7 +62,7 @@ def edit(
     """
     changes = _changes(setting, delete, source or (), table.layout)
     from factrank.families.attention.editing.fact_edits import edit_file  # noqa: PLC0415 - JAX takes a second to load
-    from factrank.report.constructed_tables import edited_table  # noqa: PLC0415
+    from factrank.report.edited_tables import edited_table  # noqa: PLC0415
     from factrank.report.plain_output import json_text  # noqa: PLC0415
 
     with progress().status("editing"):

@@ -40,7 +40,7 @@ class StopAt(Enum):
 
 
 class EngineWanted(Enum):
-    """What trains; the members of `factrank.experiments.specs.trial.Engine`."""
+    """What trains; the members of `factrank.experiments.specs.trial.EngineChoice`."""
 
     auto = "auto"
     fused = "fused"
@@ -127,8 +127,8 @@ def train(
 def _report(source: str, database: Database, results: Sequence[TrialResult], output: Path | None, json: bool) -> None:
     """Save the best layer and print what was trained; what hinders the saving is raised after that."""
     from factrank.experiments.training import best_of  # noqa: PLC0415
-    from factrank.report.layer_tables import trained_table  # noqa: PLC0415 - JAX takes a second to load
     from factrank.report.plain_output import json_text  # noqa: PLC0415
+    from factrank.report.trained_tables import trained_table  # noqa: PLC0415 - JAX takes a second to load
 
     best = best_of(results)
     problem = _save(output, best, database) if output is not None and best is not None else None

@@ -30,7 +30,7 @@ def certified_ranks(database: Database) -> dict[str, float]:
     The names are rank_lower, rank_upper, completion_lower, completion_upper, effective_lower, effective_upper,
     proposition, bits and bits_by_query. Remembered by the fingerprint of the database.
 
-    >>> from factrank.databases import sample
+    >>> from factrank import sample
     >>> ranks = certified_ranks(sample("astrid"))
     >>> ranks["rank_lower"], ranks["rank_upper"], ranks["proposition"]
     (5.0, 5.0, 6.0)

@@ -24,8 +24,8 @@ BLOCK_CELLS = 2**22
 
 
 @runtime_checkable
-class Model(Protocol):
-    """What a readout needs of a model: `AttentionLayer` and `PairTransformer` have it."""
+class ReadsFacts(Protocol):
+    """What a readout needs of a model: logits of (key, query) pairs, whatever kind of model it is."""
 
     @property
     def n_keys(self) -> int:
@@ -92,7 +92,7 @@ def full_precision(model: PyTree) -> ExitStack:
     return stack
 
 
-def cells_per_pair(model: Model) -> int:
+def cells_per_pair(model: ReadsFacts) -> int:
     """Numbers that the forward pass holds per pair: the logits and, where there are heads, what each writes."""
     shape = getattr(model, "shape", None)
     if shape is None:
@@ -101,7 +101,7 @@ def cells_per_pair(model: Model) -> int:
     return int(model.n_values + getattr(shape, "n_heads", 1) * shape.d_model + hidden)
 
 
-def pairs(model: Model) -> Columns:
+def pairs(model: ReadsFacts) -> Columns:
     """The (key, query) of each row number, where the rows are all pairs in order."""
     n_queries = model.n_queries
 
@@ -119,7 +119,7 @@ def require_code(name: str, code: object, size: int) -> int:
     return int(code)
 
 
-def require_pairs(model: Model, keys: Shaped[np.ndarray, " n"], queries: Shaped[np.ndarray, " n"]) -> None:
+def require_pairs(model: ReadsFacts, keys: Shaped[np.ndarray, " n"], queries: Shaped[np.ndarray, " n"]) -> None:
     """An `InputError` unless these are codes of keys and queries."""
     for name, codes, size in (("keys", keys, model.n_keys), ("queries", queries, model.n_queries)):
         integers = codes.dtype.kind in "iu"
@@ -128,7 +128,7 @@ def require_pairs(model: Model, keys: Shaped[np.ndarray, " n"], queries: Shaped[
             raise InputError(f"the {name} are codes from 0 to {size - 1}, integers; got {got}")
 
 
-def require_match(model: Model, database: Database) -> None:
+def require_match(model: ReadsFacts, database: Database) -> None:
     """An `InputError` unless the codes of the database are the tokens of the model."""
     sizes = model.n_keys, model.n_queries, model.n_values
     if sizes != database.shape:

@@ -1,4 +1,4 @@
-r"""Margin and probability of a fiber: the two numbers that every readout of the facts rests on.
+r"""Margin and probability of a fiber: the two numbers that every readout of the facts rests on, and cross-entropies.
 
 For logits z on a fiber with the values S,
 
@@ -29,3 +29,13 @@ def probabilities(logits: Float[Array, "n values"], fibers: Int[Array, "n m"]) -
     own = jnp.take_along_axis(logits, fibers, axis=1).min(axis=1)
     found = jnp.exp(own - jax.nn.logsumexp(logits, axis=1))
     return found.astype(jnp.promote_types(found.dtype, jnp.float32))
+
+
+def cross_entropies(logits: Float[Array, "n values"], values: Int[Array, " n"]) -> Float[Array, " n"]:
+    """-log softmax at the values, in float32 at least.
+
+    There is no gather: its backward pass would be a scatter.
+    """
+    logits = logits.astype(jnp.promote_types(logits.dtype, jnp.float32))
+    own = jnp.where(jnp.arange(logits.shape[1]) == values[:, None], logits, 0).sum(axis=1)
+    return jax.nn.logsumexp(logits, axis=1) - own

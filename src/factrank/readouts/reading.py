@@ -26,7 +26,7 @@ from jaxtyping import Array, Float, Int
 from factrank.databases.database import Database
 from factrank.errors import InputError
 from factrank.readouts.database_ranks import rank_limit
-from factrank.readouts.evaluation_blocks import Model, cells_per_pair, in_blocks, pairs, require_match
+from factrank.readouts.evaluation_blocks import ReadsFacts, cells_per_pair, in_blocks, pairs, require_match
 from factrank.readouts.readout import require_threshold
 from factrank.tensors.bounds.rank import flattening_and_upper
 from factrank.tensors.bounds.steady_ledger import SteadyLedger
@@ -74,7 +74,9 @@ class ReadingChoice(Protocol):
         """Whether their CP ranks are estimated."""
 
 
-def readings_of(model: Model, database: Database, spec: ReadingChoice, rank_lower: float) -> list[dict[str, object]]:
+def readings_of(
+    model: ReadsFacts, database: Database, spec: ReadingChoice, rank_lower: float
+) -> list[dict[str, object]]:
     """One row for every precision, temperature and tau.
 
     `recall` is the share of facts with probability at least tau, `argmax` the share that argmax gets right in this
@@ -117,7 +119,7 @@ class _Seen:
     probabilities: list[Float[np.ndarray, " _n"]]
 
 
-def _evaluate(model: Model, database: Database, spec: ReadingChoice, precision: ReadingPrecision) -> _Seen:
+def _evaluate(model: ReadsFacts, database: Database, spec: ReadingChoice, precision: ReadingPrecision) -> _Seen:
     """Logits of all pairs, block by block; kept is only what the least tau lets through."""
     keys, queries, values = database.triples.astype(np.int64).T
     n_queries, n_values = database.shape[1:]
@@ -145,14 +147,14 @@ def _evaluate(model: Model, database: Database, spec: ReadingChoice, precision: 
     )
 
 
-def rounded_to(model: Model, precision: ReadingPrecision) -> Model:
+def rounded_to(model: ReadsFacts, precision: ReadingPrecision) -> ReadsFacts:
     """The model with its real weights in this format, on the host."""
 
     def rounded(leaf: object) -> object:
         array = np.asarray(leaf)
         return array.astype(FORMATS[precision]) if array.dtype.kind == "f" else leaf
 
-    result: Model = jax.tree.map(rounded, model)
+    result: ReadsFacts = jax.tree.map(rounded, model)
     return result
 
 
@@ -179,7 +181,7 @@ def _right(
 
 
 def _logits(
-    model: Model, keys: Int[Array, " n"], queries: Int[Array, " n"], _option: int
+    model: ReadsFacts, keys: Int[Array, " n"], queries: Int[Array, " n"], _option: int
 ) -> tuple[Float[Array, "n values"]]:
     return (model.logits(keys, queries),)
 

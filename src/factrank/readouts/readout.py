@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from factrank.errors import InputError
-from factrank.readouts.evaluation_blocks import Model, cells_per_pair, in_blocks, pairs, require_pairs
+from factrank.readouts.evaluation_blocks import ReadsFacts, cells_per_pair, in_blocks, pairs, require_pairs
 from factrank.readouts.margins import margins
 from factrank.tensors.bounds.ledger import Ledger
 from factrank.tensors.bounds.lower.flattenings import flattening_ranks
@@ -28,12 +28,12 @@ from factrank.tensors.core.zero_one import AXES, Core, ZeroOneTensor
 DEFAULT_BUDGET = 1.0
 
 
-def argmax_tensor(layer: Model) -> ZeroOneTensor:
+def argmax_tensor(layer: ReadsFacts) -> ZeroOneTensor:
     """The 0/1 tensor of the value with the strictly largest logit at every (key, query)."""
     return _predicted(layer, _winner, 1, lambda margin: margin > 0)
 
 
-def threshold_tensor(layer: Model, tau: float) -> ZeroOneTensor:
+def threshold_tensor(layer: ReadsFacts, tau: float) -> ZeroOneTensor:
     """The 0/1 tensor of all (key, query, value) with probability at least tau."""
     require_threshold(tau)
     most = min(int(1 / tau) + 1, layer.n_values)
@@ -41,14 +41,14 @@ def threshold_tensor(layer: Model, tau: float) -> ZeroOneTensor:
 
 
 def logits_at(
-    layer: Model, keys: Int[np.ndarray, " n"], queries: Int[np.ndarray, " n"]
+    layer: ReadsFacts, keys: Int[np.ndarray, " n"], queries: Int[np.ndarray, " n"]
 ) -> Float[np.ndarray, "n values"]:
     """The logits of some (key, query) pairs."""
     return _rows(layer, _logits, keys, queries)
 
 
 def softmax_at(
-    layer: Model, keys: Int[np.ndarray, " n"], queries: Int[np.ndarray, " n"]
+    layer: ReadsFacts, keys: Int[np.ndarray, " n"], queries: Int[np.ndarray, " n"]
 ) -> Float[np.ndarray, "n values"]:
     """The probabilities of all values at some (key, query) pairs."""
     return _rows(layer, _softmax, keys, queries)
@@ -102,7 +102,9 @@ def readout_ranks(tensor: ZeroOneTensor, budget: float = DEFAULT_BUDGET) -> Read
 Chooser = Callable[[Float[np.ndarray, "*block"]], np.ndarray]
 
 
-def _predicted(layer: Model, compute: Callable[..., tuple[Array, ...]], most: int, chosen: Chooser) -> ZeroOneTensor:
+def _predicted(
+    layer: ReadsFacts, compute: Callable[..., tuple[Array, ...]], most: int, chosen: Chooser
+) -> ZeroOneTensor:
     """The tensor of the values that `compute` proposes, `most` per pair, and whose score is `chosen`."""
     at, found = pairs(layer), [np.empty((0, 3), dtype=np.int64)]
     n_pairs = layer.n_keys * layer.n_queries
@@ -114,7 +116,7 @@ def _predicted(layer: Model, compute: Callable[..., tuple[Array, ...]], most: in
 
 
 def _winner(
-    layer: Model, keys: Int[Array, " n"], queries: Int[Array, " n"], _most: int
+    layer: ReadsFacts, keys: Int[Array, " n"], queries: Int[Array, " n"], _most: int
 ) -> tuple[Int[Array, "n 1"], Float[Array, "n 1"]]:
     logits = layer.logits(keys, queries)
     best = logits.argmax(axis=1)[:, None]
@@ -122,7 +124,7 @@ def _winner(
 
 
 def _most_probable(
-    layer: Model, keys: Int[Array, " n"], queries: Int[Array, " n"], most: int
+    layer: ReadsFacts, keys: Int[Array, " n"], queries: Int[Array, " n"], most: int
 ) -> tuple[Int[Array, "n most"], Float[Array, "n most"]]:
     logits = layer.logits(keys, queries)
     largest, values = jax.lax.top_k(logits, most)
@@ -130,7 +132,7 @@ def _most_probable(
 
 
 def _rows(
-    layer: Model,
+    layer: ReadsFacts,
     compute: Callable[..., tuple[Array, ...]],
     keys: Int[np.ndarray, " n"],
     queries: Int[np.ndarray, " n"],
@@ -141,12 +143,12 @@ def _rows(
 
 
 def _logits(
-    layer: Model, keys: Int[Array, " n"], queries: Int[Array, " n"], _option: int
+    layer: ReadsFacts, keys: Int[Array, " n"], queries: Int[Array, " n"], _option: int
 ) -> tuple[Float[Array, "n values"]]:
     return (layer.logits(keys, queries),)
 
 
 def _softmax(
-    layer: Model, keys: Int[Array, " n"], queries: Int[Array, " n"], _option: int
+    layer: ReadsFacts, keys: Int[Array, " n"], queries: Int[Array, " n"], _option: int
 ) -> tuple[Float[Array, "n values"]]:
     return (jax.nn.softmax(layer.logits(keys, queries), axis=1),)

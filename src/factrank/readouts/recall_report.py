@@ -23,8 +23,8 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from factrank.databases.database import Database
-from factrank.families.attention.circuits.attention_statistics import HeadStatistics, attention_statistics
-from factrank.readouts.evaluation_blocks import Model, cells_per_pair, in_blocks, pairs, require_match
+from factrank.readouts.attention_statistics import HeadStatistics, attention_statistics
+from factrank.readouts.evaluation_blocks import ReadsFacts, cells_per_pair, in_blocks, pairs, require_match
 from factrank.readouts.fiber_values import fibers_of
 from factrank.readouts.margins import margins, probabilities
 from factrank.readouts.plain_data import finite_data
@@ -88,7 +88,7 @@ class RecallReport:
         return plain
 
 
-def recall(layer: Model, database: Database, tau: float = DEFAULT_TAU) -> RecallReport:
+def recall(layer: ReadsFacts, database: Database, tau: float = DEFAULT_TAU) -> RecallReport:
     """The recall of all facts, per query too, with artifacts and attention statistics."""
     require_threshold(tau)
     facts = margins_of(layer, database)
@@ -115,7 +115,7 @@ def recall(layer: Model, database: Database, tau: float = DEFAULT_TAU) -> Recall
     )
 
 
-def margins_of(layer: Model, database: Database) -> FactMargins:
+def margins_of(layer: ReadsFacts, database: Database) -> FactMargins:
     """Margin and probability of every fact."""
     require_match(layer, database)
     triples, fibers = database.triples, fibers_of(database)
@@ -142,7 +142,7 @@ def _summary(facts: FactMargins, tau: float) -> tuple[float, float, float, float
         return right, right_tau, float(facts.margins.min()), float(np.median(facts.margins))
 
 
-def _artifacts(layer: Model, database: Database, tau: float) -> tuple[int, int]:
+def _artifacts(layer: ReadsFacts, database: Database, tau: float) -> tuple[int, int]:
     """How many fibers without a fact have a value of probability at least tau, and how many such fibers there are."""
     n_pairs = database.n_keys * database.n_queries
     valid = np.unique(database.triples[:, 0].astype(np.int64) * database.n_queries + database.triples[:, 1])
@@ -158,14 +158,14 @@ def _artifacts(layer: Model, database: Database, tau: float) -> tuple[int, int]:
 
 
 def _margins(
-    layer: Model, keys: Int[Array, " n"], queries: Int[Array, " n"], fibers: Int[Array, "n m"], _option: int
+    layer: ReadsFacts, keys: Int[Array, " n"], queries: Int[Array, " n"], fibers: Int[Array, "n m"], _option: int
 ) -> tuple[Float[Array, " n"], Float[Array, " n"]]:
     logits = layer.logits(keys, queries)
     return margins(logits, fibers), probabilities(logits, fibers)
 
 
 def _largest(
-    layer: Model, keys: Int[Array, " n"], queries: Int[Array, " n"], _option: int
+    layer: ReadsFacts, keys: Int[Array, " n"], queries: Int[Array, " n"], _option: int
 ) -> tuple[Float[Array, " n"]]:
     logits = layer.logits(keys, queries)
     return (jnp.exp(logits.max(axis=1) - jax.nn.logsumexp(logits, axis=1)),)

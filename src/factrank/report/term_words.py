@@ -15,8 +15,7 @@ SHOWN_NAMES = 6
 def terms_in_words(terms: Decomposition, database: Database, most: int = 20) -> list[str]:
     """The first terms of a decomposition, with the names of the database.
 
-    >>> from factrank.databases import sample
-    >>> from factrank.tensors import measure
+    >>> from factrank import measure, sample
     >>> astrid = sample("astrid")
     >>> for line in terms_in_words(measure(astrid).rank.upper.witness(), astrid, most=3):
     ...     print(line)

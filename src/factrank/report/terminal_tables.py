@@ -20,6 +20,8 @@ from factrank.foreign_text import shown_name
 Kind = Literal["number", "word", "name", "text"]
 """Numbers (to the right) and words are shown whole; of names and texts a table has one column, which gives way."""
 
+MOST_ROWS = 20
+"""Rows of a table; what is left out is counted, and is in the JSON."""
 GAP = 2
 LEAST_WIDTH = 6
 

@@ -97,7 +97,7 @@ def measure(
         on_step: called with the name of each method as it begins, for progress.
         interruptible: on Ctrl-C return what has been found instead of raising.
 
-    >>> from factrank.databases import sample
+    >>> from factrank import sample
     >>> measure(sample("astrid"))
     Measurement(8 facts, rank 5, completion rank 4 to 5, effective rank 2)
     """

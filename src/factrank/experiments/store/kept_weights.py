@@ -19,8 +19,8 @@ from factrank.experiments.registry import family_of
 from factrank.experiments.specs.specification import canonical_json
 from factrank.experiments.store.columns import trial_of
 from factrank.experiments.training import TrialResult
-from factrank.families.attention.part_arrays import to_arrays
 from factrank.host.streams import require_file
+from factrank.nn.part_arrays import to_arrays
 from factrank.nn.sealed_file import SUFFIX, Sealed, read_sealed, write_sealed
 from factrank.nn.unreadable import unreadable
 

@@ -23,12 +23,11 @@ from factrank.families.attention.layer_shape import LayerShape
 from factrank.families.attention.layer_tensor import Heads, LayerTensor, decompose
 from factrank.nn.pair_attention import GRID, Pairing, attend, attention_scores
 from factrank.nn.pair_reader import Codes, PairReader
+from factrank.nn.part_arrays import REAL
 from factrank.nn.sizes import require_sizes
 from factrank.nn.weights import AnyArray, RandomKey, draw, generator_of, on_device
 
 PARTS = ("embedding", "w_q", "w_k", "w_v", "w_o", "unembedding")
-REAL = ("float32", "float64", "bfloat16")
-"""The precisions that weights may have; JAX brings bfloat16 to NumPy."""
 
 
 class AttentionLayer(PairReader):

@@ -17,11 +17,12 @@ import numpy as np
 
 from factrank.databases.database import COLUMNS, Database
 from factrank.errors import InputError
+from factrank.families.attention.attention_arrays import model_from_arrays, require_parts
 from factrank.families.attention.attention_layer import AttentionLayer
 from factrank.families.attention.layer_shape import LayerShape
-from factrank.families.attention.pair_transformer import PairTransformer, TransformerShape
-from factrank.families.attention.part_arrays import AnyLayer, model_from_arrays, require_parts, to_arrays
+from factrank.families.attention.pair_transformer import AnyLayer, PairTransformer, TransformerShape
 from factrank.host.locking import waiting_for_others
+from factrank.nn.part_arrays import to_arrays
 from factrank.nn.sealed_file import Sealed, read_sealed, write_sealed
 from factrank.nn.stored_facts import KINDS, facts_from_tensors, facts_to_tensors
 

@@ -43,3 +43,16 @@ class LayerShape:
     def parameters(self, n_keys: int, n_queries: int, n_values: int) -> int:
         """All stored scalars: (K + Q + V) d_model + 2 H d_model (d_qk + d_vo)."""
         return sum(self.parameters_by_part(n_keys, n_queries, n_values).values())
+
+    def in_words(self) -> str:
+        """The sizes in one line.
+
+        >>> LayerShape(4, 1, 2, 3).in_words()
+        'layer: d_model 4, 1 head, d_qk 2, d_vo 3'
+        """
+        return f"layer: {', '.join(self.size_words())}"
+
+    def size_words(self) -> list[str]:
+        """Each size with its name."""
+        heads = f"{self.n_heads} head{'s' if self.n_heads > 1 else ''}"
+        return [f"d_model {self.d_model}", heads, f"d_qk {self.d_qk}", f"d_vo {self.d_vo}"]

@@ -79,6 +79,18 @@ class TransformerShape:
         """All stored scalars."""
         return sum(self.parameters_by_part(n_keys, n_queries, n_values, n_shared).values())
 
+    def in_words(self) -> str:
+        """The sizes and the options that are on, in one line.
+
+        >>> TransformerShape(8, 2, 4, 4, n_layers=3, mlp_width=32, attention="linear").in_words()
+        'transformer: d_model 8, 2 heads, d_qk 4, d_vo 4, 3 layers, MLP 32, linear attention'
+        """
+        words = [*self.layer.size_words(), f"{self.n_layers} layer{'s' if self.n_layers > 1 else ''}"]
+        words.append(f"MLP {self.mlp_width}" if self.mlp_width else "no MLP")
+        words.append(f"{self.attention} attention")
+        options = {"positions": self.positions, "layer norm": self.layer_norm, "shared tokens": self.share_tokens}
+        return f"transformer: {', '.join(words + [name for name, is_on in options.items() if is_on])}"
+
 
 class Norm(eqx.Module):
     """Layer norm: (x - mean) / sqrt(variance + 1e-5) * scale + bias."""
@@ -210,6 +222,10 @@ class PairTransformer(PairReader):
             at_key, at_query = block(at_key, at_query, pairing)
             pairing = Pairing(pairing.key, pairing.pair, pairing.pair)
         return (self.final_norm(at_query) if self.final_norm else at_query) @ self.unembedding
+
+
+AnyLayer = AttentionLayer | PairTransformer
+"""A model of this family."""
 
 
 def init_transformer(

@@ -17,14 +17,14 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from factrank.certificates.arithmetic import ARITHMETIC, why_refuted
-from factrank.certificates.proved_pooling import PlainSequence, Pooling
+from factrank.certificates.certified_weights import fingerprint_of, precision_of
 from factrank.certificates.reader_certificate import ReaderCertificate
 from factrank.databases.database import Database
 from factrank.errors import InputError
-from factrank.families.attention.proof.plain_weights import fingerprint_of, precision_of
 from factrank.families.factual_recall.factual_recall_proof import FactualRecallProver
 from factrank.families.factual_recall.factual_recall_shape import SHORTEST
 from factrank.families.factual_recall.factual_recall_transformer import FactualRecallTransformer
+from factrank.families.factual_recall.proved_pooling import PlainSequence, Pooling
 from factrank.nn.precision import Precision
 from factrank.nn.sizes import require_sizes
 from factrank.nn.weights import on_device

@@ -43,7 +43,7 @@ from factrank.families.factual_recall.sequence_batches import (
     sample_facts,
 )
 from factrank.families.factual_recall.sequence_layout import FactualRecallLayout, count_tokens
-from factrank.readouts.margins import margins, probabilities
+from factrank.readouts.margins import cross_entropies, margins, probabilities
 
 EVALUATION = np.uint32(2**32 - 1)
 """What is folded into a trial's key for its contexts; its epochs are smaller numbers."""
@@ -62,16 +62,6 @@ def outputs_of(
 ) -> Float[Array, "batch outputs"]:
     """The logits of sequences; outputs that only fill up are never chosen."""
     return _valid(model.layout, data, model.logits(counts, reader))
-
-
-def cross_entropies(logits: Float[Array, "batch outputs"], answers: Int[Array, " batch"]) -> Float[Array, " batch"]:
-    """-log softmax at the answers, in float32 at least.
-
-    There is no gather: its backward pass would be a scatter.
-    """
-    logits = logits.astype(jnp.promote_types(logits.dtype, jnp.float32))
-    own = jnp.where(jnp.arange(logits.shape[1]) == answers[:, None], logits, 0).sum(axis=1)
-    return jax.nn.logsumexp(logits, axis=1) - own
 
 
 def _valid(

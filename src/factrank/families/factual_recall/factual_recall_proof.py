@@ -40,8 +40,8 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from factrank.certificates.arithmetic import SLACK, Arithmetic
-from factrank.certificates.proved_pooling import PlainSequence, Pooled, Pooling
 from factrank.families.factual_recall.factual_recall_transformer import HALF_RANGE
+from factrank.families.factual_recall.proved_pooling import PlainSequence, Pooled, Pooling
 
 BLOCK_CELLS = 2**21
 """Numbers in the largest array of a block."""

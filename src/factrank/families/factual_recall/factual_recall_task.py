@@ -38,12 +38,7 @@ from factrank.experiments.lanes.ladder import rung_above
 from factrank.experiments.specs.known_options import require_options
 from factrank.experiments.specs.trial import Trial
 from factrank.experiments.task import Epoch, Metrics, Reading
-from factrank.families.factual_recall.factual_recall_measures import (
-    Examination,
-    cross_entropies,
-    outputs_of,
-    value_masks,
-)
+from factrank.families.factual_recall.factual_recall_measures import Examination, outputs_of, value_masks
 from factrank.families.factual_recall.factual_recall_shape import (
     BATCH_SIZE,
     FactualRecallOneHotShape,
@@ -65,6 +60,7 @@ from factrank.families.factual_recall.sequence_batches import (
     sample_facts,
 )
 from factrank.families.factual_recall.sequence_layout import FactualRecallLayout, count_tokens
+from factrank.readouts.margins import cross_entropies
 
 ALIGNMENT = 8
 """The number of tokens is a multiple of it, which products on a GPU want."""

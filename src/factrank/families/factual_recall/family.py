@@ -59,7 +59,7 @@ class FactualRecallFamily(Family):
 
     def from_parts(self, spec: Any, sizes: tuple[int, ...], parts: Mapping[str, Any]) -> Any:
         """The model of these arrays."""
-        from factrank.families.attention.part_arrays import model_from_arrays  # noqa: PLC0415
+        from factrank.families.factual_recall.factual_recall_arrays import model_from_arrays  # noqa: PLC0415
 
         n_keys, n_queries, n_values = sizes
         return model_from_arrays(spec, (n_keys, n_queries, n_values), parts)

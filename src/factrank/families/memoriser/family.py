@@ -60,10 +60,10 @@ class MemoriserFamily(Family):
 
     def from_parts(self, spec: Any, sizes: tuple[int, ...], parts: Mapping[str, Any]) -> Any:
         """The memoriser of these arrays."""
-        from factrank.families.attention.part_arrays import memoriser_from_arrays  # noqa: PLC0415
+        from factrank.families.memoriser.memoriser_arrays import model_from_arrays  # noqa: PLC0415
 
         d_input, n_outputs = sizes
-        return memoriser_from_arrays(spec, (d_input, n_outputs), parts)
+        return model_from_arrays(spec, (d_input, n_outputs), parts)
 
 
 def _products(spec: MemoriserShape, examples: Examples, batch: int) -> int:

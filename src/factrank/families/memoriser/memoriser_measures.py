@@ -23,10 +23,9 @@ from jaxtyping import Array, Bool, Float, Int, Shaped
 
 from factrank.experiments.specs.measures import Measures
 from factrank.experiments.task import tau_recall
-from factrank.families.factual_recall.factual_recall_measures import cross_entropies
 from factrank.families.memoriser.examples.example_batches import ExampleData, ExampleLayout, examples_at
 from factrank.families.memoriser.memoriser import Memoriser
-from factrank.readouts.margins import margins, probabilities
+from factrank.readouts.margins import cross_entropies, margins, probabilities
 
 BLOCK = 1024
 """Examples that are looked at at once."""

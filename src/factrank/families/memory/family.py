@@ -43,7 +43,7 @@ class MemoryFamily(Family):
 
     def from_parts(self, spec: Any, sizes: tuple[int, ...], parts: Mapping[str, Any]) -> Any:
         """The memory of these arrays."""
-        from factrank.families.attention.part_arrays import model_from_arrays  # noqa: PLC0415
+        from factrank.families.memory.memory_arrays import model_from_arrays  # noqa: PLC0415
 
         n_keys, n_queries, n_values = sizes
         return model_from_arrays(spec, (n_keys, n_queries, n_values), parts)

@@ -29,10 +29,10 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from factrank.certificates.arithmetic import ARITHMETIC, Arithmetic, why_refuted
+from factrank.certificates.certified_weights import fingerprint_of, precision_of
 from factrank.certificates.reader_certificate import ReaderCertificate
 from factrank.databases.database import Database
 from factrank.errors import InputError
-from factrank.families.attention.proof.plain_weights import fingerprint_of, precision_of
 from factrank.families.memory.associative_memory import AssociativeMemory, LinearMemory, MlpMemory
 from factrank.nn.weights import on_device
 from factrank.readouts.margins import margins

@@ -160,7 +160,7 @@ def _library() -> str:
 
 @cache
 def _part(name: str) -> str:
-    part = files("factrank.report").joinpath(name).read_text(encoding="utf-8")
+    part = files(__package__).joinpath(name).read_text(encoding="utf-8")
     return _inside_script(part) if name.endswith(".js") else part
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from factrank.experiments.specs.data import generated
 from factrank.experiments.specs.measures import Measures
-from factrank.experiments.specs.roles import ModelSpec
 from factrank.experiments.specs.trial import Trial
 from factrank.experiments.statistics.claims import Claim, Quantity
 from factrank.experiments.statistics.expressions import Where
@@ -33,9 +32,9 @@ from factrank.studies.wong.settings import (
 )
 
 PLAIN, TWO_HEADS = "plain", "two heads"
-VARIANTS: dict[str, ModelSpec] = {
-    PLAIN: LayerShape(10, 1, 5, 5),
-    TWO_HEADS: LayerShape(10, 2, 2, 3),
+LAYERS = {PLAIN: LayerShape(10, 1, 5, 5), TWO_HEADS: LayerShape(10, 2, 2, 3)}
+VARIANTS: dict[str, LayerShape | TransformerShape] = {
+    **LAYERS,
     "positions": TransformerShape(10, 1, 4, 5, positions=True),
     "layer norm": TransformerShape(10, 1, 3, 5, layer_norm=True),
     "narrow MLP": TransformerShape(10, 1, 2, 2, mlp_width=5),
@@ -70,10 +69,9 @@ def trials(size: Size) -> list[Trial]:
 
 def rows_of(name: str) -> Where:
     """The rows of one variant."""
-    shape = VARIANTS[name]
-    if isinstance(shape, LayerShape):
-        return (("model.kind", "attention"), (N_HEADS, shape.n_heads))
-    return tuple((f"model.{option}", getattr(shape, option)) for option in OPTIONS)
+    if name in LAYERS:
+        return (("model.kind", "attention"), (N_HEADS, LAYERS[name].n_heads))
+    return tuple((f"model.{option}", getattr(VARIANTS[name], option)) for option in OPTIONS)
 
 
 def _against_plain(name: str, column: str = ARGMAX, queries: int = 10) -> Quantity:

@@ -55,7 +55,7 @@ def planted_rank(database: Database, tolerance: float) -> tuple[float, float]:
 
     Remembered for the next trial on the same database.
 
-    >>> from factrank.databases import generate
+    >>> from factrank import generate
     >>> rank, residual = planted_rank(generate("overlapping-boxes", n_keys=30, n_queries=8, rank=12, seed=0), 1e-3)
     >>> rank, residual < 1e-3
     (12.0, True)

@@ -30,7 +30,7 @@ from factrank.errors import InputError
 from factrank.families.attention.circuits.layer_parts import has_parts, parts_of
 from factrank.families.attention.layer_tensor import LayerTensor
 from factrank.nn.weights import on_device
-from factrank.readouts.evaluation_blocks import Model, full_precision, in_blocks, require_code, require_match
+from factrank.readouts.evaluation_blocks import ReadsFacts, full_precision, in_blocks, require_code, require_match
 from factrank.readouts.fiber_values import fibers_of
 from factrank.readouts.margins import margins
 from factrank.readouts.recall_report import share
@@ -93,7 +93,7 @@ class Attribution:
         }
 
 
-def attribute_facts(layer: Model, database: Database) -> Attribution:
+def attribute_facts(layer: ReadsFacts, database: Database) -> Attribution:
     """The contributions of all paths to the margins of all facts."""
     require_match(layer, database)
     triples, fibers = database.triples, fibers_of(database)
@@ -101,7 +101,7 @@ def attribute_facts(layer: Model, database: Database) -> Attribution:
     return Attribution(blocks.margins, blocks.paths[:, 0], blocks.paths[:, 1:], blocks.margins > 0, blocks.right)
 
 
-def additive_numbers(model: Model, database: Database) -> dict[str, float]:
+def additive_numbers(model: ReadsFacts, database: Database) -> dict[str, float]:
     """The shares of the additive motif as plain numbers: additive_share, direct_alone, heads_alone of the best head.
 
     NaN for models whose tensor is not a sum over paths, and where a path is not finite.
@@ -118,7 +118,7 @@ def additive_numbers(model: Model, database: Database) -> dict[str, float]:
 
 
 def attribute(
-    layer: Model, key: int, query: int, value: int | None = None, competitor: int | None = None
+    layer: ReadsFacts, key: int, query: int, value: int | None = None, competitor: int | None = None
 ) -> PairAttribution:
     """The contributions of all paths at one pair of codes, for a value (by default the layer's answer).
 

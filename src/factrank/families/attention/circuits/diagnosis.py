@@ -34,7 +34,7 @@ from factrank.families.attention.circuits.best_routing import routable
 from factrank.families.attention.circuits.layer_parts import Layer, has_shares, parts_of
 from factrank.families.attention.layer_bounds import layer_rank_bounds
 from factrank.families.attention.layer_tensor import LayerTensor
-from factrank.readouts.evaluation_blocks import Model
+from factrank.readouts.evaluation_blocks import ReadsFacts
 from factrank.readouts.fiber_values import fiber_sizes, fibers_of
 from factrank.readouts.plain_data import percent
 from factrank.readouts.recall_report import DEFAULT_TAU, FactMargins, RecallReport, margins_of, recall
@@ -90,7 +90,7 @@ class Diagnosis:
         return {"text": self.text, "findings": plain}
 
 
-def diagnose(layer: Model, database: Database, tau: float = DEFAULT_TAU) -> Diagnosis:
+def diagnose(layer: ReadsFacts, database: Database, tau: float = DEFAULT_TAU) -> Diagnosis:
     """Name what keeps the layer from recalling the database."""
     found, facts = recall(layer, database, tau), margins_of(layer, database)
     findings = [*_wrong_facts(layer, database, facts), *_distortion(database, facts, found)]
@@ -145,7 +145,7 @@ def _above(share: float, chance: float) -> float:
 # -------------------------------------------------------------------- wrong facts: storage or routing
 
 
-def _wrong_facts(layer: Model, database: Database, facts: FactMargins) -> list[Finding]:
+def _wrong_facts(layer: ReadsFacts, database: Database, facts: FactMargins) -> list[Finding]:
     """What the facts that argmax gets wrong are put down to."""
     broken = np.isnan(facts.margins)
     wrong = np.flatnonzero(~(facts.margins > 0) & ~broken)

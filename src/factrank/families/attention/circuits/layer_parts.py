@@ -5,18 +5,16 @@ from __future__ import annotations
 from typing import Protocol, TypeGuard, runtime_checkable
 
 import equinox as eqx
-import numpy as np
-from jaxtyping import Array, Float
 
 from factrank.errors import InputError
 from factrank.families.attention.layer_shape import LayerShape
 from factrank.families.attention.layer_tensor import LayerTensor
 from factrank.families.attention.pair_transformer import TransformerShape
-from factrank.readouts.evaluation_blocks import Model, full_precision
+from factrank.readouts.evaluation_blocks import ReadsFacts, full_precision
 
 
 @runtime_checkable
-class Layer(Model, Protocol):
+class Layer(ReadsFacts, Protocol):
     """A model of heads; `parts` may still raise an `InputError`, for a transformer whose tensor is not their sum."""
 
     @property
@@ -27,7 +25,7 @@ class Layer(Model, Protocol):
         """Direct path, attention and circuits."""
 
 
-def has_parts(model: Model) -> TypeGuard[Layer]:
+def has_parts(model: ReadsFacts) -> TypeGuard[Layer]:
     """Whether the model's tensor is the sum of a direct path and heads."""
     if not isinstance(model, Layer):
         return False
@@ -39,12 +37,12 @@ def has_parts(model: Model) -> TypeGuard[Layer]:
     return True
 
 
-def has_shares(model: Model) -> TypeGuard[Layer]:
+def has_shares(model: ReadsFacts) -> TypeGuard[Layer]:
     """Whether moreover its attention weights are shares, in [0, 1] with sum 1: not so for linear attention."""
     return has_parts(model) and getattr(model.shape, "attention", "softmax") == "softmax"
 
 
-def parts_of(model: Model) -> LayerTensor:
+def parts_of(model: ReadsFacts) -> LayerTensor:
     """Direct path, attention and circuits, or an `InputError` that says why there are none."""
     if not isinstance(model, Layer):
         raise InputError(f"{type(model).__name__} has no parts: its tensor is not direct path plus heads")
@@ -53,17 +51,6 @@ def parts_of(model: Model) -> LayerTensor:
     return parts
 
 
-def attention_of(layer: Layer) -> Float[np.ndarray, "heads keys queries 2"]:
-    """The weights that every head gives to both positions, without computing the circuits."""
-    with full_precision(layer):
-        return np.asarray(_attention(layer))
-
-
 @eqx.filter_jit
 def _parts(layer: Layer) -> LayerTensor:
     return layer.parts()
-
-
-@eqx.filter_jit
-def _attention(layer: Layer) -> Float[Array, "heads keys queries 2"]:
-    return layer.parts().attention

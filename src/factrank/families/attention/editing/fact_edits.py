@@ -27,6 +27,7 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Bool, Int, Shaped
 
+from factrank.certificates.certified_weights import precision_of
 from factrank.databases.database import Database
 from factrank.databases.vocabulary import NAME_TYPE, Vocabulary
 from factrank.errors import InputError
@@ -36,12 +37,11 @@ from factrank.families.attention.editing.some_keys import of_keys
 from factrank.families.attention.forms.constructed import construction_of, notes_of
 from factrank.families.attention.forms.registry import CONSTRUCTIONS
 from factrank.families.attention.layer_files import SavedLayer, load_layer, write_layer
-from factrank.families.attention.part_arrays import to_arrays
 from factrank.families.attention.proof.certificate import Certificate
-from factrank.families.attention.proof.plain_weights import precision_of
 from factrank.families.attention.proof.verification import verify
 from factrank.host.locking import locked
 from factrank.host.streams import require_file
+from factrank.nn.part_arrays import to_arrays
 from factrank.nn.weights import on_device
 from factrank.readouts.evaluation_blocks import full_precision
 

@@ -15,7 +15,7 @@ from jaxtyping import Int
 
 from factrank.databases.database import Database
 from factrank.families.attention.attention_layer import AttentionLayer
-from factrank.families.attention.part_arrays import to_arrays
+from factrank.nn.part_arrays import to_arrays
 
 
 def of_keys(layer: Any, database: Database, keys: Int[np.ndarray, " some"]) -> tuple[AttentionLayer, Database]:

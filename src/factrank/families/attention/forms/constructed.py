@@ -18,9 +18,8 @@ from factrank.databases.database import Database
 from factrank.errors import InputError
 from factrank.families.attention.layer_files import SavedLayer, save_layer
 from factrank.families.attention.layer_shape import LayerShape
-from factrank.families.attention.pair_transformer import TransformerShape
+from factrank.families.attention.pair_transformer import AnyLayer, TransformerShape
 from factrank.families.attention.proof.certificate import CERTIFICATE_NOTE, Certificate
-from factrank.families.attention.proof.plain_weights import AnyLayer
 from factrank.nn.precision import Precision, dtype_of
 
 AnyShape = LayerShape | TransformerShape

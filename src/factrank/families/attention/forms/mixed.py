@@ -38,7 +38,7 @@ from factrank.families.attention.forms.construction import (
     table_refusal,
 )
 from factrank.families.attention.layer_shape import LayerShape
-from factrank.families.attention.part_arrays import to_arrays
+from factrank.nn.part_arrays import to_arrays
 from factrank.nn.precision import Precision
 
 ROUTED_BY_QUERY = ("parabola", "digits", "circle", "shared-heads", "binary", "set-valued")

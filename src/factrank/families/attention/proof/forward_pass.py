@@ -19,7 +19,7 @@ from jaxtyping import Array, Float, Int
 
 from factrank.databases.database import Database
 from factrank.families.attention.attention_layer import AttentionLayer
-from factrank.families.attention.proof.plain_weights import AnyLayer
+from factrank.families.attention.pair_transformer import AnyLayer
 from factrank.nn.weights import on_device
 from factrank.readouts.evaluation_blocks import BLOCK_CELLS, cells_per_pair, full_precision
 from factrank.readouts.fiber_values import fibers_of

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Shaped
 
 from factrank.certificates.arithmetic import ARITHMETIC
-from factrank.errors import InputError
 from factrank.families.attention.attention_layer import AttentionLayer
-from factrank.families.attention.pair_transformer import PairTransformer
-from factrank.families.attention.part_arrays import AnyModel, to_arrays
-from factrank.nn.precision import Precision
-
-AnyLayer = AttentionLayer | PairTransformer
+from factrank.families.attention.pair_transformer import AnyLayer, PairTransformer
+from factrank.nn.part_arrays import to_arrays
 
 
 class PlainWeights(NamedTuple):
@@ -30,14 +23,6 @@ class PlainWeights(NamedTuple):
     w_v: Float[np.ndarray, "heads d_model d_vo"]
     w_o: Float[np.ndarray, "heads d_vo d_model"]
     unembedding: Float[np.ndarray, "d_model values"]
-
-
-def precision_of(model: AnyModel) -> Precision:
-    """The precision of the weights, one for all."""
-    names = {leaf.dtype.name for leaf in jax.tree.leaves(model) if jnp.issubdtype(leaf.dtype, jnp.floating)}
-    if len(names) != 1 or not names <= ARITHMETIC.keys():
-        raise InputError(f"all weights must be of one precision among {', '.join(ARITHMETIC)}; got {sorted(names)}")
-    return cast("Precision", names.pop())
 
 
 def why_not_plain(layer: AnyLayer) -> str | None:
@@ -78,15 +63,6 @@ def plain_weights(layer: AnyLayer) -> PlainWeights:
         w_o=wide[f"{prefix}w_o"],
         unembedding=wide["unembedding"],
     )
-
-
-def fingerprint_of(model: AnyModel) -> str:
-    """SHA-256 of the names, types, sizes and bytes of all weights."""
-    digest = hashlib.sha256(b"factrank weights 1")
-    for name, part in sorted(to_arrays(model).items()):
-        digest.update(f"{name} {part.dtype.name} {list(part.shape)}\n".encode())
-        digest.update(np.ascontiguousarray(part).reshape(-1).view(np.uint8).data)
-    return digest.hexdigest()
 
 
 def _wide(part: Shaped[np.ndarray, "..."]) -> Float[np.ndarray, "..."]:

@@ -93,7 +93,7 @@ class MemoriserRank:
 def memoriser_rank(examples: Examples, heads: HeadSizes, *, readout_bias: bool = True) -> MemoriserRank:
     """The rank that the theory predicts for these examples; memorisers have a readout bias.
 
-    >>> from factrank.databases import RandomExamples
+    >>> from factrank import RandomExamples
     >>> from factrank import MemoriserShape
     >>> shape = MemoriserShape(n_heads=4, d_model=16, d_qk=8)
     >>> [memoriser_rank(RandomExamples(100, 8, 16, n_contexts=g), shape).rank for g in (1, 2, None)]

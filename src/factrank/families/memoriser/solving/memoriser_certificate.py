@@ -20,8 +20,8 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Shaped
 
 from factrank.certificates.arithmetic import ARITHMETIC, why_refuted
+from factrank.certificates.certified_weights import fingerprint_of, precision_of
 from factrank.errors import InputError
-from factrank.families.attention.proof.plain_weights import fingerprint_of, precision_of
 from factrank.families.memoriser.examples.example_vectors import stored
 from factrank.families.memoriser.examples.examples import Examples, VectorExamples
 from factrank.families.memoriser.memoriser import Memoriser

@@ -55,8 +55,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from factrank.certificates.arithmetic import OUR_BITS, SLACK, Arithmetic
-from factrank.certificates.proved_pooling import EXPONENTIAL_UNITS
+from factrank.certificates.arithmetic import EXPONENTIAL_UNITS, OUR_BITS, SLACK, Arithmetic
 from factrank.families.memoriser.examples.examples import VectorExamples
 from factrank.families.memoriser.memoriser import Memoriser, sinusoids
 

@@ -11,8 +11,8 @@ from jaxtyping import Float
 
 from factrank.certificates.arithmetic import ARITHMETIC
 from factrank.errors import InputError
-from factrank.families.attention.part_arrays import PartArrays
 from factrank.families.memoriser.examples.examples import VectorExamples
+from factrank.nn.part_arrays import PartArrays
 from factrank.nn.precision import Precision
 
 

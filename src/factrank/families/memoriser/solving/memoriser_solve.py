@@ -26,7 +26,6 @@ import numpy as np
 from jaxtyping import Float
 
 from factrank.errors import InputError
-from factrank.families.attention.part_arrays import PartArrays, to_arrays
 from factrank.families.memoriser.examples.example_vectors import stored
 from factrank.families.memoriser.examples.examples import Examples, VectorExamples
 from factrank.families.memoriser.memoriser import Memoriser, draw_memoriser, memoriser_of, sinusoids
@@ -41,6 +40,7 @@ from factrank.families.memoriser.solving.memoriser_certificate import (
 from factrank.families.memoriser.solving.memoriser_fit import LinearFit, features_of, fitted
 from factrank.families.memoriser.solving.memoriser_proof import raw_scores
 from factrank.families.memoriser.solving.memoriser_range import in_range, require_finite, rounded_parts, vanishes
+from factrank.nn.part_arrays import PartArrays, to_arrays
 from factrank.nn.precision import SIGNIFICAND, Precision, dtype_of
 from factrank.nn.sizes import require_sizes
 
@@ -115,7 +115,7 @@ def solve(
         tolerance: how far from a real label an answer may be.
         precision: of the weights and of the evaluation that is certified. In float32 little can be proved.
 
-    >>> from factrank.databases import RandomExamples
+    >>> from factrank import RandomExamples
     >>> examples = RandomExamples(n_examples=15, context_size=8, d_input=16, n_contexts=1)  # 2 heads x 7 + 1
     >>> solved = solve(examples, MemoriserShape(n_heads=2, d_model=16, d_qk=4))
     >>> solved.certified, solved.fit.rank, solved.predicted.rank

@@ -37,12 +37,9 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from factrank.certificates.arithmetic import SLACK, Arithmetic
+from factrank.certificates.arithmetic import EXPONENTIAL_UNITS, SLACK, Arithmetic
 from factrank.families.factual_recall.factual_recall_transformer import HALF_RANGE
 from factrank.families.factual_recall.sequence_layout import FactualRecallLayout
-
-EXPONENTIAL_UNITS = 16
-"""The assumed error of the exponential function, in unit roundoffs."""
 
 LEAST_EXPONENT = -2 * HALF_RANGE
 """The model's weights are at least e to this of the largest."""

@@ -1,0 +1,49 @@
+"""Models of sequences as plain arrays by name: the sizes of their parts, and the model of given arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from jaxtyping import Shaped
+
+from factrank.families.factual_recall.factual_recall_shape import FactualRecallOneHotShape, FactualRecallShape
+from factrank.families.factual_recall.factual_recall_transformer import FactualRecallOneHot, FactualRecallTransformer
+from factrank.families.factual_recall.sequence_layout import FactualRecallLayout
+from factrank.nn.part_arrays import PartSizes, require_same_parts, to_jax
+from factrank.nn.sizes import require_sizes
+
+
+def part_sizes(shape: FactualRecallShape | FactualRecallOneHotShape, sizes: tuple[int, int, int]) -> PartSizes:
+    """The size of every part of a model of this shape, for (n_keys, n_queries, n_values)."""
+    n_keys, n_queries, n_values = sizes
+    require_sizes({"n_keys": n_keys, "n_queries": n_queries, "n_values": n_values})
+    layout = FactualRecallLayout.of(shape, *sizes)
+    if isinstance(shape, FactualRecallOneHotShape):
+        scores = shape.n_heads, layout.n_tokens
+        return {"scores": scores, "values": (*scores, layout.n_outputs)}
+    d_model, heads, width = shape.d_model, shape.n_heads, shape.mlp_width
+    query_key = heads, d_model, shape.d_qk
+    return {
+        "embedding": (layout.n_tokens, d_model),
+        "w_q": query_key,
+        "w_k": query_key,
+        "w_v": (heads, d_model, shape.d_vo),
+        "w_o": (heads, shape.d_vo, d_model),
+        "w_in": (d_model, width),
+        "b_in": (width,),
+        "w_out": (width, d_model),
+        "unembedding": (d_model, layout.n_outputs),
+    }
+
+
+def model_from_arrays(
+    shape: FactualRecallShape | FactualRecallOneHotShape,
+    sizes: tuple[int, int, int],
+    parts: Mapping[str, Shaped[np.ndarray, "..."]],
+) -> FactualRecallTransformer | FactualRecallOneHot:
+    """The model of this shape and these parts, with an `InputError` where one does not fit; float64 stays float64."""
+    require_same_parts(part_sizes(shape, sizes), parts)
+    layout = FactualRecallLayout.of(shape, *sizes)
+    kind = FactualRecallOneHot if isinstance(shape, FactualRecallOneHotShape) else FactualRecallTransformer
+    return kind(layout=layout, linear=shape.linear, **to_jax(parts))
