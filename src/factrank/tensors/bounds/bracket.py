@@ -86,7 +86,7 @@ class Bracket:
         return self.least > self.greatest
 
     def joined(self, finding: Finding, side: Side) -> Bracket:
-        """With one more finding, of a method for this side."""
+        """With one more finding, of a method for this side. An upper bound without a witness is none."""
         match finding:
             case FlatteningRanks():
                 return replace(self, ranked=(*self.ranked, finding))
@@ -98,9 +98,9 @@ class Bracket:
                 return replace(self, typical=(*self.typical, finding))
             case Bound() if side == "lower":
                 return replace(self, lower=(*self.lower, finding))
-            case Bound():
+            case Bound() if finding.witness is not None:
                 return replace(self, upper=(*self.upper, finding))
-        raise TypeError(f"{type(finding).__name__} is no {side} bound of the {self.of}")
+        raise TypeError(f"{finding} proves no {side} bound of the {self.of}")
 
     def result(self) -> RankBounds:
         """The best bounds with everything that was tried and, from the ledger, what was skipped."""
