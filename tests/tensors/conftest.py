@@ -2,12 +2,11 @@
 
 import pytest
 
-from factrank.tensors.bounds import effective
-from factrank.tensors.bounds.upper import cp_bounds
+from factrank.tensors.bounds.upper import code_searches, cp_bounds
 
 
 @pytest.fixture(autouse=True)
 def _no_searches(request, monkeypatch):
     if request.node.get_closest_marker("searches") is None:
-        monkeypatch.setattr(effective, "SEARCH_SECONDS", 0.0)
+        monkeypatch.setattr(code_searches, "SEARCH_SECONDS", 0.0)
         monkeypatch.setattr(cp_bounds, "SHARE", 0.0)

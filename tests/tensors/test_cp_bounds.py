@@ -5,9 +5,11 @@ import pytest
 
 from factrank.databases.generators.named import matmul, w_state
 from factrank.databases.generators.random_tables import uniform
+from factrank.tensors.bounds.bracket import Bracket
 from factrank.tensors.bounds.ledger import Ledger
+from factrank.tensors.bounds.method import run_methods
 from factrank.tensors.bounds.rank_bounds import Bound, Estimate, RankBounds
-from factrank.tensors.bounds.upper.cp_bounds import cp_completion_bounds, cp_rank_bounds
+from factrank.tensors.bounds.registry import methods
 from factrank.tensors.core.zero_one import Core, ZeroOneTensor
 from factrank.tensors.cp.interval_proof import IntervalProof
 from factrank.tensors.measurement import measure
@@ -23,9 +25,17 @@ def ledger(seconds):
     return Ledger(seconds, lambda _: None)
 
 
+def searched(of, core, lower, upper, clock):
+    """The bounds and the estimate that CP finds between two ends."""
+    ends = {"lower": (Bound(lower, "known"),), "upper": (Bound(upper, "known"),)}
+    cp = [method for method in methods(of) if method.code == "CP"]
+    found = run_methods(cp, Bracket(of, core, clock, **ends))
+    return list(found.upper[1:]), found.estimate
+
+
 def test_strassen_is_found_and_proved():
     core = core_of(matmul(2))
-    bounds, estimate = cp_rank_bounds(core, 6, 8, ledger(25.0))
+    bounds, estimate = searched("rank", core, 6, 8, ledger(25.0))
     assert [bound.value for bound in bounds] == [7]
     assert bounds[0].certified
     assert bounds[0].witness().equals(ZeroOneTensor.of(matmul(2)))
@@ -35,7 +45,7 @@ def test_strassen_is_found_and_proved():
 def test_matrix_multiplication_completes_at_the_number_of_its_values():
     """Only n^3 of the n^4 fibers are valid; the others are free, and 4 terms are enough (and needed)."""
     core = core_of(matmul(2))
-    bounds, _ = cp_completion_bounds(core, 4, 6, ledger(60.0))
+    bounds, _ = searched("completion rank", core, 4, 6, ledger(60.0))
     assert min(bound.value for bound in bounds) == 4
     witness = min(bounds, key=lambda bound: bound.value).witness
     if isinstance(witness, IntervalProof):
@@ -47,7 +57,7 @@ def test_matrix_multiplication_completes_at_the_number_of_its_values():
 def test_an_interval_proof_beats_the_constructive_bounds_and_repeats():
     database = uniform(8, 4, 6, seed=1)
     core = core_of(database)
-    bounds, _ = cp_rank_bounds(core, 9, 16, ledger(25.0))
+    bounds, _ = searched("rank", core, 9, 16, ledger(25.0))
     assert bounds
     assert bounds[0].value < 16
     if isinstance(bounds[0].witness, IntervalProof):
@@ -59,7 +69,7 @@ def test_an_interval_proof_beats_the_constructive_bounds_and_repeats():
 
 def test_border_rank_is_never_an_estimate():
     core, clock = core_of(w_state()), ledger(200.0)
-    bounds, estimate = cp_rank_bounds(core, 2, 3, clock)
+    bounds, estimate = searched("rank", core, 2, 3, clock)
     assert bounds == []
     assert estimate is None
     skipped = {skip.method: skip.reason for skip in clock.take_skipped()}
@@ -74,7 +84,7 @@ def test_measure_uses_the_proof():
 
 def test_no_time_no_search():
     clock = ledger(0.0)
-    assert cp_rank_bounds(core_of(matmul(2)), 6, 8, clock) == ([], None)
+    assert searched("rank", core_of(matmul(2)), 6, 8, clock) == ([], None)
     assert "budget" in clock.take_skipped()[0].reason
 
 

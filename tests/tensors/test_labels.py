@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from factrank.databases.sample_tables import sample
-from factrank.tensors.bounds import effective as effective_module
+from factrank.tensors.bounds.upper import code_searches
 from factrank.tensors.codes.parabola import least_margin, shared_bias_bound
 from factrank.tensors.codes.value_labels import envelope, label_bound
 from factrank.tensors.core.decomposition import Decomposition, Factor
@@ -85,7 +85,7 @@ def test_no_time_and_nothing_to_beat():
 
 
 def test_astrid_has_effective_rank_two(monkeypatch):
-    monkeypatch.setattr(effective_module, "SEARCH_SECONDS", 20.0)
+    monkeypatch.setattr(code_searches, "SEARCH_SECONDS", 20.0)
     bounds = measure(sample("astrid")).effective_rank
     assert (bounds.lower.value, bounds.upper.value) == (2, 2)
     assert bounds.upper.method == "E2 label search"

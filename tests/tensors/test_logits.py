@@ -8,7 +8,7 @@ from scipy.optimize import check_grad
 
 from factrank.databases.database import Database
 from factrank.databases.generators.random_tables import uniform
-from factrank.tensors.bounds import effective as effective_module
+from factrank.tensors.bounds.upper import code_searches
 from factrank.tensors.codes.parabola import least_margin
 from factrank.tensors.codes.trained_logits import _Loss, certified, expected_terms, train, trained_bound
 from factrank.tensors.core.decomposition import Decomposition, Factor
@@ -109,7 +109,7 @@ def test_the_bracket_holds_and_its_witness_recalls(tensor):
 
 
 def test_measure_reaches_the_trained_rank_and_says_what_is_typical(monkeypatch):
-    monkeypatch.setattr(effective_module, "SEARCH_SECONDS", 20.0)
+    monkeypatch.setattr(code_searches, "SEARCH_SECONDS", 20.0)
     effective = measure(uniform(8, 4, 6, seed=0), budget=60.0).effective_rank
     assert effective.upper.value == 3
     typical = effective.tried[-1]

@@ -8,7 +8,8 @@ from hypothesis import given
 
 from factrank.tensors.bounds.lower.flattenings import flattening_ranks
 from factrank.tensors.bounds.upper import spanning_tree
-from factrank.tensors.bounds.upper.plain_bounds import best_upper, facts_bound, flattenings_bound, slices_bound
+from factrank.tensors.bounds.upper.by_component import best_upper
+from factrank.tensors.bounds.upper.plain_bounds import facts_bound, flattenings_bound, slices_bound
 from factrank.tensors.bounds.upper.reference_values import completion_bound, reference_bound
 from factrank.tensors.bounds.upper.spanning_tree import spanning_tree_bound
 from factrank.tensors.core.decomposition import lift

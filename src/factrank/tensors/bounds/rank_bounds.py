@@ -4,15 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
-from factrank.tensors.bounds.lower.flattenings import LowerBound
-from factrank.tensors.bounds.lower.rank_one_slice import RankOneSlice
-from factrank.tensors.bounds.lower.substitution import Substitution
 from factrank.tensors.core.decomposition import Decomposition
+from factrank.tensors.core.zero_one import ZeroOneTensor
 from factrank.tensors.cp.interval_proof import IntervalProof
 
-Witness = Callable[[], Decomposition] | IntervalProof | LowerBound | Substitution | RankOneSlice | None
+
+@runtime_checkable
+class LowerWitness(Protocol):
+    """What proves a lower bound of the rank: it recomputes itself from the tensor alone."""
+
+    @property
+    def value(self) -> int:
+        """The bound."""
+
+    @property
+    def method(self) -> str:
+        """What proves it, for people."""
+
+    def recompute(self, tensor: ZeroOneTensor) -> int:
+        """The bound again; it may be larger where only a part of a matrix was ranked."""
+
+
+Witness = Callable[[], Decomposition] | IntervalProof | LowerWitness | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,9 +39,10 @@ class Bound:
         method: what gives it, such as "U7 reference value by query".
         certified: proved by exact, modular or interval arithmetic; otherwise it is only typical.
         witness: for an upper bound, a function that builds its `Decomposition`, or the `IntervalProof` that one exists
-            (of the core: empty slices dropped, equal ones merged); for a lower bound, the `LowerBound`, `Substitution`
-            or `RankOneSlice` that can recompute itself; None where the method's argument is the whole proof.
+            (of the core: empty slices dropped, equal ones merged); for a lower bound, what can recompute itself, such
+            as a `LowerBound`; None where the method's argument is the whole proof.
         seconds: how long it took.
+        inherited: taken over from another rank, which its method names first.
     """
 
     value: int
@@ -34,6 +50,12 @@ class Bound:
     certified: bool = True
     witness: Witness = None
     seconds: float = 0.0
+    inherited: bool = False
+
+    @classmethod
+    def by(cls, witness: LowerWitness) -> Bound:
+        """The lower bound that a witness proves."""
+        return cls(witness.value, witness.method, witness=witness)
 
     def to_dict(self) -> dict[str, Any]:
         """Value, method and whether it is certified."""

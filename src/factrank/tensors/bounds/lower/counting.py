@@ -15,9 +15,15 @@ from bisect import bisect_left
 from math import e, log2
 
 from factrank.errors import InputError
+from factrank.tensors.bounds.bracket import Bracket
+from factrank.tensors.bounds.method import BoundMethod, Stage
+from factrank.tensors.bounds.needs import functional
+from factrank.tensors.bounds.rank_bounds import Bound
 
 EXCLUDED_BITS = 20
 """s: all but a fraction of 2^-20, about one in a million, of the databases of a size lie at the bound or above."""
+
+NAME = f"Warren's count: typical for the size, for all but a fraction 2^-{EXCLUDED_BITS}"
 
 
 def typical_effective_rank(
@@ -51,3 +57,16 @@ def typical_effective_rank(
         return free > 0 and bits <= free * log2(12 * e * differences / free)
 
     return bisect_left(range(most + 1), True, key=allowed)
+
+
+# -------------------------------------------------------------------- how it is tried
+
+
+def _typical(bracket: Bracket) -> list[Bound]:
+    n_facts = len(bracket.tensor)
+    return [Bound(typical_effective_rank(*bracket.tensor.shape, n_facts) if n_facts else 0, NAME, certified=False)]
+
+
+METHODS = (
+    BoundMethod(name=NAME, of="effective rank", side="lower", stage=Stage.COUNT, needs=(functional,), run=_typical),
+)

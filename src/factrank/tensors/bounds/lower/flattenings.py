@@ -10,13 +10,19 @@ All ranks are exact or modulo a prime; a modular rank is at most the rational on
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from jaxtyping import Int
 
+from factrank.tensors.bounds.bracket import Bracket
+from factrank.tensors.bounds.ledger import expected_of
+from factrank.tensors.bounds.lower.known_ranks import FlatteningRanks
 from factrank.tensors.bounds.lower.koszul import Koszul, koszul_bound
+from factrank.tensors.bounds.method import BoundMethod, Stage
+from factrank.tensors.bounds.rank_bounds import Bound
 from factrank.tensors.core.zero_one import AXES, AXIS_NAMES, Core, ZeroOneTensor, flattening
 from factrank.tensors.matrix.matrix_ranks import block_ranks, rational_rank
 
@@ -56,7 +62,7 @@ class LowerBound:
             return f"B2 {self.koszul.name}"
         if not len(self.flat_axis):
             return "B1 no facts"
-        return f"B1 {AXIS_NAMES[int(self.flat_axis[0])]} flattening{self._part}"
+        return _name(int(self.flat_axis[0])) + self._part
 
     @property
     def _part(self) -> str:
@@ -95,3 +101,36 @@ def with_koszul(
     without = int(flat_lower.max(axis=0).sum() - flat_lower[:, component].max())
     axes = np.argmax(flat_lower, axis=0)
     return replace(bound, value=without + value, flat_axis=axes, koszul=choice, koszul_component=component)
+
+
+# -------------------------------------------------------------------- how they are tried
+
+
+def _methods() -> Iterator[BoundMethod]:
+    """The rank of each flattening, whatever is known, and then the bound that they give together."""
+    of_rank = partial(BoundMethod, of="rank", side="lower", stage=Stage.COUNT)
+    for axis in (2, 0, 1):
+        yield of_rank(name=_name(axis), cost=partial(expected_seconds, axis), run=partial(_ranks, axis))
+    yield of_rank(name="B1 and B3, the largest flattenings", run=_together)
+
+
+def _name(axis: int) -> str:
+    return f"B1 {AXIS_NAMES[axis]} flattening"
+
+
+def expected_seconds(axis: int, bracket: Bracket) -> float:
+    """Of the ranks of a flattening; none if the two other axes determine this one: its slices need only be counted."""
+    return 0.0 if bracket.tensor.determined[axis] else expected_of(1.0, len(bracket.tensor))
+
+
+def _ranks(axis: int, bracket: Bracket) -> list[FlatteningRanks]:
+    return [FlatteningRanks(axis, *flattening_ranks(bracket.core, axis))]
+
+
+def _together(bracket: Bracket) -> list[Bound]:
+    bound = flattening_bound(bracket.flattenings.lower, bracket.flattenings.upper)
+    seconds = sum(bracket.ledger.seconds.get(_name(axis), 0.0) for axis in AXES)
+    return [replace(Bound.by(bound), seconds=seconds)]
+
+
+METHODS = tuple(_methods())

@@ -16,9 +16,15 @@ from math import isqrt
 import numpy as np
 from jaxtyping import Int
 
-from factrank.tensors.bounds.completion import largest_full_block
+from factrank.tensors.bounds.bracket import Bracket
+from factrank.tensors.bounds.ledger import PER_FACT
+from factrank.tensors.bounds.lower.valid_fibers import largest_full_block
+from factrank.tensors.bounds.method import BoundMethod, Stage
+from factrank.tensors.bounds.needs import functional, gap
+from factrank.tensors.bounds.rank_bounds import Bound
 from factrank.tensors.core.zero_one import ZeroOneTensor, distinct
 
+NAME = "Forster's bound on two values"
 ROUNDING = 2.0**-53
 FREQUENT_VALUES = 8
 """Pairs of values are tried among the most frequent ones."""
@@ -89,3 +95,29 @@ def _rows_and_columns_with(facts: Int[np.ndarray, "facts 3"], count: int) -> Int
         if kept.all():
             return facts
         facts = facts[kept]
+
+
+# -------------------------------------------------------------------- how it is tried
+
+
+def _expected_seconds(bracket: Bracket) -> float:
+    side = min(bracket.tensor.shape[:2])
+    return FREQUENT_VALUES**2 / 2 * (PER_FACT * len(bracket.tensor) / 100 + 1e-10 * side**3)
+
+
+def _forster(bracket: Bracket) -> list[Bound]:
+    value = two_value_bound(bracket.tensor, bracket.greatest)
+    return [Bound(value, NAME)] if value else []
+
+
+METHODS = (
+    BoundMethod(
+        name=NAME,
+        of="effective rank",
+        side="lower",
+        stage=Stage.PROVE,
+        needs=(functional, gap),
+        cost=_expected_seconds,
+        run=_forster,
+    ),
+)

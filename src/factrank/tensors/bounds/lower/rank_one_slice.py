@@ -32,7 +32,11 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Int
 
+from factrank.tensors.bounds.bracket import Bracket
 from factrank.tensors.bounds.lower.flattenings import flattening_ranks
+from factrank.tensors.bounds.method import BoundMethod, Stage
+from factrank.tensors.bounds.needs import gap_beyond_flattenings
+from factrank.tensors.bounds.rank_bounds import Bound
 from factrank.tensors.core.zero_one import AXES, AXIS_NAMES, Core, ZeroOneTensor, flattening
 from factrank.tensors.matrix.matrix_ranks import rational_rank
 
@@ -254,3 +258,35 @@ def _project(cube: Cube, vector: Int[np.ndarray, " n"], axis: int) -> Cube:
     if largest > LARGEST_ENTRY:
         raise OverflowError("entries grow too large")
     return np.moveaxis(np.delete(rows * times - minus * rows[pivot], pivot, axis=0), 0, axis)
+
+
+# -------------------------------------------------------------------- how it is tried
+
+
+def _small_components(bracket: Bracket) -> int:
+    core = bracket.core
+    sizes = [np.bincount(labels, minlength=core.n_components) for labels in core.component]
+    return sum(int(a) * int(b) * int(c) <= MOST_CELLS for a, b, c in zip(*sizes, strict=True))
+
+
+def _too_large(bracket: Bracket) -> str:
+    return "" if _small_components(bracket) else "no component is small enough"
+
+
+def _expected_seconds(bracket: Bracket) -> float:
+    return 0.05 + 0.5 * min(_small_components(bracket), MOST_COMPONENTS)
+
+
+METHODS = (
+    BoundMethod(
+        name="B3 rank-one slices",
+        of="rank",
+        side="lower",
+        stage=Stage.PROVE,
+        needs=(gap_beyond_flattenings,),
+        refusals=(_too_large,),
+        cost=_expected_seconds,
+        run=lambda bracket: [Bound.by(rank_one_slice_bound(bracket.core))],
+        dear=True,
+    ),
+)

@@ -13,13 +13,20 @@ that serves several queries.
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from math import inf
 
 import numpy as np
 from jaxtyping import Bool, Int
 
+from factrank.tensors.bounds.bracket import Bracket
+from factrank.tensors.bounds.ledger import PER_FACT
 from factrank.tensors.bounds.lower.flattenings import flattening_ranks
+from factrank.tensors.bounds.method import BoundMethod, Stage
+from factrank.tensors.bounds.needs import gap_beyond_flattenings
+from factrank.tensors.bounds.rank_bounds import Bound
 from factrank.tensors.core.zero_one import (
     AXES,
     AXIS_NAMES,
@@ -28,12 +35,16 @@ from factrank.tensors.core.zero_one import (
     components,
     distinct,
     flattening,
+    others,
     pair_index,
 )
 from factrank.tensors.matrix.matrix_ranks import rank_bounds
 
 MOST_CUTS = 12
 """How many sets Z are tried for each pair of axes."""
+
+PASSES_OF_A_CUT = 4.0
+"""Passes over the facts that one of them takes; the others end by the clock."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +62,7 @@ class Substitution:
     @property
     def method(self) -> str:
         """What proves it, for people."""
-        return f"B3 substitution of {AXIS_NAMES[self.x]} slices by {AXIS_NAMES[self.z]}"
+        return _name(self.x, self.z)
 
     def recompute(self, tensor: ZeroOneTensor) -> int:
         """The bound again, from the tensor."""
@@ -119,3 +130,36 @@ def largest_flattenings(tensor: ZeroOneTensor) -> int:
         used[tensor.coordinates[:, axis]] = True
         sides.append(np.bincount(labels[axis][used], minlength=n_components))
     return int(np.max(sides, axis=0).sum())
+
+
+# -------------------------------------------------------------------- how it is tried
+
+
+def _methods() -> Iterator[BoundMethod]:
+    for z in (1, 0, 2):
+        for x in others(z)[::-1]:
+            yield BoundMethod(
+                name=_name(x, z),
+                of="rank",
+                side="lower",
+                stage=Stage.PROVE,
+                needs=(gap_beyond_flattenings,),
+                cost=_expected_seconds,
+                run=partial(_substitution, x, z),
+                dear=True,
+            )
+
+
+def _name(x: int, z: int) -> str:
+    return f"B3 substitution of {AXIS_NAMES[x]} slices by {AXIS_NAMES[z]}"
+
+
+def _expected_seconds(bracket: Bracket) -> float:
+    return PASSES_OF_A_CUT * PER_FACT * len(bracket.tensor)
+
+
+def _substitution(x: int, z: int, bracket: Bracket) -> list[Bound]:
+    return [Bound.by(substitution_bound(bracket.core, x, z, bracket.ledger.deadline()))]
+
+
+METHODS = tuple(_methods())

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
-from factrank.tensors.bounds.ledger import NO_SEARCHES, Ledger
+from factrank.tensors.bounds.bracket import Bracket, RankName
+from factrank.tensors.bounds.ledger import Ledger
+from factrank.tensors.bounds.method import BoundMethod, Stage
+from factrank.tensors.bounds.needs import gap, no_searches
 from factrank.tensors.bounds.rank_bounds import Bound, Estimate
 from factrank.tensors.core.decomposition import Decomposition, lift
 from factrank.tensors.core.zero_one import Core
@@ -19,56 +23,61 @@ SHARE = 0.4
 PER_CUBE, STEPS = 4e-11, 60
 """Seconds per n^3 of a step with n unknowns, and the steps of a usual start."""
 
-
-def cp_rank_bounds(core: Core, lower: int, upper: int, ledger: Ledger) -> tuple[list[Bound], Estimate | None]:
-    """An upper bound of the rank by a proved CP decomposition, and an estimate by an unproved one."""
-    return _run("CP", core, upper, ledger, lambda seconds, rng: cp_bound(core, lower, upper, seconds, rng))
+Search = Callable[[Bracket, float, np.random.Generator], CPBound | None]
 
 
-def cp_completion_bounds(core: Core, lower: int, upper: int, ledger: Ledger) -> tuple[list[Bound], Estimate | None]:
-    """The same for the completion rank: only the valid fibers count."""
-    search = completion_cp_bound
-    return _run(
-        "CP on the valid fibers",
-        core,
-        upper,
-        ledger,
-        lambda seconds, rng: search(core.tensor, lower, upper, seconds, rng),
-    )
+def _of_rank(bracket: Bracket, seconds: float, rng: np.random.Generator) -> CPBound | None:
+    return cp_bound(bracket.core, bracket.greatest, int(bracket.least), seconds, rng)
 
 
-def _run(
-    name: str,
-    core: Core,
-    upper: int,
-    ledger: Ledger,
-    search: Callable[[float, np.random.Generator], CPBound | None],
-) -> tuple[list[Bound], Estimate | None]:
-    if not ledger.searches:
-        ledger.skip(name, NO_SEARCHES)
-        return [], None
+def _of_completion(bracket: Bracket, seconds: float, rng: np.random.Generator) -> CPBound | None:
+    """Only the valid fibers count."""
+    return completion_cp_bound(bracket.tensor, bracket.greatest, int(bracket.least), seconds, rng)
+
+
+def _seconds(bracket: Bracket) -> float:
+    return SHARE * bracket.ledger.left()
+
+
+def _unknowns(bracket: Bracket) -> int:
+    shape = bracket.tensor.shape
+    return min(generic_rank(shape), int(bracket.least)) * sum(shape)
+
+
+def _expected_seconds(bracket: Bracket) -> float:
+    """Of a usual start."""
+    return 0.05 + PER_CUBE * STEPS * float(_unknowns(bracket)) ** 3
+
+
+def _too_large(bracket: Bracket) -> str:
+    unknowns = _unknowns(bracket)
+    return f"the table is too large: {unknowns:,} unknowns" if unknowns > MOST_UNKNOWNS else ""
+
+
+def _too_late(bracket: Bracket) -> str:
+    seconds, expected = _seconds(bracket), _expected_seconds(bracket)
+    if seconds >= expected:
+        return ""
+    return f"a start takes about {expected:.1f} s, {max(seconds, 0.0):.1f} s of the budget are for it"
+
+
+def _searched(name: str, search: Search, bracket: Bracket) -> list[Bound | Estimate]:
+    """An upper bound by a proved CP decomposition, and an estimate by an unproved one."""
     from threadpoolctl import threadpool_limits  # noqa: PLC0415 - trials run where it is not installed
 
-    seconds = SHARE * ledger.left()
-    unknowns = min(generic_rank(core.tensor.shape), upper) * sum(core.tensor.shape)
-    expected = 0.05 + PER_CUBE * STEPS * float(unknowns) ** 3
-    if unknowns > MOST_UNKNOWNS:
-        ledger.skip(name, f"the table is too large: {unknowns:,} unknowns")
-        return [], None
-    if seconds < expected:
-        ledger.skip(name, f"a start takes about {expected:.1f} s, {max(seconds, 0.0):.1f} s of the budget are for it")
-        return [], None
     # Small dense problems: more than one BLAS thread only makes them wait for each other.
     with threadpool_limits(1, user_api="blas"):
-        found = ledger.run(name, expected, lambda: search(seconds, np.random.default_rng(0)), dear=True)
+        found = search(bracket, _seconds(bracket), np.random.default_rng(0))
     if found is None:
-        return [], None
-    _note_divergence(name, found, ledger)
-    fit, bounds = found.estimate, list[Bound]()
+        return []
+    _note_divergence(name, found, bracket.ledger)
+    fit, findings = found.estimate, list[Bound | Estimate]()
     if found.certified is not None:
-        bounds.append(_proved(name, core, found.certified, found.witness, ledger.seconds[name]))
-    numerical = f"{name}, numerical (largest term {fit.largest_term:.1f} |D|)" if fit else ""
-    return bounds, Estimate(fit.rank, numerical, fit.residual) if fit else None
+        findings.append(_proved(name, bracket.core, found.certified, found.witness))
+    if fit:
+        numerical = f"{name}, numerical (largest term {fit.largest_term:.1f} |D|)"
+        findings.append(Estimate(fit.rank, numerical, fit.residual))
+    return findings
 
 
 def _note_divergence(name: str, found: CPBound, ledger: Ledger) -> None:
@@ -80,8 +89,28 @@ def _note_divergence(name: str, found: CPBound, ledger: Ledger) -> None:
             ledger.skip(f"{name} with {attempt.rank} terms", reason)
 
 
-def _proved(name: str, core: Core, value: int, witness: Decomposition | IntervalProof | None, seconds: float) -> Bound:
+def _proved(name: str, core: Core, value: int, witness: Decomposition | IntervalProof | None) -> Bound:
     if isinstance(witness, Decomposition):
         whole = lift(witness, core)
-        return Bound(value, f"{name}, rounded to rationals", witness=lambda: whole, seconds=seconds)
-    return Bound(value, f"{name}, proved by interval Newton", witness=witness, seconds=seconds)
+        return Bound(value, f"{name}, rounded to rationals", witness=lambda: whole)
+    return Bound(value, f"{name}, proved by interval Newton", witness=witness)
+
+
+def _method(name: str, of: RankName, search: Search) -> BoundMethod:
+    return BoundMethod(
+        name=name,
+        of=of,
+        side="upper",
+        stage=Stage.SEARCH,
+        needs=(gap,),
+        refusals=(no_searches, _too_large, _too_late),
+        cost=_expected_seconds,
+        run=partial(_searched, name, search),
+        dear=True,
+    )
+
+
+METHODS = (
+    _method("CP", "rank", _of_rank),
+    _method("CP on the valid fibers", "completion rank", _of_completion),
+)

@@ -1,18 +1,23 @@
-"""Upper bounds U1 to U5 and U7 of the rank of a 0/1 tensor, each with the decomposition that proves it.
+"""Upper bounds U1 to U5 of the rank of a 0/1 tensor, each with the decomposition that proves it.
 
-Every bound is a sum over the connected components, so it is kept per component: the best upper bound of the tensor
-takes the best method on each. All work on the `Core` (no empty, no repeated slices).
+Every bound is a sum over the connected components. All work on the `Core` (no empty, no repeated slices).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from functools import partial
+from itertools import combinations
 
 import numpy as np
 from jaxtyping import Int
 
-from factrank.tensors.core.decomposition import Decomposition, Factor, concatenate
+from factrank.tensors.bounds.bracket import Bracket
+from factrank.tensors.bounds.ledger import expected_of
+from factrank.tensors.bounds.method import BoundMethod, Stage
+from factrank.tensors.bounds.needs import met_here
+from factrank.tensors.bounds.upper.by_component import UpperBound
+from factrank.tensors.core.decomposition import Decomposition, Factor
 from factrank.tensors.core.zero_one import (
     AXES,
     AXIS_NAMES,
@@ -26,22 +31,21 @@ from factrank.tensors.core.zero_one import (
 from factrank.tensors.matrix.factorisation import factorise
 from factrank.tensors.matrix.matrix_ranks import block_ranks
 
+FACTS = "U1 facts, equal slices merged"
+
 SLICE_BOUND = ("U3", "U2", "U4")
 """Names of the slice sums on the key, query and value axis (theory 1.2)."""
 
+PASSES_OF_SLICES = {1: 0.8, 0: 1.6, 2: 0.8}
+"""How many passes over the facts (see `ledger.expected_of`) the ranks of all slices of an axis take."""
 
-@dataclass(frozen=True, eq=False)
-class UpperBound:
-    """A certified upper bound: its value on each component, and a way to build its decomposition of the core."""
 
-    method: str
-    by_component: Int[np.ndarray, " components"]
-    decomposition: Callable[[], Decomposition]
+def _of_slices(axis: int) -> str:
+    return f"{SLICE_BOUND[axis]} {AXIS_NAMES[axis]} slices"
 
-    @property
-    def value(self) -> int:
-        """The bound for the whole tensor."""
-        return int(self.by_component.sum())
+
+def _of_flattenings(first: int, second: int) -> str:
+    return f"U5 {AXIS_NAMES[first]} x {AXIS_NAMES[second]} flattening"
 
 
 def _per_component(core: Core, axis: int, amount: Int[np.ndarray, " slices"]) -> Int[np.ndarray, " components"]:
@@ -56,9 +60,7 @@ def facts_bound(core: Core) -> UpperBound:
         first, second, third = (Factor.indicator(core.tensor.coordinates[:, axis], term) for axis in AXES)
         return Decomposition.of(first, second, third, len(term))
 
-    return UpperBound(
-        "U1 facts, equal slices merged", np.bincount(core.fact_component, minlength=core.n_components), decomposition
-    )
+    return UpperBound(FACTS, np.bincount(core.fact_component, minlength=core.n_components), decomposition)
 
 
 def pairs_bound(core: Core, third: int) -> UpperBound:
@@ -102,8 +104,7 @@ def slices_bound(core: Core, axis: int) -> UpperBound:
         by_axis[column_axis] = Factor(stacked.column_label[right.index], right.term, right.weight)
         return Decomposition((by_axis[0], by_axis[1], by_axis[2]), factors.denominators)
 
-    name = f"{SLICE_BOUND[axis]} {AXIS_NAMES[axis]} slices"
-    return UpperBound(name, _per_component(core, axis, ranks.upper), decomposition)
+    return UpperBound(_of_slices(axis), _per_component(core, axis, ranks.upper), decomposition)
 
 
 def flattenings_bound(
@@ -119,8 +120,7 @@ def flattenings_bound(
 
         return fiber_decomposition(core.tensor, first, second)
 
-    name = f"U5 {AXIS_NAMES[first]} x {AXIS_NAMES[second]} flattening"
-    return UpperBound(name, flat_upper[first] * flat_upper[second], decomposition)
+    return UpperBound(_of_flattenings(first, second), flat_upper[first] * flat_upper[second], decomposition)
 
 
 def proposition_bound(tensor: ZeroOneTensor) -> int:
@@ -132,27 +132,48 @@ def proposition_bound(tensor: ZeroOneTensor) -> int:
     return min(by_key, by_query)
 
 
-def best_upper(core: Core, bounds: Sequence[UpperBound]) -> UpperBound:
-    """The least bound on every component, added up."""
-    table = np.array([bound.by_component for bound in bounds])
-    totals = table.sum(axis=1)
-    if core.n_components == 0 or totals.min() == table.min(axis=0).sum():
-        return bounds[int(np.argmin(totals))]
-    chosen = np.argmin(table, axis=0)
-    used = [(index, bound) for index, bound in enumerate(bounds) if (chosen == index).any()]
-
-    def decomposition() -> Decomposition:
-        parts = []
-        for index, bound in used:
-            terms = bound.decomposition()
-            parts.append(terms.take_terms((chosen == index)[_component_of_terms(core, terms)]))
-        return concatenate(parts)
-
-    name = " + ".join(bound.method for _, bound in used) + ", by component"
-    return UpperBound(name, table.min(axis=0), decomposition)
+# -------------------------------------------------------------------- how they are tried
 
 
-def _component_of_terms(core: Core, terms: Decomposition) -> Int[np.ndarray, " terms"]:
-    component = np.zeros(terms.n_terms, dtype=np.int64)
-    component[terms.factors[0].term] = core.component[0][terms.factors[0].index]
-    return component
+def _methods() -> Iterator[BoundMethod]:
+    of_rank = partial(BoundMethod, of="rank", side="upper")
+    yield of_rank(name=FACTS, stage=Stage.COUNT, run=lambda bracket: [facts_bound(bracket.core)])
+    construction = partial(of_rank, stage=Stage.CONSTRUCT, refusals=(met_here,))
+    for axis in (1, 0, 2):
+        yield construction(
+            name=_of_slices(axis),
+            cost=partial(_cost_of_slices, axis),
+            run=partial(_slices, axis),
+            instead=partial(_pairs, axis),
+        )
+    for pair in combinations(AXES, 2):
+        yield construction(
+            name=_of_flattenings(*pair),
+            cost=lambda _: 0.0,
+            needs=(partial(_ranked, pair),),
+            run=partial(_flattenings, pair),
+        )
+
+
+def _cost_of_slices(axis: int, bracket: Bracket) -> float:
+    return expected_of(PASSES_OF_SLICES[axis], len(bracket.tensor))
+
+
+def _slices(axis: int, bracket: Bracket) -> list[UpperBound]:
+    return [slices_bound(bracket.core, axis)]
+
+
+def _pairs(third: int, bracket: Bracket) -> list[UpperBound]:
+    return [pairs_bound(bracket.core, third)]
+
+
+def _ranked(pair: tuple[int, int], bracket: Bracket) -> bool:
+    """Whether both flattenings were ranked."""
+    return all(axis in bracket.flattenings.upper for axis in pair)
+
+
+def _flattenings(pair: tuple[int, int], bracket: Bracket) -> list[UpperBound]:
+    return [flattenings_bound(bracket.core, bracket.flattenings.upper, *pair)]
+
+
+METHODS = tuple(_methods())

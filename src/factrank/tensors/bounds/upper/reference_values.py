@@ -13,15 +13,24 @@ a completion may be anything, so for the completion rank all slices are one grou
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from jaxtyping import Int
 
-from factrank.tensors.bounds.upper.plain_bounds import UpperBound
-from factrank.tensors.core.decomposition import Decomposition, Factor
-from factrank.tensors.core.zero_one import AXES, AXIS_NAMES, Core, ZeroOneTensor, distinct, pair_index
+from factrank.tensors.bounds.bracket import Bracket
+from factrank.tensors.bounds.ledger import expected_of
+from factrank.tensors.bounds.method import BoundMethod, Stage
+from factrank.tensors.bounds.needs import functional, met_here
+from factrank.tensors.bounds.rank_bounds import Bound
+from factrank.tensors.bounds.upper.by_component import UpperBound
+from factrank.tensors.core.decomposition import Decomposition, Factor, lifted
+from factrank.tensors.core.zero_one import AXES, AXIS_NAMES, Core, ZeroOneTensor, distinct, others, pair_index
+
+PASSES = 1.2
+"""How many passes over the facts (see `ledger.expected_of`) it takes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,8 +53,9 @@ def reference_bound(core: Core, x: int, y: int) -> UpperBound:
     component_of_term = np.zeros(references.n_terms, dtype=np.int64)
     component_of_term[references.term] = core.component[x]
     by_component += np.bincount(component_of_term, minlength=core.n_components)
-    name = f"U7 reference {AXIS_NAMES[z]} by {AXIS_NAMES[x]}"
-    return UpperBound(name, by_component, lambda: _decompose(tensor, (x, y, z), references, ignore_domains=False))
+    return UpperBound(
+        _name(x, z), by_component, lambda: _decompose(tensor, (x, y, z), references, ignore_domains=False)
+    )
 
 
 def completion_bound(tensor: ZeroOneTensor, x: int, y: int) -> tuple[int, Callable[[], Decomposition]]:
@@ -142,3 +152,46 @@ def _decompose(
         ),
     }
     return Decomposition.of(factors[0], factors[1], factors[2], shared + len(pairs))
+
+
+# -------------------------------------------------------------------- how it is tried
+
+
+def _methods() -> Iterator[BoundMethod]:
+    method = partial(BoundMethod, side="upper", stage=Stage.CONSTRUCT, cost=_expected_seconds)
+    for z in (2, 0, 1):
+        for x, y in (others(z)[::-1], others(z)):
+            yield method(
+                name=_name(x, z),
+                of="rank",
+                needs=(partial(_determined, z),),
+                refusals=(met_here,),
+                run=partial(_reference, x, y),
+            )
+    for x, y in ((1, 0), (0, 1)):
+        name = f"{_name(x, 2)}, domains ignored"
+        yield method(name=name, of="completion rank", needs=(functional,), run=partial(_completion, name, x, y))
+
+
+def _name(x: int, z: int) -> str:
+    return f"U7 reference {AXIS_NAMES[z]} by {AXIS_NAMES[x]}"
+
+
+def _expected_seconds(bracket: Bracket) -> float:
+    return expected_of(PASSES, len(bracket.tensor))
+
+
+def _determined(z: int, bracket: Bracket) -> bool:
+    return bracket.tensor.determined[z]
+
+
+def _reference(x: int, y: int, bracket: Bracket) -> list[UpperBound]:
+    return [reference_bound(bracket.core, x, y)]
+
+
+def _completion(name: str, x: int, y: int, bracket: Bracket) -> list[Bound]:
+    value, decomposition = completion_bound(bracket.tensor, x, y)
+    return [Bound(value, name, witness=lifted(decomposition, bracket.core))]
+
+
+METHODS = tuple(_methods())

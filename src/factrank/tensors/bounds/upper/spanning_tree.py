@@ -16,13 +16,18 @@ less the number of connected parts.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Int
 from scipy.sparse.csgraph import breadth_first_order, connected_components, minimum_spanning_tree
 
-from factrank.tensors.bounds.upper.plain_bounds import UpperBound
+from factrank.tensors.bounds.bracket import Bracket
+from factrank.tensors.bounds.ledger import PER_FACT
+from factrank.tensors.bounds.method import BoundMethod, Stage
+from factrank.tensors.bounds.needs import met_here
+from factrank.tensors.bounds.upper.by_component import UpperBound
 from factrank.tensors.core.decomposition import Decomposition, Factor, concatenate
 from factrank.tensors.core.zero_one import AXIS_NAMES, Core, ZeroOneTensor, distinct, flattening, others
 from factrank.tensors.matrix.factorisation import Factorisation, factorise
@@ -66,8 +71,7 @@ def spanning_tree_bound(core: Core, axis: int) -> UpperBound:
     children, parents = _rooted(tree, n)
     weight = np.asarray(tree[children, parents] + tree[parents, children]).ravel()
     by_component = np.bincount(core.component[axis][children], weights=weight, minlength=core.n_components)
-    name = f"U6 spanning tree of {AXIS_NAMES[axis]} slices"
-    return UpperBound(name, by_component.astype(np.int64), lambda: _decompose(tensor, axis, children, parents))
+    return UpperBound(_name(axis), by_component.astype(np.int64), lambda: _decompose(tensor, axis, children, parents))
 
 
 def _rooted(tree: sp.csr_array, root: int) -> Pairs:
@@ -232,3 +236,33 @@ def _star_terms(difference: sp.csr_array) -> Factorisation:
         ),
         np.ones(len(nodes), dtype=np.int64),
     )
+
+
+# -------------------------------------------------------------------- how it is tried
+
+
+def _name(axis: int) -> str:
+    return f"U6 spanning tree of {AXIS_NAMES[axis]} slices"
+
+
+def _expected_seconds(bracket: Bracket) -> float:
+    return 2 * PER_FACT * len(bracket.tensor)
+
+
+def _tree(axis: int, bracket: Bracket) -> list[UpperBound]:
+    return [spanning_tree_bound(bracket.core, axis)]
+
+
+METHODS = tuple(
+    BoundMethod(
+        name=_name(axis),
+        of="rank",
+        side="upper",
+        stage=Stage.CONSTRUCT,
+        refusals=(met_here,),
+        cost=_expected_seconds,
+        run=partial(_tree, axis),
+        dear=True,
+    )
+    for axis in (1, 0, 2)
+)
