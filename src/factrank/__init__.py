@@ -14,6 +14,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from factrank.version import __version__
+
 if TYPE_CHECKING:
     from factrank.databases.database import Database as Database
     from factrank.databases.files.formats import read as read
@@ -78,8 +80,6 @@ if TYPE_CHECKING:
     from factrank.tensors.bounds.rank_bounds import RankBounds as RankBounds
     from factrank.tensors.measurement import Measurement as Measurement
     from factrank.tensors.measurement import measure as measure
-
-__version__ = "0.1.0"
 
 _HOME = {
     "answer": "factrank.families.attention.circuits.answers",

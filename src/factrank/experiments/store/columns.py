@@ -24,13 +24,13 @@ from functools import cache, lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-import factrank
 from factrank.databases.generators.registry import GENERATORS
 from factrank.errors import InputError
 from factrank.experiments.specs.data import Generated
 from factrank.experiments.specs.specification import KINDS, Options, canonical_json, to_plain
 from factrank.experiments.specs.trial import Trial
 from factrank.experiments.training import TrialResult
+from factrank.version import __version__
 
 Row = dict[str, object]
 
@@ -170,7 +170,7 @@ def in_order(names: Iterable[str]) -> list[str]:
 def versions() -> Mapping[str, str | None]:
     """The versions that decide the last bits of a result."""
     return {
-        "factrank": factrank.__version__,
+        "factrank": __version__,
         "jax": _version("jax"),
         "numba": _version("numba"),
         "python": platform.python_version(),

@@ -38,8 +38,8 @@ from factrank.readouts.evaluation_blocks import ReadsFacts
 from factrank.readouts.fiber_values import fiber_sizes, fibers_of
 from factrank.readouts.plain_data import percent
 from factrank.readouts.recall_report import DEFAULT_TAU, FactMargins, RecallReport, margins_of, recall
-from factrank.tensors.bounds.lower.value_sets import rank_one_bound
 from factrank.tensors.bounds.lower.forster import two_value_bound
+from factrank.tensors.bounds.lower.value_sets import rank_one_bound
 from factrank.tensors.core.zero_one import Core, ZeroOneTensor
 
 EXPLAINS = 0.25
