@@ -112,7 +112,7 @@ def test_constructing_imports_no_engine():
 
 
 FAMILIES = ROOT / "src" / "factrank" / "families"
-CORE = [path for path in SOURCES if FAMILIES not in path.parents and "experiments" not in path.parts]
+CORE = [path for path in SOURCES if FAMILIES not in path.parents]
 
 
 def family_classes() -> set[str]:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import sys
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -34,6 +33,7 @@ from factrank.experiments.lanes.lane_programs import Lanes, mark, take
 from factrank.experiments.run_checkpoints import CheckpointError, read_checkpoint
 from factrank.experiments.specs.trial import Trial
 from factrank.nn.sealed_file import SUFFIX, Sealed, write_sealed
+from factrank.version import __version__
 
 FORMAT, VERSION = "factrank.lanes", 1
 NOTED = ("end", "stopped", "diverged", "curves", "epochs_to")
@@ -66,8 +66,7 @@ class BundleState:
 
 def lane_marks() -> dict[str, str]:
     """What the last bits depend on in addition to the trials and the width."""
-    own_version = str(sys.modules["factrank"].__version__)  # the whole package stands above this one
-    return {"device": _device(), "factrank": own_version, "jax": jax.__version__}
+    return {"device": _device(), "factrank": __version__, "jax": jax.__version__}
 
 
 @cache
