@@ -21,8 +21,7 @@ Plain = Any
 class Case:
     """What computes the result, whether the suite compares it too, and by how much its numbers may differ.
 
-    A tolerance of 0 means equal bits. Otherwise |a - b| <= tolerance * max(1, |a|, |b|), and digests of weights are not
-    compared.
+    A tolerance of 0 means equal bits, otherwise |a - b| <= tolerance * max(1, |a|, |b|).
     """
 
     make: Callable[[], Plain]
@@ -94,7 +93,9 @@ def databases() -> dict[str, factrank.Database]:
         "shared names": factrank.Database.from_facts([("a", "b", "x"), ("b", "a", "y"), ("a", "a", "x")]),
         "sets": factrank.Database.from_facts(
             [("a", "q", "x"), ("a", "q", "y"), ("b", "q", "x"), ("b", "r", "z"), ("c", "r", "y"), ("c", "r", "z")],
+            multi=True,
         ),
+        "two kinds": _two_kinds(),
         "constant": factrank.Database.from_facts([(f"k{key}", "q", "x") for key in range(3)]),
     }
     generated: dict[str, tuple[str, dict[str, Any]]] = {
@@ -115,3 +116,12 @@ def databases() -> dict[str, factrank.Database]:
         "diagonal2": ("diagonal2", {"n": 4}),
     }
     return made | {name: factrank.generate(kind, **sizes) for name, (kind, sizes) in generated.items()}
+
+
+def _two_kinds() -> factrank.Database:
+    """Three queries with one of six values, one with two or three of nine others: parts want different closed forms."""
+    rng = np.random.default_rng(0)
+    facts = [(f"k{key}", f"q{query}", f"v{rng.integers(6)}") for key in range(15) for query in range(3)]
+    sets = [rng.choice(9, size=2 + key % 2, replace=False) for key in range(15)]
+    facts += [(f"k{key}", "several", f"w{value}") for key, values in enumerate(sets) for value in values]
+    return factrank.Database.from_facts(facts, multi=True)

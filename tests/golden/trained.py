@@ -73,7 +73,7 @@ _FUSED = {
     "attention fused wide": _trial(WIDE, LAYER | {"d_model": 10, "d_qk": 5, "d_vo": 5}, epochs=500),
     "attention fused given": _trial(_given("astrid"), LAYER, epochs=500, stop="recall_tau"),
     "attention fused measured": _trial(SPARSE, LAYER, epochs=300, measures=EVERYTHING),
-    "attention fused batches": _trial(SPARSE, LAYER, epochs=100, batch_size=7, weight_decay=0.1),
+    "attention fused decay": _trial(SPARSE, LAYER, epochs=100, weight_decay=0.1),
     "attention fused frozen": _trial(SMALL, LAYER, epochs=100, frozen=["w_k", "w_q"], score_scale=0.5),
     "attention fused stopped": _trial(SMALL, LAYER | {"d_model": 8}, epochs=2000, stop="recall", check_every=5),
     "attention fused sets": _trial(_given("sets"), LAYER, epochs=100),
@@ -109,7 +109,7 @@ _MEMORIES = {
     "memory mlp": _lanes(PAIRS, MEMORY | {"width": 8}),
     "memory mlp two-sided": _lanes(PAIRS, MEMORY | {"width": 8, "start": "two-sided"}, epochs=0),
     "memory mlp logistic": _lanes(PAIRS, MEMORY | {"width": 8, "start": "logistic"}, epochs=0),
-    "memory mlp batches": _lanes(PAIRS, MEMORY | {"width": 8}, batch_size=4, stop="recall", stop_at=0.5),
+    "memory mlp stopped": _lanes(PAIRS, MEMORY | {"width": 8}, stop="recall", stop_at=0.5, check_every=2),
 }
 
 _SEQUENCES = {
