@@ -96,6 +96,7 @@ def _called(command: str, folder: str) -> Plain:
         redirect_stdout(out),
         redirect_stderr(err),
         patch.object(sys, "argv", ["factrank", *words]),
+        patch.object(sys.modules["__main__"], "__package__", None),  # else usage says python -m of who runs this
         patch.object(sys, "stdin", io.TextIOWrapper(io.BytesIO(FILES["facts.csv"].encode()))),
         patch.object(cli, "app", _commands()),
     ):

@@ -21,7 +21,6 @@ VERSIONS = ("jax", "numba", "numpy", "scipy", "typer", "rich")
 MACHINE = "machine.json"
 
 
-
 @cache
 def cases_of(topic: str) -> Cases:
     """The cases of a topic by name."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from factrank.constructions import CONSTRUCTIONS as FORMS
+from factrank.constructions import Search as FormSearch
 from factrank.constructions import (
     construct_memory,
     construct_recall,
@@ -12,7 +13,6 @@ from factrank.constructions import (
     verify_memory,
     verify_recall,
 )
-from factrank.constructions import Search as FormSearch
 from factrank.databases import Database
 from factrank.databases.registry import GENERATORS
 from factrank.models.layer_bounds import layer_rank_bounds

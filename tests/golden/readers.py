@@ -103,7 +103,12 @@ MEMORISERS: dict[str, dict[str, Any]] = {
 
 
 def _solved(
-    *, n_examples: int = 1, n_contexts: int | None = None, n_classes: int | None = None, vectors: bool = False, **more: Any
+    *,
+    n_examples: int = 1,
+    n_contexts: int | None = None,
+    n_classes: int | None = None,
+    vectors: bool = False,
+    **more: Any,
 ) -> Plain:
     options = {name: more.pop(name) for name in ("precision", "ridge", "logit_std") if name in more}
     shape = factrank.MemoriserShape(n_heads=2, d_model=16, d_qk=4, **more)

@@ -80,11 +80,14 @@ def _generators() -> Plain:
 
 def _layer_ranks() -> Plain:
     layer = {"d_model": 16, "n_heads": 4, "d_qk": 4, "d_vo": 2}
-    shapes = [factrank.LayerShape(**layer), *(
-        factrank.TransformerShape(**layer, attention=kind, positions=positions)
-        for kind in ("softmax", "linear", "affine")
-        for positions in (False, True)
-    )]
+    shapes = [
+        factrank.LayerShape(**layer),
+        *(
+            factrank.TransformerShape(**layer, attention=kind, positions=positions)
+            for kind in ("softmax", "linear", "affine")
+            for positions in (False, True)
+        ),
+    ]
     return [
         {"rank": _bracket(bounds.generic), "upper": _bound(bounds.upper), "flattenings": plain(bounds.flattenings)}
         for shape in shapes

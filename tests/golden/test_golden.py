@@ -1,12 +1,11 @@
 """The golden results that cost little; `make golden` compares all of them."""
 
 import os
-import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
+from golden import record
 from golden.compare import differences
 from golden.data import TOPICS, cases_of, compute, recorded, tolerance_here
 
@@ -22,8 +21,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("topic", "name"), CASES)
-def test_results_are_those_recorded(topic, name, monkeypatch):
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+def test_results_are_those_recorded(topic, name):
     case = cases_of(topic)[name]
     assert not list(differences(recorded(topic)[name], compute(case), tolerance_here(case)))
 
@@ -40,8 +38,8 @@ def test_differences_are_found_field_by_field():
     assert list(differences(old, {**old, "a": 1.0 + 1e-9})) == ["a: 1.0 recorded, 1.000000001 now"]
     assert not list(differences(old, {**old, "a": 1.0 + 1e-9}, 1e-8))
     assert list(differences(old, {**old, "b": [1, {"c": "y"}]})) == ["b[1].c: 'x' recorded, 'y' now"]
-    assert list(differences(old, {**old, "b": [1]}, 1.0))[0].startswith("b[1]: {'c': 'x'} recorded, '(missing)'")
-    assert "two 0.6" in list(differences(old, {**old, "text": ["one", "two 0.6"]}))[0]
+    assert next(differences(old, {**old, "b": [1]}, 1.0)).startswith("b[1]: {'c': 'x'} recorded, '(missing)'")
+    assert "two 0.6" in next(differences(old, {**old, "text": ["one", "two 0.6"]}))
     assert not list(differences(old, {**old, "text": ["one", "two 0.6"]}, 0.2))
     assert list(differences(old, {**old, "text": ["one", "too 0.5"]}, 0.2))
     assert list(differences(old, {**old, "digest": "1" * 64}, 1e-6))  # weights differ though numbers nearly agree
@@ -49,10 +47,10 @@ def test_differences_are_found_field_by_field():
     assert list(differences(old, {**old, "a": 1}))  # an integer is no real number
 
 
-def test_the_recorder_finds_a_difference(tmp_path):
-    """The command that `make golden` runs, on one case."""
-    script = Path(__file__).with_name("record.py")
-    command = [sys.executable, str(script), "--check", "--only", "sizes/memory limits"]
-    found = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert found.returncode == 0, found.stdout + found.stderr
-    assert "1 cases, all as recorded" in found.stdout
+def test_the_recorder_prints_what_differs(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["record.py", "--check", "--only", "sizes/memory limits"])
+    assert record.main() == 0
+    assert "1 cases, all as recorded" in capsys.readouterr().out
+    monkeypatch.setattr(record, "recorded", lambda _: {"memory limits": [0.5, *recorded("sizes")["memory limits"][1:]]})
+    assert record.main() == 1
+    assert "sizes/memory limits: [0]: 0.5 recorded, " in capsys.readouterr().out

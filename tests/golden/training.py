@@ -1,8 +1,8 @@
 """Trained models of every family: the numbers of their rows, their curves, their readings and their weights.
 
-Trials are given as plain data. Those of `TRAINED` show the options of each family; those of the studies are the last
-of each quick list, and the first where that costs little, shortened to a few epochs. The fused engine is compared bit for bit. Lanes train in
-float64, and their numbers may differ by what another order of the same sums makes of them.
+Trials are given as plain data. Those of `TRAINED` show the options of each family; those of the studies are the last of
+each quick list, and the first if that costs little, with few epochs. The fused engine is compared bit for bit. Lanes
+train in float64, and their numbers may differ by what another order of the same sums makes of them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ FUSED = ("wong2025",)
 OF_THE_RUN = frozenset({"hash", "trial", "seconds", "device", "factrank", "jax", "numba", "python"})
 """Columns that differ from run to run, or repeat what the trial says."""
 
-QUICK = ("attention fused", "attention lanes", "memory linear", "one-hot", "memoriser classes")
+QUICK = ("attention fused", "memory linear", "one-hot", "memoriser classes")
 
 
 def cases() -> Cases:
