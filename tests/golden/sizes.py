@@ -54,9 +54,9 @@ def _bound(bound: Any) -> Plain:
 
 
 def _witness(witness: Any) -> Plain:
-    """The terms of a decomposition; of other witnesses, what kind they are."""
+    """The number of terms of a decomposition; that there is one, of other witnesses."""
     if witness is None or not callable(witness):
-        return None if witness is None else type(witness).__name__
+        return witness is not None
     return {"terms": witness().n_terms}
 
 
