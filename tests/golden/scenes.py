@@ -95,7 +95,7 @@ SCENES: dict[str, list[str]] = {
         *(f"measure {name} --budget 0 --json" for name in SAMPLES),
         "measure sample:astrid",
         "measure sample:astrid --json",
-        "measure sample:astrid --explain",
+        "measure sample:astrid --explain --budget 0",
         "measure facts.csv --explain",
         "measure wide.csv --wide --explain",
         "measure several.csv --no-header --multi --budget 0",
