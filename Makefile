@@ -15,13 +15,17 @@ comma := ,
 WANTED := dev$(if $(EXTRAS),$(comma)$(EXTRAS))
 TEST_STAMP := .venv/installed-$(subst $(comma),-,$(WANTED))
 
-.PHONY: demo test fuzz lint types imports format lock lowest benchmark clean
+.PHONY: demo test golden fuzz lint types imports format lock lowest benchmark clean
 
 demo: .venv/installed
 	@$(BIN)/python examples/demo.py demo
 
 test: lint types imports
 	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+# Everything that tests/golden has recorded, computed again and compared field by field: minutes on one core.
+golden: $(TEST_STAMP)
+	$(BIN)/python tests/golden/record.py --check
 
 # Hostile inputs by the thousand: make fuzz SEED=7 COUNT=2000
 SEED ?= 0
