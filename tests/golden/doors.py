@@ -2,44 +2,47 @@
 
 from __future__ import annotations
 
-from factrank.constructions import CONSTRUCTIONS as FORMS
-from factrank.constructions import Search as FormSearch
-from factrank.constructions import (
-    construct_memory,
-    construct_recall,
-    smallest_recall,
-    solve,
-    verify_memoriser,
-    verify_memory,
-    verify_recall,
-)
-from factrank.databases import Database
-from factrank.databases.registry import GENERATORS
-from factrank.models.layer_bounds import layer_rank_bounds
-from factrank.models.part_arrays import to_arrays
-from factrank.models.token_examples import TokenExamples
+from typing import Any
+
+from factrank.databases.database import Database
+from factrank.databases.generators.registry import GENERATORS
+from factrank.experiments.execution.study_bundles import study_bundles as cut
+from factrank.experiments.registry import family_of
+from factrank.experiments.specs.specification import canonical_json
+from factrank.experiments.specs.trial import Trial
+from factrank.experiments.store.columns import curve_rows, reading_rows, row_of
+from factrank.families.attention.forms.construction import FormSearch
+from factrank.families.attention.forms.registry import CONSTRUCTIONS as FORMS
+from factrank.families.attention.layer_bounds import layer_rank_bounds
+from factrank.families.factual_recall.certified_sizes import smallest_factual_recall as smallest_recall
+from factrank.families.factual_recall.factual_recall_certificate import verify_factual_recall as verify_recall
+from factrank.families.factual_recall.factual_recall_form import construct_factual_recall as construct_recall
+from factrank.families.factual_recall.factual_recall_shape import FactualRecallShape
+from factrank.families.memoriser.examples.token_examples import TokenExamples
+from factrank.families.memoriser.ranks.assumptions import check_assumptions
+from factrank.families.memoriser.ranks.memoriser_rank import memoriser_rank
+from factrank.families.memoriser.solving.memoriser_certificate import verify_memoriser
+from factrank.families.memoriser.solving.memoriser_solve import solve
+from factrank.families.memory.memory_construction import construct_memory
+from factrank.families.memory.memory_limit import memory_limit
+from factrank.families.memory.memory_proof import verify_memory
+from factrank.nn.part_arrays import to_arrays
 from factrank.readouts.database_ranks import certified_ranks
-from factrank.runs.bundles import cut
-from factrank.runs.columns import curve_rows, reading_rows, row_of
-from factrank.runs.work import epoch_products, stored_scalars, working_numbers
 from factrank.studies import PAPERS
-from factrank.tensors.assumptions import check_assumptions
-from factrank.tensors.bounds import RankBounds
-from factrank.tensors.completion import completion_bounds
-from factrank.tensors.decomposition import Decomposition
-from factrank.tensors.effective import effective_bounds
-from factrank.tensors.memoriser_rank import memoriser_rank
-from factrank.tensors.memory_limit import memory_limit
-from factrank.tensors.rank import rank_bounds
-from factrank.tensors.steady import SteadyLedger
-from factrank.tensors.zero_one import Core, ZeroOneTensor
-from factrank.training.specification import canonical_json
+from factrank.tensors.bounds.completion import completion_bounds
+from factrank.tensors.bounds.effective import effective_bounds
+from factrank.tensors.bounds.rank import rank_bounds
+from factrank.tensors.bounds.rank_bounds import RankBounds
+from factrank.tensors.bounds.steady_ledger import SteadyLedger
+from factrank.tensors.core.decomposition import Decomposition
+from factrank.tensors.core.zero_one import Core, ZeroOneTensor
 
 __all__ = [
     "FORMS",
     "GENERATORS",
     "PAPERS",
     "Decomposition",
+    "FactualRecallShape",
     "FormSearch",
     "TokenExamples",
     "canonical_json",
@@ -74,3 +77,19 @@ def steady_brackets(database: Database, limit: float) -> dict[str, RankBounds]:
     completion = completion_bounds(core, rank, ledger, full=database.full)
     effective = effective_bounds(core, completion, ledger)
     return {"rank": rank, "completion_rank": completion, "effective_rank": effective}
+
+
+def stored_scalars(trial: Trial, data: Any) -> int:
+    """The parameters of a trial's model."""
+    return family_of(trial.model).work(trial, data).parameters
+
+
+def epoch_products(trial: Trial, data: Any) -> int:
+    """The work of one epoch."""
+    return family_of(trial.model).work(trial, data).products
+
+
+def working_numbers(trial: Trial, data: Any, *, in_lanes: bool) -> int:
+    """What a forward pass keeps, in lanes or in an engine of the family's own."""
+    work = family_of(trial.model).work(trial, data)
+    return work.numbers if in_lanes or not family_of(trial.model).engines else work.numbers_elsewhere

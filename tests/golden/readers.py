@@ -64,7 +64,7 @@ def _recall(form: str, mlp_width: int) -> Plain:
     found: dict[str, Plain] = {}
     for heads, reading in ((1, "together"), (2, "apart"), (4, None)):
         for precision in PRECISIONS:
-            shape = factrank.SequenceShape(24, heads, 1, 8, mlp_width=mlp_width, length=8, n_noise=6)
+            shape = doors.FactualRecallShape(24, heads, 1, 8, mlp_width=mlp_width, length=8, n_noise=6)
             make = partial(_recalled, facts, others, shape, form=form, reading=reading, precision=precision, seed=1)
             found[f"{heads} heads {reading} in {precision}"] = refusal_or(make)
     return found
@@ -83,7 +83,7 @@ def _recalled(facts: Any, others: Any, shape: Any, **options: Any) -> Plain:
 
 def _smallest() -> Plain:
     facts = factrank.generate("answer-sets", n_keys=3, n_queries=2, answers_per_query=2, seed=0)
-    found = doors.smallest_recall(facts, lambda size: factrank.SequenceShape(16, 1, 1, size), most=16)
+    found = doors.smallest_recall(facts, lambda size: doors.FactualRecallShape(16, 1, 1, size), most=16)
     return {"size": found.size, "failed": found.failed, "certificate": plain(found.found.certificate.to_dict())}
 
 

@@ -56,10 +56,10 @@ def _bundles_of_round(trials: list[Any], databases: tuple[Any, ...]) -> Plain:
     return {
         "bundles": [
             {
-                "engine": bundle.engine,
+                "engine": bundle.engine_name,
                 "trials": [place[trial.hash] for trial in bundle.trials],
                 "products": bundle.products,
-                "bytes": sum(entry.weights for entry in bundle.entries),
+                "bytes": sum(member.weight_bytes for member in bundle.members),
             }
             for bundle in bundles
         ],
