@@ -10,13 +10,13 @@ from factrank.databases.sample_tables import sample
 from factrank.errors import InputError
 from factrank.experiments.execution import estimate
 from factrank.experiments.execution.study_bundles import study_bundles
+from factrank.experiments.measured import is_measured
 from factrank.experiments.prepared import task_of
 from factrank.experiments.specs.data import Given
 from factrank.experiments.specs.measures import Measures
 from factrank.experiments.specs.training_spec import Training
 from factrank.experiments.specs.trial import Trial
 from factrank.experiments.store.columns import row_of, trial_columns, trial_of
-from factrank.experiments.store.part_tables import is_measured
 from factrank.experiments.store.store import Store
 from factrank.experiments.study.study import Study
 from factrank.experiments.training import TrialResult, best_of

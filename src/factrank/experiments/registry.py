@@ -6,6 +6,8 @@ points. Nothing is loaded before a trial asks for its family.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -14,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from factrank.errors import InputError
 from factrank.experiments.specs.roles import DataSpec, ModelSpec
-from factrank.experiments.specs.specification import register_kind
+from factrank.experiments.specs.specification import register_kind, unregister_kind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -47,6 +49,24 @@ def register_family(family: Family) -> Family:
     for kind, spec in family.data.items():
         register_kind(kind, spec, DataSpec)
     return family
+
+
+def unregister_family(family: Family) -> None:
+    """Forget a family that was registered by a call."""
+    del _families[family.name]
+    for kind, spec in (*family.models.items(), *family.data.items()):
+        _of_model.pop(spec, None)
+        unregister_kind(kind)
+
+
+@contextmanager
+def registered_family(family: Family) -> Iterator[Family]:
+    """Register a family for the time of a `with` block."""
+    register_family(family)
+    try:
+        yield family
+    finally:
+        unregister_family(family)
 
 
 def families() -> Mapping[str, Family]:

@@ -21,7 +21,7 @@ from typing import Any, Literal
 import numpy as np
 from jaxtyping import Float, Int
 
-Form = Literal["outer product", "least squares", "two-sided", "logistic"]
+MatrixForm = Literal["outer product", "least squares", "two-sided", "logistic"]
 Features = Float[np.ndarray, "inputs features"]
 Outputs = Float[np.ndarray, "outputs d_model"]
 Values = Int[np.ndarray, " inputs"]
@@ -41,7 +41,9 @@ FLATTEST = 1e-9
 """Where no matrix separates the facts it ends at the minimum: no entry of the gradient exceeds this."""
 
 
-def closed_form(form: Form, features: Features, outputs: Outputs, values: Values, *, centred: bool = False) -> Matrix:
+def closed_form(
+    form: MatrixForm, features: Features, outputs: Outputs, values: Values, *, centred: bool = False
+) -> Matrix:
     """The matrix of the form of this name; `centred` as in `outer_product`, where logistic regression starts too."""
     if form == "outer product":
         return outer_product(features, outputs, values, centred=centred)

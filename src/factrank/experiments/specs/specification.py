@@ -69,6 +69,13 @@ def register_kind(kind: str, spec: type[Spec], role: type | None = None) -> type
     return spec
 
 
+def unregister_kind(kind: str) -> None:
+    """Forget a name, and its roles."""
+    del KINDS[kind]
+    for kinds in ROLES.values():
+        kinds.discard(kind)
+
+
 def has_role(value: object, role: type) -> bool:
     """Whether the class of a value has taken a role."""
     return _kind_of(type(value)) in ROLES.get(role, ())

@@ -13,30 +13,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from factrank.errors import InputError
+from factrank.experiments.measured import is_measured
 from factrank.experiments.store.parquet_parts import SUFFIX, as_texts, read_part, shared_name
 
 PART = "\0part"
 """A column with the shared name of the part that a row comes from, while tables are put together."""
-
-# fmt: off
-MEASURED = frozenset({
-    "loss", "margin", "median_margin",
-    "facts", "silent_fibers", "bits", "bits_per_parameter", "limit", "limit_half",
-    "examples", "max_error", "explained", "bound", "rank",
-    "saturated", "saturated_least", "saturated_most", "saturated_any",
-    "queries", "dimension", "context_size", "query_rank", "kruskal_lower", "kruskal_upper",
-    "independent_share", "dependent_share_below", "least_context_rank", "full_context_share",
-    "queries_in_general_position", "tokens_in_general_position",
-    "assumptions_refuted", "assumptions_proved",
-    "copying", "relation_loss", "subject_loss", "relation_alone", "in_range", "wrong_in_range",
-    "parameters", "layer_rank", "violates", "proposition",
-    "rank_lower", "rank_upper", "completion_lower", "completion_upper", "effective_lower", "effective_upper",
-    "additive_share", "direct_alone", "heads_alone",
-    "cp_rank", "cp_residual",
-    "argmax", "ones", "flattening", "upper", "cp",
-})
-# fmt: on
-"""The numbers of trials, curves and readings that have one name; others have a threshold in it."""
 
 Problems = list[str]
 Check = Callable[[Path, pa.Table], tuple[pa.Table, Problems]]
@@ -99,11 +80,6 @@ def first_rows(table: pa.Table, keys: Sequence[str], ranks: Sequence[str] = ()) 
         column = placed[name].take(order)
         new[1:] |= pc.not_equal(column[1:], column[:-1]).to_numpy(zero_copy_only=False)
     return table.take(order.filter(pa.array(new)))
-
-
-def is_measured(name: str) -> bool:
-    """Whether a column holds what was measured: numbers, whatever a foreign file says."""
-    return name in MEASURED or name.startswith(("recall", "artifacts_", "memorised", "epochs_to."))
 
 
 def _join(name: str, columns: Sequence[pa.ChunkedArray]) -> Any:

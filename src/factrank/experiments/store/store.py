@@ -26,6 +26,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from factrank.errors import InputError
+from factrank.experiments.measured import is_measured
 from factrank.experiments.specs.trial import SCHEMA, Trial
 from factrank.experiments.store.columns import (
     ENDED,
@@ -58,7 +59,7 @@ from factrank.experiments.store.parquet_parts import (
     table_of,
     write_draft,
 )
-from factrank.experiments.store.part_tables import PART, Problems, first_rows, is_measured, read_parts, united
+from factrank.experiments.store.part_tables import PART, Problems, first_rows, read_parts, united
 from factrank.experiments.store.result_tables import Tables
 from factrank.experiments.training import TrialResult
 from factrank.nn.sealed_file import SUFFIX as WEIGHTS_SUFFIX

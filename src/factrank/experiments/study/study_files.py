@@ -51,7 +51,7 @@ FILE_OPTIONS: Mapping[str, tuple[str, Callable[[object], bool]]] = {
 }
 """What may be said about a file of facts: what it is called in messages, and the test for it."""
 
-Plain = dict[str, Any]
+PlainSettings = dict[str, Any]
 Text = TypeVar("Text", bound="BaseModel")
 
 
@@ -65,15 +65,15 @@ class StudyText(BaseModel):
     question: str = ""
     method: str = ""
     source: Source | None = None
-    database: Plain
-    model: Plain
-    training: Plain = {}
-    measures: Plain = {}
+    database: PlainSettings
+    model: PlainSettings
+    training: PlainSettings = {}
+    measures: PlainSettings = {}
     seeds: StrictInt | list[StrictInt] = 1
     curve_epochs: list[StrictInt] = []
     grid: dict[str, list[Any]] = {}
-    entries: list[Plain] = Field(default=[{}], alias="list")
-    quick: Plain = {}
+    entries: list[PlainSettings] = Field(default=[{}], alias="list")
+    quick: PlainSettings = {}
     charts: tuple[Chart, ...] = ()
     summaries: tuple[Summary, ...] = ()
     fits: tuple[Fit, ...] = ()
@@ -93,7 +93,7 @@ class QuickText(BaseModel):
     seeds: StrictInt | list[StrictInt] | None = None
     curve_epochs: list[StrictInt] | None = None
     grid: dict[str, list[Any]] = {}
-    entries: list[Plain] | None = Field(default=None, alias="list")
+    entries: list[PlainSettings] | None = Field(default=None, alias="list")
 
 
 def load_study(path: str | Path) -> Study:
@@ -175,7 +175,7 @@ def _trials(text: StudyText, facts: _Facts) -> Iterator[Trial]:
                     raise InputError(f"{str(error).removeprefix('Trial.')}{place}") from None
 
 
-def _trial(settings: Plain, seed: int, facts: _Facts) -> Trial:
+def _trial(settings: PlainSettings, seed: int, facts: _Facts) -> Trial:
     model = {"kind": "attention", **settings["model"]}
     plain = {
         "version": SCHEMA,
@@ -189,7 +189,7 @@ def _trial(settings: Plain, seed: int, facts: _Facts) -> Trial:
     return trial
 
 
-def _changed(settings: Plain, name: str, value: object) -> Plain:
+def _changed(settings: PlainSettings, name: str, value: object) -> PlainSettings:
     """The settings with another value at a dotted name."""
     first, _, rest = name.partition(".")
     if first == "curve_epochs" and not rest:
@@ -211,7 +211,7 @@ def _changed(settings: Plain, name: str, value: object) -> Plain:
 def _quick(text: StudyText) -> StudyText:
     """The text with the changes of its quick size."""
     quick = _checked(QuickText, text.quick, "quick")
-    settings: Plain = {section: getattr(text, section) for section in SECTIONS}
+    settings: PlainSettings = {section: getattr(text, section) for section in SECTIONS}
     for name, value in (quick.model_extra or {}).items():
         if name in text.grid or any(name in entry for entry in text.entries):
             raise InputError(f"quick: {name} differs between trials; change it under grid or list of quick")
@@ -238,7 +238,7 @@ class _Facts:
         self._folder = folder
         self.read: dict[str, Database] = {}
 
-    def spec(self, database: Plain, seed: int) -> Plain:
+    def spec(self, database: PlainSettings, seed: int) -> PlainSettings:
         """The plain form of the specification of a database."""
         described = _described_by_families()
         known = ("generator", "file", "sample", *described)
@@ -257,7 +257,7 @@ class _Facts:
             self.read[key] = self._read(kinds[0], database)
         return {"kind": "given", "fingerprint": self.read[key].fingerprint}
 
-    def _read(self, kind: str, database: Plain) -> Database:
+    def _read(self, kind: str, database: PlainSettings) -> Database:
         name, options = database[kind], {option: value for option, value in database.items() if option != kind}
         unknown = sorted(set(options) - set(FILE_OPTIONS if kind == "file" else ()))
         if unknown or not isinstance(name, str):
@@ -283,11 +283,11 @@ def _described_by_families() -> dict[str, Mapping[str, type]]:
     return {word: named for family in families().values() for word, named in family.data_in_files.items()}
 
 
-def _data_of_family(word: str, named: Mapping[str, type], name: object, arguments: Plain) -> Plain:
+def _data_of_family(word: str, named: Mapping[str, type], name: object, arguments: PlainSettings) -> PlainSettings:
     """The plain form of data that a family describes in a class of its own."""
     if not isinstance(name, str) or name not in named:
         raise InputError(f"database.{word}: expected {' or '.join(named)}; got {name!r}")
-    return cast("Plain", to_plain(from_plain(named[name], arguments, "database")))
+    return cast("PlainSettings", to_plain(from_plain(named[name], arguments, "database")))
 
 
 def _require_generator(name: object, arguments: Mapping[str, object]) -> None:

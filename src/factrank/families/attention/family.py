@@ -57,8 +57,28 @@ class AttentionFamily(Family):
     models: Mapping[str, type] = {"attention": LayerShape, "transformer": TransformerShape}
     measures: Sequence[Measure] = (
         Measure("silent_fibers"),
+        Measure("artifacts_*"),
+        Measure("memorised*", "share that recalls everything"),
+        Measure("memorised_rank", "rank of the table where memorised"),
         Measure("layer_rank", "greatest rank of the layer"),
         Measure("violates", "share of certified violations"),
+        Measure("proposition"),
+        Measure("rank_lower", "rank of the table, at least"),
+        Measure("rank_upper", "rank of the table, at most"),
+        Measure("completion_lower", "completion rank, at least"),
+        Measure("completion_upper", "completion rank, at most"),
+        Measure("effective_lower", "effective rank, at least"),
+        Measure("effective_upper", "effective rank, at most"),
+        Measure("additive_share", "share of facts that only the sum gets right"),
+        Measure("direct_alone", "recall of the direct path alone"),
+        Measure("heads_alone", "recall of the best head alone"),
+        Measure("cp_rank", "rank by numerical CP"),
+        Measure("cp_residual"),
+        Measure("argmax", "recall by argmax"),
+        Measure("ones", "confident answers"),
+        Measure("flattening", "largest flattening rank"),
+        Measure("upper", "least upper bound of the rank"),
+        Measure("cp", "rank by numerical CP"),
     )
 
     @property

@@ -31,7 +31,7 @@ from factrank.families.factual_recall.factual_recall_form import (
     construct_factual_recall,
 )
 from factrank.families.factual_recall.factual_recall_shape import FactualRecallShape
-from factrank.nn.associative_matrices import Form
+from factrank.nn.associative_matrices import MatrixForm
 
 ShapeOfSize = Callable[[int], FactualRecallShape]
 """The shapes among which the smallest is sought, by a size: d_vo, the width of the MLP, d_model, ..."""
@@ -73,7 +73,7 @@ def smallest_factual_recall(
     *,
     guess: int = 1,
     most: int = 256,
-    form: Form = "logistic",
+    form: MatrixForm = "logistic",
     reading: HeadReading | None = None,
     seed: int = 0,
 ) -> CertifiedSize | None:

@@ -55,7 +55,7 @@ from factrank.families.factual_recall.value_circuits import (
     vote_circuit,
     votes_of,
 )
-from factrank.nn.associative_matrices import Form, closed_form, logistic
+from factrank.nn.associative_matrices import MatrixForm, closed_form, logistic
 from factrank.nn.precision import Precision, dtype_of
 
 HeadReading = Literal["together", "apart"]
@@ -100,7 +100,7 @@ class ConstructedFactualRecall:
 
     model: FactualRecallTransformer
     database: Database
-    form: Form
+    form: MatrixForm
     reading: HeadReading
     certificate: FactualRecallCertificate
 
@@ -115,7 +115,7 @@ def construct_factual_recall(
     shape: FactualRecallShape,
     *,
     seed: int = 0,
-    form: Form = "logistic",
+    form: MatrixForm = "logistic",
     reading: HeadReading | None = None,
     precision: Precision = "float32",
 ) -> ConstructedFactualRecall:
@@ -153,8 +153,8 @@ def construct_factual_recall(
 def _require_shape(shape: FactualRecallShape, form: str, reading: str | None) -> None:
     if shape.linear or shape.copy_groups:
         raise InputError("constructions are for softmax attention and facts alone: no linear attention, no copying")
-    if form not in get_args(Form):
-        raise InputError(f"form must be one of {', '.join(get_args(Form))}; got {form!r}")
+    if form not in get_args(MatrixForm):
+        raise InputError(f"form must be one of {', '.join(get_args(MatrixForm))}; got {form!r}")
     if reading is not None and reading not in get_args(HeadReading):
         raise InputError(f"reading must be one of {', '.join(get_args(HeadReading))}, or None; got {reading!r}")
     if reading == "apart" and shape.n_heads < 2:
@@ -235,7 +235,7 @@ def _read(model: FactualRecallTransformer, database: Database, heads: list[Head]
 
 
 def _stored_in_values(
-    model: FactualRecallTransformer, database: Database, heads: list[Head], shape: FactualRecallShape, form: Form
+    model: FactualRecallTransformer, database: Database, heads: list[Head], shape: FactualRecallShape, form: MatrixForm
 ) -> dict[str, Any]:
     """W_V and W_O that hold the facts."""
     outputs, ranks = np.asarray(model.unembedding).T, [head.heads * shape.d_vo for head in heads]
@@ -254,7 +254,7 @@ def _stored_in_values(
 
 
 def _stored_in_mlp(
-    model: FactualRecallTransformer, database: Database, heads: list[Head], shape: FactualRecallShape, form: Form
+    model: FactualRecallTransformer, database: Database, heads: list[Head], shape: FactualRecallShape, form: MatrixForm
 ) -> dict[str, Any]:
     """W_V and W_O that copy, and the second layer that holds the facts."""
     rng = np.random.default_rng(database.shape)

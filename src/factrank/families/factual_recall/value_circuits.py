@@ -29,7 +29,7 @@ from jaxtyping import Float, Int
 from scipy.special import logsumexp
 
 from factrank.databases.database import Database
-from factrank.nn.associative_matrices import Form, logistic
+from factrank.nn.associative_matrices import MatrixForm, logistic
 
 TARGET = 3.0
 """The least margin at which logistic forms end: far beyond rounding at the sizes that logits have then."""
@@ -73,7 +73,7 @@ def vote_circuit(
     tokens: Float[np.ndarray, "tokens d_model"],
     votes: Float[np.ndarray, "tokens outputs"],
     outputs: Outputs,
-    form: Form,
+    form: MatrixForm,
 ) -> Square:
     """The matrix that makes tokens vote, by one of the three forms; the two-sided one for the logistic form.
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
-from factrank.experiments.family import Family, Work
+from factrank.experiments.family import Family, Measure, Work
 from factrank.experiments.specs.data import Given
 from factrank.experiments.specs.roles import ModelSpec
 from factrank.families.memoriser.examples.examples import Examples, RandomExamples, VectorExamples
@@ -26,6 +26,32 @@ class MemoriserFamily(Family):
     data: Mapping[str, type] = {"random_examples": RandomExamples, "token_examples": TokenExamples}
     data_in_files: Mapping[str, Mapping[str, type]] = {"examples": {"random": RandomExamples}}
     size_names = ("d_input", "n_outputs")
+    measures: Sequence[Measure] = (
+        Measure("examples", "examples"),
+        Measure("max_error", "largest error"),
+        Measure("explained", "share of the variance explained"),
+        Measure("bound", "examples by the bound of Mahdavi et al."),
+        Measure("rank", "examples that one linear solve can fit"),
+        Measure("memorised_examples", "examples memorised"),
+        Measure("saturated", "share of saturated heads"),
+        Measure("saturated_least", "examples at which the least saturated head is"),
+        Measure("saturated_most", "examples at which the most saturated head is"),
+        Measure("saturated_any", "examples with a saturated head"),
+        Measure("queries"),
+        Measure("dimension"),
+        Measure("context_size"),
+        Measure("query_rank", "rank of the queries"),
+        Measure("kruskal_lower", "Kruskal rank of the queries, at least"),
+        Measure("kruskal_upper", "Kruskal rank of the queries, at most"),
+        Measure("independent_share"),
+        Measure("dependent_share_below"),
+        Measure("least_context_rank", "least rank of a context"),
+        Measure("full_context_share", "share of contexts of full rank"),
+        Measure("queries_in_general_position"),
+        Measure("tokens_in_general_position"),
+        Measure("assumptions_refuted", "share where an assumption is refuted"),
+        Measure("assumptions_proved", "share where all assumptions are proved"),
+    )
 
     def refusal(self, spec: ModelSpec, data: object) -> str | None:  # noqa: ARG002 - memorisers are all alike
         """It reads vectors."""

@@ -20,7 +20,10 @@ class MemoryFamily(Family):
 
     name = "memory"
     models: Mapping[str, type] = {"memory": MemoryShape}
-    measures: Sequence[Measure] = (Measure("limit"), Measure("limit_half"))
+    measures: Sequence[Measure] = (
+        Measure("limit"),
+        Measure("limit_half"),
+    )
 
     def task(self, trial: Trial, data: Database) -> Task:
         """Cross-entropy on all facts at once."""

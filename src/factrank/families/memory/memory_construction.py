@@ -18,7 +18,7 @@ from factrank.errors import InputError
 from factrank.families.memory.associative_memory import LinearMemory, MlpMemory, draw_memory
 from factrank.families.memory.memory_proof import MemoryCertificate, require_memory, verify_memory
 from factrank.families.memory.memory_shape import MemoryShape
-from factrank.nn.associative_matrices import Form, closed_form
+from factrank.nn.associative_matrices import MatrixForm, closed_form
 from factrank.nn.precision import dtype_of
 
 Memory = LinearMemory | MlpMemory
@@ -37,7 +37,7 @@ class ConstructedMemory:
 
     model: Memory
     database: Database
-    form: Form
+    form: MatrixForm
     certificate: MemoryCertificate
 
     @property
@@ -62,11 +62,11 @@ def construct_memory(
     >>> construct_memory(facts, MemoryShape(d_model=4), form="two-sided").certified
     True
     """
-    if form not in get_args(Form):
-        raise InputError(f"form must be one of {', '.join(get_args(Form))}; got {form!r}")
+    if form not in get_args(MatrixForm):
+        raise InputError(f"form must be one of {', '.join(get_args(MatrixForm))}; got {form!r}")
     rng, dtype = np.random.default_rng(seed), dtype_of(precision).name
-    model = started_memory(replace(shape, start=cast("Form", form)), database, rng=rng, dtype=dtype)
-    return ConstructedMemory(model, database, cast("Form", form), verify_memory(model, database))
+    model = started_memory(replace(shape, start=cast("MatrixForm", form)), database, rng=rng, dtype=dtype)
+    return ConstructedMemory(model, database, cast("MatrixForm", form), verify_memory(model, database))
 
 
 def started_memory(

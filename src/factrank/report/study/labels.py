@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from factrank.experiments.measured import measure_of
 from factrank.experiments.statistics.expressions import columns_in
 from factrank.foreign_text import shown_name
 
@@ -41,63 +42,17 @@ LABELS = {
     "measures.epochs_to": "epochs to full recall recorded",
     "curve_epochs": "epochs recorded",
     "seed": "seed",
-    "recall": "recall",
-    "loss": "loss",
-    "margin": "least margin",
-    "median_margin": "median margin",
     "epoch": "epoch",
     "epochs": "epochs",
     "seconds": "seconds",
-    "facts": "facts",
-    "bits": "bits",
-    "parameters": "parameters",
-    "bits_per_parameter": "bits per parameter",
-    "layer_rank": "greatest rank of the layer",
-    "rank_lower": "rank of the table, at least",
-    "rank_upper": "rank of the table, at most",
-    "completion_lower": "completion rank, at least",
-    "completion_upper": "completion rank, at most",
-    "effective_lower": "effective rank, at least",
-    "effective_upper": "effective rank, at most",
-    "memorised": "share that recalls everything",
-    "violates": "share of certified violations",
-    "memorised_rank": "rank of the table where memorised",
-    "memorised_examples": "examples memorised",
-    "examples": "examples",
-    "max_error": "largest error",
-    "explained": "share of the variance explained",
-    "bound": "examples by the bound of Mahdavi et al.",
-    "rank": "examples that one linear solve can fit",
-    "saturated": "share of saturated heads",
-    "saturated_least": "examples at which the least saturated head is",
-    "saturated_most": "examples at which the most saturated head is",
-    "saturated_any": "examples with a saturated head",
-    "query_rank": "rank of the queries",
-    "kruskal_lower": "Kruskal rank of the queries, at least",
-    "kruskal_upper": "Kruskal rank of the queries, at most",
-    "least_context_rank": "least rank of a context",
-    "full_context_share": "share of contexts of full rank",
-    "assumptions_refuted": "share where an assumption is refuted",
-    "assumptions_proved": "share where all assumptions are proved",
-    "additive_share": "share of facts that only the sum gets right",
-    "direct_alone": "recall of the direct path alone",
-    "heads_alone": "recall of the best head alone",
-    "cp_rank": "rank by numerical CP",
     "tau": "confidence threshold τ",
     "temperature": "temperature",
     "precision": "precision",
-    "argmax": "recall by argmax",
-    "ones": "confident answers",
-    "flattening": "largest flattening rank",
-    "upper": "least upper bound of the rank",
-    "cp": "rank by numerical CP",
 }
 
 SEARCH_LABELS = {
     "lower": "largest size that holds",
-    "upper": "next size tried, which does not hold",
     "log_lower": "log of the largest size that holds",
-    "facts": "facts held",
     "log_facts": "log of the facts held",
     "upper_facts": "facts of the next size tried",
     "probes": "sizes run",
@@ -117,6 +72,9 @@ def label(column: str, data: str = "trials") -> str:
         return SEARCH_LABELS[column]
     if column in LABELS:
         return LABELS[column]
+    measure = measure_of(column)
+    if measure is not None and measure.label and column == measure.name.removesuffix("*"):
+        return measure.label
     confident = re.fullmatch(r"(recall|artifacts|epochs_to\.recall)_(0\.\d+)", column)
     if confident:
         what = {"recall": "recall", "artifacts": "artifacts"}.get(confident[1], "epochs to full recall")
