@@ -17,9 +17,9 @@ from pathlib import Path
 import numpy as np
 
 from factrank.databases.generators.random_tables import zipf
-from factrank.tensors.bounds.rank_bounds import RankBounds
+from factrank.tensors.bounds.certified_bounds import RankBounds
 from factrank.tensors.core.zero_one import ZeroOneTensor, flattening
-from factrank.tensors.matrix.matrix_ranks import rank_bounds
+from factrank.tensors.matrix.matrix_ranks import matrix_rank_bounds
 from factrank.tensors.measurement import measure
 
 GIB = 2**30 if sys.platform == "darwin" else 2**20
@@ -47,7 +47,7 @@ def measure_large(n_facts: int) -> None:
 def compare_with_dense() -> None:
     matrix = flattening(ZeroOneTensor.of(zipf(3_000, 20, 500, 30_000, seed=0)), 0)
     start = time.perf_counter()
-    lower, upper = rank_bounds(matrix)
+    lower, upper = matrix_rank_bounds(matrix)
     sparse = time.perf_counter() - start
     dense_matrix = matrix.toarray().astype(np.float64)
     start = time.perf_counter()

@@ -16,7 +16,7 @@ from factrank.experiments.specs.data import Given
 from factrank.experiments.specs.measures import Measures
 from factrank.experiments.specs.trial import Trial
 from factrank.experiments.store.store import Store
-from factrank.experiments.study.study_table import judge
+from factrank.experiments.study.study_judgement import judge
 from factrank.experiments.training import best_of, train_many
 from factrank.families.attention.circuits.answers import answer
 from factrank.families.attention.circuits.attribution import attribute_facts
@@ -24,11 +24,11 @@ from factrank.families.attention.circuits.diagnosis import diagnose
 from factrank.families.attention.layer_files import SavedLayer
 from factrank.families.attention.layer_shape import LayerShape
 from factrank.readouts.readout import threshold_tensor
-from factrank.report.answer_tables import answer_tables
+from factrank.report.answers import answer_tables
 from factrank.report.charts import save_chart, sizes_chart
 from factrank.report.constructed_tables import constructed_table
 from factrank.report.measurement_tables import measurement_table
-from factrank.report.recall_tables import recall_tables
+from factrank.report.recalls import recall_tables
 from factrank.report.study.study_report import write_report
 from factrank.report.study.study_terminal import claims_table
 from factrank.report.term_words import terms_in_words

@@ -77,7 +77,7 @@ if TYPE_CHECKING:
     from factrank.families.memory.memory_proof import verify_memory as verify_memory
     from factrank.families.memory.memory_shape import MemoryShape as MemoryShape
     from factrank.readouts.recall_report import recall as recall
-    from factrank.tensors.bounds.rank_bounds import RankBounds as RankBounds
+    from factrank.tensors.bounds.certified_bounds import RankBounds as RankBounds
     from factrank.tensors.measurement import Measurement as Measurement
     from factrank.tensors.measurement import measure as measure
 
@@ -117,7 +117,7 @@ _HOME = {
     "FactualRecallOneHotShape": "factrank.families.factual_recall.factual_recall_shape",
     "Quantity": "factrank.experiments.statistics.claims",
     "RandomExamples": "factrank.families.memoriser.examples.examples",
-    "RankBounds": "factrank.tensors.bounds.rank_bounds",
+    "RankBounds": "factrank.tensors.bounds.certified_bounds",
     "read": "factrank.databases.files.formats",
     "recall": "factrank.readouts.recall_report",
     "PairTransformer": "factrank.families.attention.pair_transformer",

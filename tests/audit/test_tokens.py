@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from factrank.audit.token_vectors import read_vectors
 from factrank.audit.tokens import Request, token_vectors
+from factrank.audit.vector_files import read_vectors
 from factrank.checkpoints.checkpoint import read_model
-from factrank.checkpoints.representations import tokens_of
-from factrank.checkpoints.token_sources import digits, passage, windows, word_ids, words_of
+from factrank.checkpoints.token_representations import tokens_of
+from factrank.checkpoints.token_sources import digit_images, passage, windows, word_ids, words_of
 from factrank.errors import InputError
 from tiny_checkpoints import drawn_weights, inputs_of, write_checkpoint
 
@@ -234,6 +234,6 @@ def test_windows_are_stretches_of_the_text():
 
 def test_the_digits():
     pytest.importorskip("sklearn", reason="extra 'audit' is not installed: pip install 'factrank[audit]'")
-    images = digits(10)
+    images = digit_images(10)
     assert images.shape == (10, 1, 8, 8)
     assert (images.min(), images.max()) == (0, 1)

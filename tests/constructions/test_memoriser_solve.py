@@ -15,7 +15,7 @@ from factrank.families.memoriser.examples.example_vectors import stored
 from factrank.families.memoriser.examples.examples import RandomExamples, VectorExamples
 from factrank.families.memoriser.memoriser import Memoriser, draw_memoriser, memoriser_of, sinusoids
 from factrank.families.memoriser.memoriser_shape import MemoriserShape
-from factrank.families.memoriser.ranks.memoriser_rank import memoriser_capacity
+from factrank.families.memoriser.ranks.label_ranks import memoriser_capacity
 from factrank.families.memoriser.solving.memoriser_certificate import verify_memoriser
 from factrank.families.memoriser.solving.memoriser_fit import features_of
 from factrank.families.memoriser.solving.memoriser_proof import OutputProver, ProvedOutputs, leads, plain_memoriser

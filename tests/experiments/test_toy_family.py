@@ -13,7 +13,7 @@ from factrank import Chart, Claim, Quantity, Store, Study, Training, Trial, gene
 from factrank.errors import InputError
 from factrank.experiments.family import Family, Measure, Work
 from factrank.experiments.registry import registered_family
-from factrank.experiments.study.study_table import judge, study_tables
+from factrank.experiments.study.study_judgement import judge, study_tables
 from factrank.nn.part_arrays import require_same_parts, to_jax
 from factrank.report.study.chart_records import chart_records
 from factrank.report.study.labels import label
@@ -106,7 +106,7 @@ def trials(size="quick"):
 
 
 CHART = Chart("cells", "Recall of tables", "lines", x="model.start", y="recall")
-CLAIM = Claim("holds", "a table recalls every fact", Quantity("mean", "recall"), published="positive")
+CLAIM = Claim("holds", "a table recalls every fact", Quantity("mean", "recall"), published="greater")
 STUDY = Study("lookup", "Lookup tables", None, "Do tables hold facts?", "", trials, charts=(CHART,), claims=(CLAIM,))
 
 

@@ -20,7 +20,7 @@ from factrank.families.factual_recall.factual_recall_form import construct_factu
 from factrank.families.factual_recall.factual_recall_shape import FactualRecallShape
 from factrank.families.memoriser.examples.token_examples import TokenExamples
 from factrank.families.memoriser.ranks.assumptions import check_assumptions
-from factrank.families.memoriser.ranks.memoriser_rank import memoriser_rank
+from factrank.families.memoriser.ranks.label_ranks import memoriser_rank
 from factrank.families.memoriser.solving.memoriser_certificate import verify_memoriser
 from factrank.families.memoriser.solving.memoriser_solve import solve
 from factrank.families.memory.memory_construction import construct_memory
@@ -29,10 +29,10 @@ from factrank.families.memory.memory_proof import verify_memory
 from factrank.nn.part_arrays import to_arrays
 from factrank.readouts.database_ranks import certified_ranks
 from factrank.studies import PAPERS
+from factrank.tensors.bounds.certified_bounds import RankBounds
 from factrank.tensors.bounds.completion import completion_bounds
 from factrank.tensors.bounds.effective import effective_bounds
 from factrank.tensors.bounds.rank import rank_bounds
-from factrank.tensors.bounds.rank_bounds import RankBounds
 from factrank.tensors.bounds.steady_ledger import SteadyLedger
 from factrank.tensors.core.decomposition import Decomposition
 from factrank.tensors.core.zero_one import Core, ZeroOneTensor

@@ -5,7 +5,7 @@ from dataclasses import fields
 import numpy as np
 import pytest
 
-from factrank.checkpoints.representations import representations
+from factrank.checkpoints.token_representations import representations
 from factrank.errors import InputError
 from factrank.families.memoriser.assumption_measures import assumption_measures
 from factrank.families.memoriser.examples.token_examples import TokenExamples

@@ -9,7 +9,7 @@ from safetensors.numpy import save_file
 
 from factrank.checkpoints.checkpoint import TokenModel, bundled_folder, random_weights, read_model
 from factrank.checkpoints.layers import STAGES, attention
-from factrank.checkpoints.representations import representations, tokens_of
+from factrank.checkpoints.token_representations import representations, tokens_of
 from factrank.errors import InputError
 from factrank.families.memoriser.ranks.assumptions import check_assumptions, queries_of
 from tiny_checkpoints import SETTINGS, drawn_weights, family_of, inputs_of, write_checkpoint

@@ -8,7 +8,7 @@ from factrank.errors import InputError
 from factrank.experiments.store.store import Store
 from factrank.report.markdown import number_text
 from factrank.report.publishing.lab_report import first_text, picture_name, pictures_named, render
-from factrank.report.study.study_results import study_results
+from factrank.report.study.study_findings import study_results
 from reproductions.made_up_paper import PAPER, fill
 
 FIT = (

@@ -15,9 +15,9 @@ from factrank.families.attention.circuits.attribution import attribute_facts
 from factrank.families.attention.circuits.diagnosis import diagnose
 from factrank.families.attention.layer_shape import LayerShape
 from factrank.families.attention.pair_transformer import TransformerShape, init_transformer
-from factrank.report.answer_tables import answer_tables, verdict_in_words
+from factrank.report.answers import answer_tables, verdict_in_words
 from factrank.report.layer_words import layer_lines, shape_in_words
-from factrank.report.recall_tables import recall_tables
+from factrank.report.recalls import recall_tables
 from factrank.report.terminal_tables import MOST_ROWS
 from factrank.report.trained_tables import trained_table
 

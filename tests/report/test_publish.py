@@ -18,7 +18,7 @@ from factrank.errors import InputError
 from factrank.experiments.store.columns import row_of
 from factrank.experiments.store.result_tables import Tables
 from factrank.experiments.store.store import Store
-from factrank.experiments.study.study_table import judge, study_table, summarise
+from factrank.experiments.study.study_judgement import judge, study_table, summarise
 from factrank.report.publishing.published_checks import checksums_text
 from factrank.report.publishing.published_tables import LEFT_OUT, load_published, published_size, write_published
 from factrank.report.publishing.publishing import differences, publish

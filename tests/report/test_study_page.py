@@ -29,7 +29,7 @@ from factrank.experiments.statistics.fits import Fit
 from factrank.experiments.statistics.summaries import Summary
 from factrank.experiments.store.columns import failed_row, versions
 from factrank.experiments.study.study import Chart, Source
-from factrank.experiments.study.study_table import judge, summarise
+from factrank.experiments.study.study_judgement import judge, summarise
 from factrank.report.study.chart_records import chart_records
 from factrank.report.study.labels import label
 from factrank.report.study.study_charts import chart_text, draw

@@ -10,7 +10,7 @@ from factrank.databases.database import Database
 from factrank.databases.sample_tables import sample
 from factrank.report.measurement_tables import measurement_table, samples_table, skipped_table
 from factrank.report.term_words import terms_in_words
-from factrank.tensors.bounds.rank_bounds import Bound, Estimate, RankBounds
+from factrank.tensors.bounds.certified_bounds import Bound, Estimate, RankBounds
 from factrank.tensors.core.decomposition import Decomposition, Factor
 from factrank.tensors.measurement import measure
 

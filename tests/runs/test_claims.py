@@ -30,7 +30,7 @@ from factrank.experiments.statistics.quantities import sample_of
 from factrank.experiments.store.columns import row_of, trial_columns
 from factrank.experiments.store.result_tables import Tables
 from factrank.experiments.study.study import Study
-from factrank.experiments.study.study_table import judge, study_table
+from factrank.experiments.study.study_judgement import judge, study_table
 from factrank.experiments.training import train_many
 from factrank.families.attention.layer_shape import LayerShape
 

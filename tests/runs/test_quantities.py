@@ -16,7 +16,7 @@ from factrank.experiments.statistics.claims import RESAMPLES, Claim, Quantity, V
 from factrank.experiments.store.columns import trial_columns
 from factrank.experiments.store.result_tables import Tables
 from factrank.experiments.study.study import Study
-from factrank.experiments.study.study_table import judge
+from factrank.experiments.study.study_judgement import judge
 from factrank.families.attention.layer_shape import LayerShape
 
 

@@ -15,7 +15,7 @@ from factrank.experiments.specs.data import Given
 from factrank.experiments.statistics.claims import Claim, Quantity
 from factrank.experiments.store.store import Store
 from factrank.experiments.study.study import Chart, Study, no_trials
-from factrank.experiments.study.study_table import asked_trials, fitted, judge, study_tables, summarise
+from factrank.experiments.study.study_judgement import asked_trials, fitted, judge, study_tables, summarise
 from made_up_searches import PARTS, FakeExecutor, family, keys_of, run, searches, study_with
 
 

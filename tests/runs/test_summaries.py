@@ -15,8 +15,8 @@ from factrank.experiments.statistics.expressions import selected
 from factrank.experiments.statistics.fits import Fit, FitResult, fit_result
 from factrank.experiments.statistics.summaries import Summary, summary_table
 from factrank.experiments.study.study import Chart, Study
-from factrank.experiments.study.study_table import fitted, summarise
-from factrank.report.study.study_results import fit_text
+from factrank.experiments.study.study_judgement import fitted, summarise
+from factrank.report.study.study_findings import fit_text
 
 MEAN = Quantity("mean", "recall")
 

@@ -14,7 +14,7 @@ from factrank.experiments.statistics.claims import evaluate
 from factrank.experiments.statistics.expressions import missing_columns, selected
 from factrank.experiments.statistics.fits import fit_result
 from factrank.experiments.statistics.summaries import summary_table
-from factrank.families.memoriser.ranks.memoriser_rank import memoriser_rank, published_bound
+from factrank.families.memoriser.ranks.label_ranks import memoriser_rank, published_bound
 from factrank.report.publishing.published_tables import load_published
 from factrank.studies.mahdavi import STUDIES, heads, knee, settings
 from factrank.studies.mahdavi.assumptions import ASSUMPTIONS

@@ -5,7 +5,7 @@ from dataclasses import replace
 from factrank.experiments.execution.runner import run_study
 from factrank.experiments.statistics.expressions import missing_columns
 from factrank.experiments.store.store import Store
-from factrank.experiments.study.study_table import judge, study_tables
+from factrank.experiments.study.study_judgement import judge, study_tables
 from factrank.families.memoriser.examples.examples import RandomExamples
 from factrank.studies.mahdavi import STUDIES
 from factrank.studies.mahdavi.assumptions import ASSUMPTIONS

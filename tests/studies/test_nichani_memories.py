@@ -15,7 +15,7 @@ from factrank.experiments.statistics.fits import fit_result
 from factrank.experiments.statistics.summaries import summary_table
 from factrank.experiments.store.store import Store
 from factrank.experiments.study.searches import rounds_of, search_table
-from factrank.experiments.study.study_table import judge, study_tables
+from factrank.experiments.study.study_judgement import judge, study_tables
 from factrank.families.memory.memory_limit import asymptotic_memory_limit, memory_limit
 from factrank.studies.nichani.memories import linear_memory, linear_memory_limit, mlp_memory, mlp_memory_few_outputs
 from factrank.studies.nichani.memories.linear_memory import LINEAR_MEMORY

@@ -12,7 +12,7 @@ from factrank.experiments.statistics.fits import fit_result
 from factrank.experiments.statistics.summaries import summary_table
 from factrank.experiments.store.columns import reading_rows, row_of, trial_columns
 from factrank.experiments.store.result_tables import Tables
-from factrank.experiments.study.study_table import fitted, judge, summarise
+from factrank.experiments.study.study_judgement import fitted, judge, summarise
 from factrank.experiments.training import train_many
 from factrank.families.attention.layer_bounds import layer_rank_bounds
 from factrank.families.attention.layer_shape import LayerShape

@@ -10,7 +10,7 @@ import pytest
 from factrank.experiments.statistics.expressions import missing_columns
 from factrank.experiments.store.columns import curve_rows, reading_rows, row_of, trial_columns
 from factrank.experiments.store.result_tables import Tables
-from factrank.experiments.study.study_table import judge, summarise
+from factrank.experiments.study.study_judgement import judge, summarise
 from factrank.experiments.training import train_many
 from factrank.families.attention.layer_bounds import layer_rank_bounds
 from factrank.studies.wong.artifacts import ARTIFACTS

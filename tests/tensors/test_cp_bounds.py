@@ -6,9 +6,9 @@ import pytest
 from factrank.databases.generators.named import matmul, w_state
 from factrank.databases.generators.random_tables import uniform
 from factrank.tensors.bounds.bracket import Bracket
+from factrank.tensors.bounds.certified_bounds import Bound, Estimate, RankBounds
 from factrank.tensors.bounds.ledger import Ledger
 from factrank.tensors.bounds.method import run_methods
-from factrank.tensors.bounds.rank_bounds import Bound, Estimate, RankBounds
 from factrank.tensors.bounds.registry import methods
 from factrank.tensors.core.zero_one import Core, ZeroOneTensor
 from factrank.tensors.cp.interval_proof import IntervalProof

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from factrank.tensors.matrix import matrix_ranks, pieces
 from factrank.tensors.matrix.factorisation import factorise
-from factrank.tensors.matrix.matrix_ranks import block_ranks, projected_rank, rank_bounds, rational_rank
+from factrank.tensors.matrix.matrix_ranks import block_ranks, matrix_rank_bounds, projected_rank, rational_rank
 from factrank.tensors.matrix.modular import PRIME
 from factrank.tensors.matrix.peeling import peel, triangular_rank
 from strategies import dense_rank
@@ -28,7 +28,7 @@ def matrices(draw):
 
 @given(matrices())
 def test_rank_is_exact(matrix):
-    assert rank_bounds(sp.csr_array(matrix)) == (dense_rank(matrix), dense_rank(matrix))
+    assert matrix_rank_bounds(sp.csr_array(matrix)) == (dense_rank(matrix), dense_rank(matrix))
 
 
 @given(matrices())
@@ -82,7 +82,7 @@ def test_large_pieces_still_give_a_valid_bracket(matrix):
         patch.setattr(matrix_ranks, "DENSE_CELLS", 0)
         patch.setattr(matrix_ranks, "RATIONAL_SIZE", 0)
         patch.setattr(pieces, "SMALL_SIDE", 0)
-        lower, upper = rank_bounds(sparse)
+        lower, upper = matrix_rank_bounds(sparse)
         terms = factorise(sparse).n_terms
     assert lower <= dense_rank(matrix) <= upper == terms
 
@@ -91,8 +91,8 @@ def test_large_pieces_still_give_a_valid_bracket(matrix):
 def test_pieces_one_by_one_agree_with_pieces_all_at_once(matrix):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pieces, "SMALL_SIDE", 0)
-        one_by_one = rank_bounds(sp.csr_array(matrix))
-    assert one_by_one == rank_bounds(sp.csr_array(matrix))
+        one_by_one = matrix_rank_bounds(sp.csr_array(matrix))
+    assert one_by_one == matrix_rank_bounds(sp.csr_array(matrix))
 
 
 def test_small_pieces_have_minors_below_the_prime():
@@ -107,12 +107,12 @@ def test_a_matrix_of_dependent_rows_needs_the_rationals():
     cycle[np.arange(size), np.arange(size)] = 1
     cycle[np.arange(size), (np.arange(size) + 1) % size] = -1
     assert peel(sp.csr_array(cycle)).n_lines == 0
-    assert rank_bounds(sp.csr_array(cycle)) == (size - 1, size - 1)
+    assert matrix_rank_bounds(sp.csr_array(cycle)) == (size - 1, size - 1)
 
 
 def test_entries_that_vanish_modulo_the_prime_are_refused():
     with pytest.raises(ValueError, match="multiples"):
-        rank_bounds(sp.csr_array(np.array([[PRIME, 1], [1, 1]])))
+        matrix_rank_bounds(sp.csr_array(np.array([[PRIME, 1], [1, 1]])))
 
 
 @given(matrices())
@@ -127,7 +127,7 @@ def test_thin_pieces_are_projected_and_not_guessed():
     matrix = sp.csr_array((np.ones(30_000, dtype=np.int64), (np.repeat(np.arange(500), 60), columns.ravel())))
     matrix.data[:] = 1
     wide = sp.csr_array(sp.hstack([matrix, matrix[:, ::-1]]))
-    assert rank_bounds(wide) == (500, 500)
+    assert matrix_rank_bounds(wide) == (500, 500)
 
 
 def test_limits_are_consistent():

@@ -15,9 +15,9 @@ from factrank.databases.generators.named import diagonal, diagonal2, matmul, uni
 from factrank.databases.generators.random_tables import disjoint, uniform
 from factrank.databases.sample_tables import sample
 from factrank.errors import InputError
+from factrank.tensors.bounds.certified_bounds import Bound, RankBounds
 from factrank.tensors.bounds.ledger import Ledger
 from factrank.tensors.bounds.lower.substitution import substitution_bound
-from factrank.tensors.bounds.rank_bounds import Bound, RankBounds
 from factrank.tensors.bounds.upper.plain_bounds import proposition_bound
 from factrank.tensors.core.zero_one import Core, ZeroOneTensor
 from factrank.tensors.measurement import measure

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from factrank.errors import InputError
 from factrank.families.memoriser.examples.examples import RandomExamples, VectorExamples
 from factrank.families.memoriser.memoriser_shape import MemoriserShape
-from factrank.families.memoriser.ranks.memoriser_features import modular_features
-from factrank.families.memoriser.ranks.memoriser_rank import (
+from factrank.families.memoriser.ranks.label_ranks import (
     attention_rank,
     even_rank,
     memoriser_capacity,
@@ -25,6 +24,7 @@ from factrank.families.memoriser.ranks.memoriser_rank import (
     rank_of_sizes,
     token_dimension,
 )
+from factrank.families.memoriser.ranks.memoriser_features import modular_features
 
 
 @dataclass(frozen=True)

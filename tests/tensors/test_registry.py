@@ -12,9 +12,9 @@ from factrank.databases.sample_tables import sample
 from factrank.errors import InputError
 from factrank.tensors import bounds as bounds_package
 from factrank.tensors.bounds.bracket import Bracket
+from factrank.tensors.bounds.certified_bounds import Bound
 from factrank.tensors.bounds.ledger import Ledger
 from factrank.tensors.bounds.method import BoundMethod, Stage, findings
-from factrank.tensors.bounds.rank_bounds import Bound
 from factrank.tensors.bounds.registry import MODULES, methods, register, registered
 from factrank.tensors.bounds.upper.by_component import UpperBound
 from factrank.tensors.bounds.upper.plain_bounds import facts_bound

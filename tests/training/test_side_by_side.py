@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from factrank.experiments.execution.study_bundles import study_bundles
-from factrank.experiments.lanes import side_by_side
+from factrank.experiments.lanes import lane_groups as side_by_side
 from factrank.experiments.prepared import task_of
 from factrank.experiments.specs.data import generated
 from factrank.experiments.specs.measures import Measures

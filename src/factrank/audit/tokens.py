@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 from jaxtyping import Num
 
-from factrank.audit.token_vectors import read_ids, read_images, read_vectors
+from factrank.audit.vector_files import read_ids, read_images, read_vectors
 from factrank.checkpoints.checkpoint import (
     BUNDLED_NAME,
     TokenModel,
@@ -25,8 +25,8 @@ from factrank.checkpoints.checkpoint import (
     read_model,
 )
 from factrank.checkpoints.layers import Stage
-from factrank.checkpoints.representations import CONTEXT_SIZE, EXAMPLES, text_contexts, tiny_model, tokens_of
-from factrank.checkpoints.token_sources import digits, passage, windows
+from factrank.checkpoints.token_representations import CONTEXT_SIZE, EXAMPLES, text_contexts, tiny_model, tokens_of
+from factrank.checkpoints.token_sources import digit_images, passage, windows
 from factrank.databases.source_files import reading, source_file
 from factrank.errors import InputError
 from factrank.families.memoriser.ranks.assumptions import queries_of
@@ -154,7 +154,7 @@ def _text(name: str) -> str:
 
 def _images(request: Request) -> Num[np.ndarray, "examples channels rows columns"]:
     if request.images is None or request.images == f"{SAMPLE_PREFIX}digits":
-        return digits(_most(request))
+        return digit_images(_most(request))
     if request.images.startswith(SAMPLE_PREFIX):
         raise InputError(f"{request.images}: the bundled images are {SAMPLE_PREFIX}digits")
     return read_images(Path(request.images))[: _most(request)]

@@ -63,7 +63,7 @@ def windows(ids: Integer[np.ndarray, " length"], size: int, most: int) -> Int[np
     return np.asarray(ids[places], dtype=np.int64)
 
 
-def digits(most: int | None = None) -> Float[np.ndarray, "images 1 8 8"]:
+def digit_images(most: int | None = None) -> Float[np.ndarray, "images 1 8 8"]:
     """The first `most` digits of scikit-learn, one channel of 8 x 8 pixels between 0 and 1."""
     try:
         from sklearn.datasets import load_digits  # noqa: PLC0415 - an extra

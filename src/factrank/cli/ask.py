@@ -24,7 +24,7 @@ def ask(
     """
     from factrank.families.attention.circuits.answers import answer  # noqa: PLC0415
     from factrank.families.attention.layer_files import load_layer  # noqa: PLC0415 - JAX takes a second to load
-    from factrank.report.answer_tables import answer_tables  # noqa: PLC0415
+    from factrank.report.answers import answer_tables  # noqa: PLC0415
     from factrank.report.plain_output import json_text  # noqa: PLC0415
 
     with naming(layer):

@@ -42,7 +42,7 @@ def recall(
     from factrank.families.attention.layer_files import load_layer  # noqa: PLC0415 - JAX takes a second to load
     from factrank.report.layer_words import layer_lines  # noqa: PLC0415
     from factrank.report.plain_output import json_text  # noqa: PLC0415
-    from factrank.report.recall_tables import recall_tables  # noqa: PLC0415
+    from factrank.report.recalls import recall_tables  # noqa: PLC0415
 
     saved = load_layer(layer)
     facts = _in_codes_of(saved, table.load(source), title(source))

@@ -173,7 +173,7 @@ def publish(
     that the store has lost their curves or readings.
     """
     from factrank.experiments.store.losses import CURVES, READINGS  # noqa: PLC0415
-    from factrank.experiments.study.study_table import asked_trials  # noqa: PLC0415
+    from factrank.experiments.study.study_judgement import asked_trials  # noqa: PLC0415
     from factrank.report.publishing.publishing import differences  # noqa: PLC0415 - JAX takes a second to load
     from factrank.report.publishing.publishing import publish as write  # noqa: PLC0415
 

@@ -16,7 +16,7 @@ import jax
 
 from factrank.experiments.family import LANES, Engine
 from factrank.experiments.lanes.ladder import widths
-from factrank.experiments.lanes.side_by_side import side_by_side
+from factrank.experiments.lanes.lane_groups import side_by_side
 from factrank.experiments.prepared import Prepared
 from factrank.experiments.specs.trial import Trial
 

@@ -21,7 +21,7 @@ from safetensors.numpy import save
 
 from factrank.errors import InputError
 from factrank.host.streams import replacing, require_file
-from factrank.nn.unreadable import unreadable
+from factrank.nn.unreadable_files import unreadable
 
 SUFFIX = ".safetensors"
 CODES = {"float32": "F32", "float64": "F64", "bfloat16": "BF16", "int32": "I32", "int64": "I64", "uint8": "U8"}

@@ -18,7 +18,7 @@ from factrank.errors import InputError
 
 SUPPORT = "support"
 AXES = ("keys", "queries", "values")
-KINDS = {
+FACT_TENSORS = {
     SUPPORT: ("int32", 2),
     **{f"vocabulary.{axis}.text": ("uint8", 1) for axis in AXES},
     **{f"vocabulary.{axis}.offsets": ("int64", 1) for axis in AXES},
@@ -37,7 +37,7 @@ def facts_to_tensors(database: Database) -> dict[str, Shaped[np.ndarray, "..."]]
 
 def facts_from_tensors(tensors: Mapping[str, Shaped[np.ndarray, "..."]]) -> Database:
     """The database, or an `InputError` that says which tensor is not what it should be."""
-    for name, (dtype, dimensions) in KINDS.items():
+    for name, (dtype, dimensions) in FACT_TENSORS.items():
         if name not in tensors:
             raise InputError(f"expected a tensor {name!r}, which is missing")
         tensor = tensors[name]

@@ -25,8 +25,8 @@ from jaxtyping import Array, Bool, Float, Int
 from factrank.databases.database import Database
 from factrank.readouts.attention_statistics import HeadStatistics, attention_statistics
 from factrank.readouts.evaluation_blocks import ReadsFacts, cells_per_pair, in_blocks, pairs, require_match
+from factrank.readouts.fiber_margins import margins, probabilities
 from factrank.readouts.fiber_values import fibers_of
-from factrank.readouts.margins import margins, probabilities
 from factrank.readouts.plain_data import finite_data
 from factrank.readouts.readout import require_threshold
 

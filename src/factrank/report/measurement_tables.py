@@ -9,7 +9,7 @@ from rich.text import Text
 from factrank.databases.database import COLUMNS
 from factrank.databases.sample_tables import SAMPLES
 from factrank.foreign_text import shown_name
-from factrank.tensors.bounds.rank_bounds import RankBounds
+from factrank.tensors.bounds.certified_bounds import RankBounds
 from factrank.tensors.measurement import Measurement
 
 

@@ -11,11 +11,11 @@ import numpy as np
 
 from factrank.databases.database import COLUMNS, Column, Database
 from factrank.errors import InputError
+from factrank.tensors.bounds.certified_bounds import RankBounds
 from factrank.tensors.bounds.completion import completion_bounds
 from factrank.tensors.bounds.effective import effective_bounds
 from factrank.tensors.bounds.ledger import INTERRUPTED, Ledger, expected_of
 from factrank.tensors.bounds.rank import rank_bounds
-from factrank.tensors.bounds.rank_bounds import RankBounds
 from factrank.tensors.core.zero_one import Core, ZeroOneTensor
 
 DEFAULT_BUDGET = 10.0

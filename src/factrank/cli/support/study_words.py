@@ -58,7 +58,7 @@ def _finish(
     study: Study, size: Size, store: Store, command: str | None, output: Path | None
 ) -> tuple[list[tuple[Claim, Verdict]], str]:
     """Judge the claims, write the report and say where it is; gives the verdicts, and what is said of failures."""
-    from factrank.experiments.study.study_table import judge, study_table  # noqa: PLC0415
+    from factrank.experiments.study.study_judgement import judge, study_table  # noqa: PLC0415
     from factrank.report.study.study_terminal import claims_table, failures_text  # noqa: PLC0415 - JAX takes a second to load
 
     tables = store.tables()

@@ -22,7 +22,7 @@ from factrank.experiments.training import TrialResult
 from factrank.host.streams import require_file
 from factrank.nn.part_arrays import to_arrays
 from factrank.nn.sealed_file import SUFFIX, Sealed, read_sealed, write_sealed
-from factrank.nn.unreadable import unreadable
+from factrank.nn.unreadable_files import unreadable
 
 FORMAT, VERSION = "factrank.weights", 1
 NAME = re.compile("[0-9a-f]{64}")

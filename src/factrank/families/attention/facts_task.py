@@ -33,8 +33,8 @@ from factrank.families.attention.pair_transformer import (
     draw_transformer,
     shared_rows,
 )
+from factrank.readouts.fiber_margins import margins, probabilities
 from factrank.readouts.fiber_values import fibers_of
-from factrank.readouts.margins import margins, probabilities
 
 PairModel = AttentionLayer | PairTransformer
 GRID_SHARE = 0.5

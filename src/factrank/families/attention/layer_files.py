@@ -24,7 +24,7 @@ from factrank.families.attention.pair_transformer import AnyLayer, PairTransform
 from factrank.host.locking import waiting_for_others
 from factrank.nn.part_arrays import to_arrays
 from factrank.nn.sealed_file import Sealed, read_sealed, write_sealed
-from factrank.nn.stored_facts import KINDS, facts_from_tensors, facts_to_tensors
+from factrank.nn.stored_facts import FACT_TENSORS, facts_from_tensors, facts_to_tensors
 
 FORMAT, VERSION = "factrank.layer", 1
 SHAPES: dict[str, type[LayerShape] | type[TransformerShape]] = {
@@ -100,7 +100,7 @@ def load_layer(path: str | os.PathLike[str]) -> SavedLayer:
         if not all(isinstance(note, str) for note in notes.values()):
             raise InputError("the notes must be texts by name")
         database = facts_from_tensors(sealed.tensors)
-        parts = {name: tensor for name, tensor in sealed.tensors.items() if name not in KINDS}
+        parts = {name: tensor for name, tensor in sealed.tensors.items() if name not in FACT_TENSORS}
         return SavedLayer(model_from_arrays(shape, database.shape, parts), database, notes)
     except InputError as error:
         raise InputError(f"{path}: not a sound layer file: {error}") from None

@@ -28,7 +28,7 @@ from factrank.families.factual_recall.proved_pooling import PlainSequence, Pooli
 from factrank.nn.precision import Precision
 from factrank.nn.sizes import require_sizes
 from factrank.nn.weights import on_device
-from factrank.readouts.margins import margins
+from factrank.readouts.fiber_margins import margins
 
 LENGTH = 32
 """Tokens of a sequence, unless said otherwise."""

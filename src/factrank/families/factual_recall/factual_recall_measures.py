@@ -43,7 +43,7 @@ from factrank.families.factual_recall.sequence_batches import (
     sample_facts,
 )
 from factrank.families.factual_recall.sequence_layout import FactualRecallLayout, count_tokens
-from factrank.readouts.margins import cross_entropies, margins, probabilities
+from factrank.readouts.fiber_margins import cross_entropies, margins, probabilities
 
 EVALUATION = np.uint32(2**32 - 1)
 """What is folded into a trial's key for its contexts; its epochs are smaller numbers."""

@@ -60,7 +60,7 @@ from factrank.families.factual_recall.sequence_batches import (
     sample_facts,
 )
 from factrank.families.factual_recall.sequence_layout import FactualRecallLayout, count_tokens
-from factrank.readouts.margins import cross_entropies
+from factrank.readouts.fiber_margins import cross_entropies
 
 ALIGNMENT = 8
 """The number of tokens is a multiple of it, which products on a GPU want."""

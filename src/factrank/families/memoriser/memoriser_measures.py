@@ -25,7 +25,7 @@ from factrank.experiments.specs.measures import Measures
 from factrank.experiments.task import tau_recall
 from factrank.families.memoriser.examples.example_batches import ExampleData, ExampleLayout, examples_at
 from factrank.families.memoriser.memoriser import Memoriser
-from factrank.readouts.margins import cross_entropies, margins, probabilities
+from factrank.readouts.fiber_margins import cross_entropies, margins, probabilities
 
 BLOCK = 1024
 """Examples that are looked at at once."""

@@ -45,7 +45,7 @@ from factrank.families.memoriser.examples.examples import Examples, RandomExampl
 from factrank.families.memoriser.memoriser import Memoriser, draw_memoriser, with_d_qk
 from factrank.families.memoriser.memoriser_measures import MemoriserExamination, losses_of
 from factrank.families.memoriser.memoriser_shape import BATCH_SIZE, MemoriserShape
-from factrank.families.memoriser.ranks.memoriser_rank import memoriser_rank
+from factrank.families.memoriser.ranks.label_ranks import memoriser_rank
 
 OPTIONS = frozenset({"batch_size", "frozen", "score_scale", "saturation", "tolerance", "assumptions"})
 """The options of a trial that this task knows."""

@@ -35,7 +35,7 @@ from factrank.databases.database import Database
 from factrank.errors import InputError
 from factrank.families.memory.associative_memory import AssociativeMemory, LinearMemory, MlpMemory
 from factrank.nn.weights import on_device
-from factrank.readouts.margins import margins
+from factrank.readouts.fiber_margins import margins
 
 BLOCK_CELLS = 2**22
 """Numbers in the largest array of a block of facts."""

@@ -33,7 +33,14 @@ from factrank.experiments.statistics.summaries import QUANTITY, Summary
 from factrank.experiments.store.columns import plain_text
 from factrank.experiments.study.study import Chart, Study
 from factrank.report.markdown import cell, steady, value_text
-from factrank.report.study.study_results import Results, StudyResults, claims_text, fit_text, summary_text, verdict_text
+from factrank.report.study.study_findings import (
+    Results,
+    StudyResults,
+    claims_text,
+    fit_text,
+    summary_text,
+    verdict_text,
+)
 
 PLACEHOLDER = re.compile(r"\{\{(.*?)\}\}", re.DOTALL)
 BRACES, OPEN, CLOSE = re.compile(r"[{}]{2,}"), "{{open}}", "{{close}}"

@@ -20,7 +20,7 @@ from factrank.experiments.store.columns import READING, TRIAL_GROUPS, Row, trial
 from factrank.experiments.store.parquet_parts import as_texts
 from factrank.experiments.store.result_tables import DataName, Tables
 from factrank.experiments.study.study import Size, Study
-from factrank.experiments.study.study_table import asked_trials
+from factrank.experiments.study.study_judgement import asked_trials
 from factrank.host.streams import require_file
 from factrank.report.publishing.published_tables import TABLES, data_used, table_path
 

@@ -30,7 +30,7 @@ from factrank.experiments.store.columns import PUBLISHED_ONLY, WEIGHTS_KEPT
 from factrank.experiments.store.parquet_parts import ARROW
 from factrank.experiments.store.result_tables import STORED, DataName, Tables
 from factrank.experiments.study.study import Chart, Size, Study
-from factrank.experiments.study.study_table import MISSING, study_table
+from factrank.experiments.study.study_judgement import MISSING, study_table
 from factrank.host.streams import replacing, require_file
 
 TABLES = "tables"
@@ -79,7 +79,7 @@ def _times(own: pa.Table) -> dict[str, float]:
 def load_published(folder: str | Path, study: Study) -> Tables:
     """The published tables of a study, from the folder that they were published to, as a store would give them.
 
-    `factrank.experiments.study.study_table.judge` takes them.
+    `factrank.experiments.study.study_judgement.judge` takes them.
     """
     place = Path(folder) / TABLES
     found = {data: _unpacked(table_path(place, study, data), study)[0] for data in data_used(study)}

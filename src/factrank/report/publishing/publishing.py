@@ -29,7 +29,7 @@ from factrank.errors import InputError
 from factrank.experiments.store.exports import as_data, write_table
 from factrank.experiments.store.result_tables import Tables
 from factrank.experiments.study.study import Size, Study
-from factrank.experiments.study.study_table import judge, study_tables
+from factrank.experiments.study.study_judgement import judge, study_tables
 from factrank.host.locking import waiting_for_others
 from factrank.host.streams import replacing, require_file
 from factrank.report.markdown import inline, steady_table
@@ -44,8 +44,7 @@ from factrank.report.publishing.published_tables import (
     write_published,
 )
 from factrank.report.publishing.small_svg import small_svg
-from factrank.report.study.study_pictures import pictures, shown_parts
-from factrank.report.study.study_results import (
+from factrank.report.study.study_findings import (
     Results,
     StudyResults,
     claims_text,
@@ -53,6 +52,7 @@ from factrank.report.study.study_results import (
     quotes_text,
     study_results,
 )
+from factrank.report.study.study_pictures import pictures, shown_parts
 
 TEXT, README, CLAIMS, CLAIMS_TEXT = "text.md", "README.md", "claims.csv", "claims.md"
 SUMMARIES, CHARTS = "summaries", "charts"

@@ -17,7 +17,7 @@ from factrank.experiments.store.columns import PUBLISHED_ONLY, Row
 from factrank.experiments.store.losses import CURVES, READINGS
 from factrank.experiments.store.store import Store
 from factrank.experiments.study.study import Study
-from factrank.experiments.study.study_table import asked_trials
+from factrank.experiments.study.study_judgement import asked_trials
 from factrank.report.publishing.published_tables import load_published, published_seconds, published_size
 
 

@@ -35,7 +35,7 @@ class Records:
 def chart_records(chart: Chart, tables: Tables) -> Records:
     """The records that a chart draws; none, and a note that says why, where the table has nothing to draw.
 
-    `tables` are those of the study (`factrank.experiments.study.study_table.study_tables`).
+    `tables` are those of the study (`factrank.experiments.study.study_judgement.study_tables`).
     """
     table = tables.rows(chart.data)
     fields = {"x": chart.x, "y": chart.y, "colour": chart.colour, "facet": chart.facet}

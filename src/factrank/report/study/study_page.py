@@ -19,7 +19,7 @@ import vl_convert
 
 from factrank.experiments.store.result_tables import Tables
 from factrank.experiments.study.study import Size, Study
-from factrank.experiments.study.study_table import fitted, judge, study_tables, summarise
+from factrank.experiments.study.study_judgement import fitted, judge, study_tables, summarise
 from factrank.foreign_text import shown_name
 from factrank.report.study.chart_records import chart_records
 from factrank.report.study.study_charts import theme

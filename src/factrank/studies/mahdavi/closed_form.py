@@ -3,7 +3,7 @@
 Beyond the paper. With random query-key weights the readout is linear in the values, so that real labels are fitted by
 one solve exactly where the matrix of features has full row rank. Its rank is known: with one context for all
 H (n - 1) + 1, the paper's count where d_h >= n; with a context for each example H d + 1, whatever n > 1 is
-(`factrank.families.memoriser.ranks.memoriser_rank`). Here it is solved at exactly that many examples, and at one more.
+(`factrank.families.memoriser.ranks.label_ranks`). Here it is solved at exactly that many examples, and at one more.
 
 Labels are real and uniform; an example counts where its label is reproduced to 1e-6. Solved in float64 and measured in
 it. Along the grid of `heads-regression` (n = 32) and of `context-size` (H = 20, without n = 1); with a context for each
@@ -21,7 +21,7 @@ from factrank.experiments.statistics.expressions import Where
 from factrank.experiments.statistics.summaries import Summary
 from factrank.experiments.study.study import Chart, Size, Study
 from factrank.families.memoriser.memoriser_shape import MemoriserShape
-from factrank.families.memoriser.ranks.memoriser_rank import memoriser_capacity
+from factrank.families.memoriser.ranks.label_ranks import memoriser_capacity
 from factrank.studies.mahdavi.context_size import context_growths, tokens_settings
 from factrank.studies.mahdavi.growth import Growth
 from factrank.studies.mahdavi.heads import REGRESSION, growths, heads_settings

@@ -7,9 +7,9 @@ from functools import cached_property
 from math import inf
 from typing import Literal
 
+from factrank.tensors.bounds.certified_bounds import Bound, Estimate, RankBounds
 from factrank.tensors.bounds.ledger import Ledger
 from factrank.tensors.bounds.lower.known_ranks import FlatteningRanks, Flattenings
-from factrank.tensors.bounds.rank_bounds import Bound, Estimate, RankBounds
 from factrank.tensors.bounds.upper.by_component import UpperBound, best_upper
 from factrank.tensors.core.decomposition import lifted
 from factrank.tensors.core.zero_one import Core, ZeroOneTensor

@@ -16,9 +16,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from factrank.tensors.bounds.bracket import Bracket
+from factrank.tensors.bounds.certified_bounds import RankBounds
 from factrank.tensors.bounds.ledger import Ledger
 from factrank.tensors.bounds.method import run_methods
-from factrank.tensors.bounds.rank_bounds import RankBounds
 from factrank.tensors.bounds.registry import methods
 from factrank.tensors.core.zero_one import Core
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from factrank.tensors.bounds.rank_bounds import Skipped
+from factrank.tensors.bounds.certified_bounds import Skipped
 
 T = TypeVar("T")
 

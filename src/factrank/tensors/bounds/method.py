@@ -8,7 +8,7 @@ from enum import IntEnum
 from functools import partial
 
 from factrank.tensors.bounds.bracket import Bracket, Finding, RankName, Side
-from factrank.tensors.bounds.rank_bounds import Bound
+from factrank.tensors.bounds.certified_bounds import Bound
 
 
 class Stage(IntEnum):

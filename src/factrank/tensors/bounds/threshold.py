@@ -21,7 +21,7 @@ import numpy as np
 from jaxtyping import Int
 
 from factrank.errors import InputError
-from factrank.tensors.bounds.rank_bounds import RankBounds
+from factrank.tensors.bounds.certified_bounds import RankBounds
 from factrank.tensors.codes.parabola import least_margin
 from factrank.tensors.core.decomposition import Decomposition, Factor
 from factrank.tensors.core.zero_one import ZeroOneTensor, distinct

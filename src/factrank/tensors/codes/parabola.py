@@ -23,7 +23,7 @@ from jaxtyping import Int
 from factrank.tensors.core.decomposition import Decomposition, Factor
 from factrank.tensors.core.zero_one import ZeroOneTensor, distinct
 from factrank.tensors.matrix.factorisation import Factorisation, factorise, integers
-from factrank.tensors.matrix.matrix_ranks import rank_bounds
+from factrank.tensors.matrix.matrix_ranks import matrix_rank_bounds
 
 FREE = np.iinfo(np.int64).min
 """Marks a cell of F without a fact."""
@@ -130,7 +130,7 @@ def shared_bias_bound(tensor: ZeroOneTensor, axis: int) -> CodeBound:
     merged, class_of = _merge_compatible(tensor, axis, code)
     table = sp.csr_array(np.where(merged == FREE, 0, merged))
     small = merged.size <= RANKED_CELLS
-    rank = rank_bounds(table)[1] if small else merged.shape[1]
+    rank = matrix_rank_bounds(table)[1] if small else merged.shape[1]
 
     def decomposition() -> Decomposition:
         factors = factorise(table) if small else _by_columns(table)

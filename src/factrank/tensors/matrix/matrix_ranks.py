@@ -45,7 +45,7 @@ class BlockRanks:
     upper: Int[np.ndarray, " blocks"]
 
 
-def rank_bounds(matrix: sp.csr_array) -> tuple[int, int]:
+def matrix_rank_bounds(matrix: sp.csr_array) -> tuple[int, int]:
     """Certified lower and upper bound of the rational rank of one integer matrix."""
     ranks = block_ranks(matrix, np.zeros(matrix.shape[0], dtype=np.int64), 1)
     return int(ranks.lower[0]), int(ranks.upper[0])

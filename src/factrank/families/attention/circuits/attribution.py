@@ -31,8 +31,8 @@ from factrank.families.attention.circuits.layer_parts import has_parts, parts_of
 from factrank.families.attention.layer_tensor import LayerTensor
 from factrank.nn.weights import on_device
 from factrank.readouts.evaluation_blocks import ReadsFacts, full_precision, in_blocks, require_code, require_match
+from factrank.readouts.fiber_margins import margins
 from factrank.readouts.fiber_values import fibers_of
-from factrank.readouts.margins import margins
 from factrank.readouts.recall_report import share
 
 

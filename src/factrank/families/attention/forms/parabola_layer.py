@@ -33,7 +33,7 @@ from jaxtyping import Float, Int
 from factrank.databases.database import Database
 from factrank.families.attention.forms.binary_codes import used_queries, used_values
 from factrank.families.attention.forms.building.block_layers import D_QK, QueryGroup
-from factrank.families.attention.forms.building.compact_routing import (
+from factrank.families.attention.forms.building.circle_routing import (
     CIRCLE_COORDINATES,
     compact_refusal,
     compact_routing,

@@ -1,6 +1,6 @@
 """TokenExamples: examples made of the token vectors of real data, as the specification of a trial.
 
-The contexts are those of `factrank.checkpoints.representations`: patches of scikit-learn's digits in a small
+The contexts are those of `factrank.checkpoints.token_representations`: patches of scikit-learn's digits in a small
 ViT, words of the bundled passage in a small BERT or GPT-2, or uniform vectors, before and after positions and one
 attention layer. The query of an example is the token of its context that a family reads out. Labels are real and
 random: the vectors are what is real.
@@ -16,14 +16,14 @@ import numpy as np
 
 from factrank.checkpoints.checkpoint import FAMILIES, bundled_folder
 from factrank.checkpoints.layers import Stage
-from factrank.checkpoints.representations import Source, query_position, representations
+from factrank.checkpoints.token_representations import TokenSource, query_position, representations
 from factrank.errors import InputError
 from factrank.families.memoriser.examples.examples import VectorExamples
 from factrank.families.memoriser.ranks.assumptions import queries_of
 from factrank.nn.sizes import require_sizes
 
 QueryKind = Literal["token", "token + mean"]
-READERS: Mapping[Source, tuple[str, ...]] = {
+READERS: Mapping[TokenSource, tuple[str, ...]] = {
     "digits": ("vit",),
     "passage": ("bert", "gpt2"),
     "uniform": ("none", *FAMILIES),
@@ -45,7 +45,7 @@ class TokenExamples:
     VectorExamples(6 examples: 6 contexts of 4 vectors in 64 dimensions -> a real label)
     """
 
-    source: Source
+    source: TokenSource
     family: str = "bert"
     stage: Stage = "embedding"
     pretrained: bool = False
@@ -57,7 +57,7 @@ class TokenExamples:
     def __post_init__(self) -> None:
         require_sizes({"n_examples": self.n_examples, "context_size": self.context_size})
         require_sizes({"seed": self.seed}, least=0)
-        for name, kind in (("source", Source), ("stage", Stage), ("query", QueryKind)):
+        for name, kind in (("source", TokenSource), ("stage", Stage), ("query", QueryKind)):
             if getattr(self, name) not in get_args(kind):
                 raise InputError(f"{name} must be one of {', '.join(get_args(kind))}; got {getattr(self, name)!r}")
         if self.family not in READERS[self.source]:

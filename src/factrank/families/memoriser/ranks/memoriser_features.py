@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Int
 
-from factrank.families.memoriser.ranks.memoriser_rank import HeadSizes
+from factrank.families.memoriser.ranks.label_ranks import HeadSizes
 from factrank.tensors.matrix.modular import PRIME, rank_mod_prime
 
 WEIGHTS, VECTORS = 2**10, 2**20

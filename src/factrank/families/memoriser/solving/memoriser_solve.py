@@ -30,7 +30,7 @@ from factrank.families.memoriser.examples.example_vectors import stored
 from factrank.families.memoriser.examples.examples import Examples, VectorExamples
 from factrank.families.memoriser.memoriser import Memoriser, draw_memoriser, memoriser_of, sinusoids
 from factrank.families.memoriser.memoriser_shape import MemoriserShape
-from factrank.families.memoriser.ranks.memoriser_rank import MemoriserRank, memoriser_rank
+from factrank.families.memoriser.ranks.label_ranks import MemoriserRank, memoriser_rank
 from factrank.families.memoriser.solving.memoriser_certificate import (
     TOLERANCE,
     MemoriserCertificate,

@@ -16,9 +16,9 @@ from math import e, log2
 
 from factrank.errors import InputError
 from factrank.tensors.bounds.bracket import Bracket
+from factrank.tensors.bounds.certified_bounds import Bound
 from factrank.tensors.bounds.method import BoundMethod, Stage
 from factrank.tensors.bounds.needs import functional
-from factrank.tensors.bounds.rank_bounds import Bound
 
 EXCLUDED_BITS = 20
 """s: all but a fraction of 2^-20, about one in a million, of the databases of a size lie at the bound or above."""

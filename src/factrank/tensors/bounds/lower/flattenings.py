@@ -18,11 +18,11 @@ import numpy as np
 from jaxtyping import Int
 
 from factrank.tensors.bounds.bracket import Bracket
+from factrank.tensors.bounds.certified_bounds import Bound
 from factrank.tensors.bounds.ledger import expected_of
 from factrank.tensors.bounds.lower.known_ranks import FlatteningRanks
 from factrank.tensors.bounds.lower.koszul import Koszul, koszul_bound
 from factrank.tensors.bounds.method import BoundMethod, Stage
-from factrank.tensors.bounds.rank_bounds import Bound
 from factrank.tensors.core.zero_one import AXES, AXIS_NAMES, Core, ZeroOneTensor, flattening
 from factrank.tensors.matrix.matrix_ranks import block_ranks, rational_rank
 

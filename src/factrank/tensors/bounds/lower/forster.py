@@ -17,11 +17,11 @@ import numpy as np
 from jaxtyping import Int
 
 from factrank.tensors.bounds.bracket import Bracket
+from factrank.tensors.bounds.certified_bounds import Bound
 from factrank.tensors.bounds.ledger import PER_FACT
 from factrank.tensors.bounds.lower.valid_fibers import largest_full_block
 from factrank.tensors.bounds.method import BoundMethod, Stage
 from factrank.tensors.bounds.needs import functional, gap
-from factrank.tensors.bounds.rank_bounds import Bound
 from factrank.tensors.core.zero_one import ZeroOneTensor, distinct
 
 NAME = "Forster's bound on two values"

@@ -8,12 +8,12 @@ from functools import partial
 import numpy as np
 
 from factrank.tensors.bounds.bracket import Bracket
+from factrank.tensors.bounds.certified_bounds import Bound
 from factrank.tensors.bounds.ledger import PER_FACT
 from factrank.tensors.bounds.lower.flattenings import flattening_bound, with_koszul
 from factrank.tensors.bounds.lower.koszul import Koszul, koszul_choices
 from factrank.tensors.bounds.method import BoundMethod, Stage
 from factrank.tensors.bounds.needs import gap_beyond_flattenings
-from factrank.tensors.bounds.rank_bounds import Bound
 from factrank.tensors.core.zero_one import ZeroOneTensor
 
 NAME = "B2 Koszul flattening"

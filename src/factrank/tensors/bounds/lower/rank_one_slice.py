@@ -33,10 +33,10 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from factrank.tensors.bounds.bracket import Bracket
+from factrank.tensors.bounds.certified_bounds import Bound
 from factrank.tensors.bounds.lower.flattenings import flattening_ranks
 from factrank.tensors.bounds.method import BoundMethod, Stage
 from factrank.tensors.bounds.needs import gap_beyond_flattenings
-from factrank.tensors.bounds.rank_bounds import Bound
 from factrank.tensors.core.zero_one import AXES, AXIS_NAMES, Core, ZeroOneTensor, flattening
 from factrank.tensors.matrix.matrix_ranks import rational_rank
 

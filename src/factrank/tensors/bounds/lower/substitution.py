@@ -22,11 +22,11 @@ import numpy as np
 from jaxtyping import Bool, Int
 
 from factrank.tensors.bounds.bracket import Bracket
+from factrank.tensors.bounds.certified_bounds import Bound
 from factrank.tensors.bounds.ledger import PER_FACT
 from factrank.tensors.bounds.lower.flattenings import flattening_ranks
 from factrank.tensors.bounds.method import BoundMethod, Stage
 from factrank.tensors.bounds.needs import gap_beyond_flattenings
-from factrank.tensors.bounds.rank_bounds import Bound
 from factrank.tensors.core.zero_one import (
     AXES,
     AXIS_NAMES,
@@ -38,7 +38,7 @@ from factrank.tensors.core.zero_one import (
     others,
     pair_index,
 )
-from factrank.tensors.matrix.matrix_ranks import rank_bounds
+from factrank.tensors.matrix.matrix_ranks import matrix_rank_bounds
 
 MOST_CUTS = 12
 """How many sets Z are tried for each pair of axes."""
@@ -113,7 +113,7 @@ def _bound(tensor: ZeroOneTensor, x: int, z: int, inside: Bool[np.ndarray, " z"]
     rest = ZeroOneTensor(facts[~substituted[facts[:, x]] & ~inside[facts[:, z]]], tensor.shape)
     if len(distinct(first.coordinates[:, x])[0]) + largest_flattenings(rest) <= to_beat:
         return 0
-    return rank_bounds(flattening(first, x))[0] + _flattenings_of(rest)
+    return matrix_rank_bounds(flattening(first, x))[0] + _flattenings_of(rest)
 
 
 def _flattenings_of(tensor: ZeroOneTensor) -> int:

@@ -13,11 +13,11 @@ import numpy as np
 from jaxtyping import Bool, Int
 
 from factrank.tensors.bounds.bracket import Bracket
+from factrank.tensors.bounds.certified_bounds import Bound
 from factrank.tensors.bounds.ledger import PER_FACT
 from factrank.tensors.bounds.lower import flattenings, koszul_bounds
 from factrank.tensors.bounds.method import BoundMethod, Stage, run_methods
 from factrank.tensors.bounds.needs import gap
-from factrank.tensors.bounds.rank_bounds import Bound
 from factrank.tensors.core.zero_one import Core, ZeroOneTensor, distinct
 
 SPAN, FULL = "B1 span of the valid fibers", "full sub-table"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from factrank.tensors.bounds.bracket import Bracket
+from factrank.tensors.bounds.certified_bounds import Bound
 from factrank.tensors.bounds.ledger import expected_of
 from factrank.tensors.bounds.method import BoundMethod, Stage
-from factrank.tensors.bounds.rank_bounds import Bound
 from factrank.tensors.core.zero_one import ZeroOneTensor, pair_index
 
 

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from factrank.tensors.bounds.bracket import Bracket
+from factrank.tensors.bounds.certified_bounds import Bound
 from factrank.tensors.bounds.ledger import expected_of
 from factrank.tensors.bounds.method import BoundMethod, Stage
 from factrank.tensors.bounds.needs import functional, met_here
-from factrank.tensors.bounds.rank_bounds import Bound
 from factrank.tensors.codes.parabola import CodeBound, shared_bias_bound, slicewise_bound
 from factrank.tensors.core.decomposition import lifted
 from factrank.tensors.core.zero_one import AXIS_NAMES, Core, ZeroOneTensor

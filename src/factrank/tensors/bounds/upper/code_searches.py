@@ -8,9 +8,9 @@ from functools import partial
 import numpy as np
 
 from factrank.tensors.bounds.bracket import Bracket
+from factrank.tensors.bounds.certified_bounds import Bound
 from factrank.tensors.bounds.method import BoundMethod, Stage
 from factrank.tensors.bounds.needs import functional, met, no_searches
-from factrank.tensors.bounds.rank_bounds import Bound
 from factrank.tensors.bounds.upper.code_bounds import code_bound
 from factrank.tensors.codes.parabola import CodeBound
 from factrank.tensors.codes.trained_logits import ITERATIONS, LARGEST_LOGITS, PER_LOGIT, trained_bound

@@ -8,10 +8,10 @@ from functools import partial
 import numpy as np
 
 from factrank.tensors.bounds.bracket import Bracket, RankName
+from factrank.tensors.bounds.certified_bounds import Bound, Estimate
 from factrank.tensors.bounds.ledger import Ledger
 from factrank.tensors.bounds.method import BoundMethod, Stage
 from factrank.tensors.bounds.needs import gap, no_searches
-from factrank.tensors.bounds.rank_bounds import Bound, Estimate
 from factrank.tensors.core.decomposition import Decomposition, lift
 from factrank.tensors.core.zero_one import Core
 from factrank.tensors.cp.cp_search import MOST_UNKNOWNS, CPBound, completion_cp_bound, cp_bound, generic_rank

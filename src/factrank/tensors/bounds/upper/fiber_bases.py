@@ -8,7 +8,7 @@ from jaxtyping import Int
 from factrank.tensors.core.decomposition import Decomposition, Factor
 from factrank.tensors.core.zero_one import AXES, ZeroOneTensor, distinct, flattening, pair_index
 from factrank.tensors.matrix.factorisation import integers
-from factrank.tensors.matrix.matrix_ranks import rank_bounds
+from factrank.tensors.matrix.matrix_ranks import matrix_rank_bounds
 
 
 def fiber_decomposition(tensor: ZeroOneTensor, first: int, second: int) -> Decomposition:
@@ -40,7 +40,7 @@ class _SliceBasis:
 
 def _slice_basis(tensor: ZeroOneTensor, axis: int) -> _SliceBasis:
     matrix = flattening(tensor, axis)
-    if rank_bounds(matrix)[1] == matrix.shape[0]:
+    if matrix_rank_bounds(matrix)[1] == matrix.shape[0]:
         return _SliceBasis(np.arange(matrix.shape[0]), [[(s, 1)] for s in range(matrix.shape[0])], 1)
     from flint import fmpz_mat  # noqa: PLC0415 - only exact arithmetic needs it
 

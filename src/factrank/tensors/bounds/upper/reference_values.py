@@ -21,10 +21,10 @@ import numpy as np
 from jaxtyping import Int
 
 from factrank.tensors.bounds.bracket import Bracket
+from factrank.tensors.bounds.certified_bounds import Bound
 from factrank.tensors.bounds.ledger import expected_of
 from factrank.tensors.bounds.method import BoundMethod, Stage
 from factrank.tensors.bounds.needs import functional, met_here
-from factrank.tensors.bounds.rank_bounds import Bound
 from factrank.tensors.bounds.upper.by_component import UpperBound
 from factrank.tensors.core.decomposition import Decomposition, Factor, lifted
 from factrank.tensors.core.zero_one import AXES, AXIS_NAMES, Core, ZeroOneTensor, distinct, others, pair_index

@@ -14,7 +14,7 @@ from factrank.experiments.statistics.fits import Fit, FitResult
 from factrank.experiments.statistics.summaries import QUANTITY, Summary, summary_table
 from factrank.experiments.store.result_tables import DataName, Tables
 from factrank.experiments.study.study import Size, Study
-from factrank.experiments.study.study_table import MISSING, fitted, study_tables
+from factrank.experiments.study.study_judgement import MISSING, fitted, study_tables
 from factrank.report.markdown import cell, inline, number_text, steady, table_text, value_text
 from factrank.report.study.labels import label
 

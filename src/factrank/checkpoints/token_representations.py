@@ -13,12 +13,12 @@ from factrank.checkpoints.checkpoint import FAMILIES, Architecture, TokenModel, 
 from factrank.checkpoints.gpt2 import Gpt2
 from factrank.checkpoints.layers import STAGES, Stage, Tokens
 from factrank.checkpoints.text import first_token, token_ids
-from factrank.checkpoints.token_sources import SPECIAL_WORDS, digits, passage, windows, word_ids
+from factrank.checkpoints.token_sources import SPECIAL_WORDS, digit_images, passage, windows, word_ids
 from factrank.checkpoints.vit import Vit
 from factrank.errors import InputError
 
-Source = Literal["digits", "passage", "uniform"]
-SOURCES: tuple[Source, ...] = ("digits", "passage", "uniform")
+TokenSource = Literal["digits", "passage", "uniform"]
+SOURCES: tuple[TokenSource, ...] = ("digits", "passage", "uniform")
 CONTEXT_SIZE, EXAMPLES = 16, 500
 TINY_WIDTH, TINY_HEADS = 64, 4
 TINY_POSITIONS = 512
@@ -85,7 +85,7 @@ def query_position(family: str) -> int:
 
 
 def representations(
-    source: Source,
+    source: TokenSource,
     family: str = "bert",
     stage: Stage = "attention",
     *,
@@ -97,7 +97,7 @@ def representations(
     """Contexts [B, n, d] of the digits, of the bundled passage, or of vectors uniform in [0, 1)^64.
 
     Arguments:
-        source: `digits` for ViT, `passage` for BERT and GPT-2, `uniform` for vectors without a model.
+        source: `digit_images` for ViT, `passage` for BERT and GPT-2, `uniform` for vectors without a model.
         family: the family of a small random model (not used where there is a folder).
         stage: `embedding`, `positions`, `attention` or `block`.
         folder: a checkpoint with pretrained weights.
@@ -116,5 +116,5 @@ def representations(
     if model.family.reads != reads:
         raise InputError(f"{model.family.title} reads {model.family.reads}; {source} are {reads}")
     if source == "digits":
-        return tokens_of(model, digits(examples), stage)
+        return tokens_of(model, digit_images(examples), stage)
     return tokens_of(model, text_contexts(model, text, context_size, examples)[0], stage)

@@ -12,7 +12,7 @@ from safetensors import SafetensorError, safe_open
 from factrank.checkpoints.checkpoint import FLOATING, require_type
 from factrank.errors import InputError
 from factrank.host.streams import require_file
-from factrank.nn.unreadable import unreadable
+from factrank.nn.unreadable_files import unreadable
 
 MOST_BYTES = 2**34
 NUMBERS = (*FLOATING, "I8", "U8", "I16", "U16", "I32", "U32", "I64", "U64")
