@@ -26,12 +26,10 @@ from factrank.databases import RandomExamples
 from factrank.models import MemoriserShape
 from factrank.runs.store import Store
 from factrank.runs.study import Size
-from factrank.studies.mahdavi import STUDIES, knee, settings
+from factrank.studies.mahdavi import STUDIES
 from factrank.studies.mahdavi.settings import LARGER_PLACE, SEEDS_PER_PASS
 from factrank.training import Trial, TrialResult, train_many
 from factrank.training.ladder import rung_above
-
-settings.NOT_RUN = knee.NOT_RUN = ()  # what was not run is what is to be run
 
 MOST_MODELS = 8
 ABOUT_AS_LONG = 0.55

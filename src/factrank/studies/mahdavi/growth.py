@@ -26,7 +26,6 @@ from factrank.studies.mahdavi.settings import (
     LOSS_TITLE,
     N_CLASSES,
     N_EXAMPLES,
-    N_HEADS,
     N_TOKENS,
     OVER_REPLICATES,
     PAPER_BOUND,
@@ -42,8 +41,6 @@ from factrank.studies.mahdavi.settings import (
 
 STRAIGHT = 0.95
 """The least correlation that we call a linear relationship."""
-LEAST_PLACES = 3
-"""So many numbers of heads or tokens have to be run before a claim about their growth is judged."""
 FEW = 30
 """Heads or tokens of the full size up to which a line is looked for."""
 
@@ -85,23 +82,8 @@ class Growth:
     @property
     def decided(self) -> Where:
         """The cells that claims are about, of both sizes of the study: N and place together tell which."""
-        places = {size: self.judged if size == "full" else cells.places for size, cells in self.cells.items()}
-        pairs = tuple(1000 * self.cells[size].n_examples + place for size in places for place in places[size])
+        pairs = tuple(1000 * cells.n_examples + place for cells in self.cells.values() for place in cells.places)
         return (*self.where, (f"1000 * {N_EXAMPLES} + {self.x}", pairs))
-
-    @property
-    def lacking(self) -> tuple[int, ...]:
-        """The places of the full size of which a replicate has not been run."""
-        return self.cells["full"].lacking("heads" if self.x == N_HEADS else "tokens", self.task, self.kind)
-
-    @property
-    def judged(self) -> tuple[int, ...]:
-        """The places of the full size that claims are about: all replicates were run.
-
-        Where that leaves fewer than three places, those that lack some: then a claim is not comparable.
-        """
-        left = tuple(place for place in self.cells["full"].places if place not in self.lacking)
-        return left if len(left) >= LEAST_PLACES else self.lacking
 
     @property
     def at_top(self) -> Where:
@@ -110,12 +92,8 @@ class Growth:
 
     @property
     def straight(self) -> tuple[int, ...]:
-        """The places of the full size among which a line is looked for; few of them would not tell one.
-
-        Where some lack replicates, these alone: then the claim is not comparable.
-        """
-        places = tuple(place for place in self.cells["full"].places if place <= FEW)
-        return tuple(place for place in places if place in self.lacking) or places
+        """The places of the full size among which a line is looked for; few of them would not tell one."""
+        return tuple(place for place in self.cells["full"].places if place <= FEW)
 
     # ------------------------------------------------------------ what is shown
 
@@ -193,16 +171,13 @@ class Growth:
                 note=f"The correlation, less {STRAIGHT}, up to {FEW} {what} on "
                 f"{self.cells['full'].n_examples:,} examples. The threshold is ours: a logarithm over 1, 5, 10, 20, 30 "
                 "has 0.90, a square root 0.98, so that the fits tell a line from a bend. In the full size only. "
-                f"{OVER_REPLICATES}{self._open(what)}",
+                f"{OVER_REPLICATES}",
             ),
         )
 
-    def _open(self, what: str) -> str:
-        few = tuple(place for place in self.lacking if place <= FEW)
-        return f" Not all replicates of {_listed(few)} {what} were run: the claim is open." if few else ""
-
     def _places(self, what: str) -> str:
-        return f"{_listed(self.judged)} {what} on {self.cells['full'].n_examples:,} examples"
+        cells = self.cells["full"]
+        return f"{_listed(cells.places)} {what} on {cells.n_examples:,} examples"
 
     def further(self, what: str) -> tuple[Claim, Claim]:
         """What a unit of x adds, and the paper's count beside what is held: questions of ours."""
