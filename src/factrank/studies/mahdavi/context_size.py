@@ -67,6 +67,8 @@ CELLS: dict[tuple[Task, Kind], dict[Size, Cells]] = {
     },
 }
 """What decides claims; real labels with own contexts are used up at 90,000, other sizes are not."""
+MORE: dict[tuple[Task, Kind], Cells] = {("regression", "shared"): Cells(90_000, (1, 5, 10, 20, 30))}
+"""Of the full size: 20 heads on one context of 30 tokens have d n H = 38,400 weights for scores, more than 25,000."""
 PLACE = "the experiments on the context size"
 
 
@@ -82,6 +84,12 @@ def tokens_settings(size: Size, task: Task, kind: Kind) -> list[Setting]:
     return [
         *grid(size, task, kind, sizes, tokens_shapes(size)),
         *replicates(size, task, kind, cells.n_examples, sizes, tokens_shapes(size, cells.places)),
+        *(
+            setting
+            for more in [MORE.get((task, kind))]
+            if more is not None and size == "full"
+            for setting in replicates(size, task, kind, more.n_examples, sizes, tokens_shapes(size, more.places))
+        ),
     ]
 
 
@@ -103,6 +111,7 @@ def context_growths() -> tuple[Growth, ...]:
             PLACE,
             OMEGA_H_N,
             by_task=True,
+            more=MORE.get((task, kind)),
         )
         for task in TASKS
         for kind in KINDS
@@ -125,6 +134,7 @@ def context_size_study() -> Study:
         fits=tuple(fit for growth in growths for fit in growth.fits()),
         claims=(
             *(claim for growth in growths for claim in growth.published("tokens")),
+            *(claim for growth in growths for claim in growth.on_more("tokens")),
             *(claim for growth in growths for claim in growth.further("tokens")),
         ),
     )

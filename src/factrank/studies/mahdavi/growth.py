@@ -63,6 +63,8 @@ class Growth:
     quote: str
     by_task: bool = False
     """Whether the study has both tasks, so that names say which."""
+    more: Cells | None = None
+    """Cells of the full size on more examples than the authors have, where theirs are used up."""
 
     @property
     def name(self) -> str:
@@ -90,10 +92,10 @@ class Growth:
         """All that was run of the largest size."""
         return (*self.where, (N_EXAMPLES, tuple(self.top.values())))
 
-    @property
-    def straight(self) -> tuple[int, ...]:
-        """The places of the full size among which a line is looked for; few of them would not tell one."""
-        return tuple(place for place in self.cells["full"].places if place <= FEW)
+    def straight(self, cells: Cells) -> Where:
+        """Those cells of the full size among which a line is looked for."""
+        few = tuple(place for place in cells.places if place <= FEW)
+        return (*self.where, (N_EXAMPLES, cells.n_examples), (self.x, few))
 
     # ------------------------------------------------------------ what is shown
 
@@ -121,6 +123,9 @@ class Growth:
         shown = [("decided", f"Examples memorised of {n_examples:,}, run three times", self.decided)]
         if self.top["full"] != n_examples:
             shown.append(("largest", "Examples memorised of the authors' largest size, run once", self.at_top))
+        if self.more is not None:
+            title = f"Examples memorised of {self.more.n_examples:,}, run three times"
+            shown.append(("more", title, self.straight(self.more)))
         return tuple(
             Summary(
                 f"{name}-{self.name}",
@@ -150,7 +155,6 @@ class Growth:
 
     def published(self, what: str) -> tuple[Claim, Claim]:
         """Examples memorised rise with x, and along a line; `what` is the name of x."""
-        line = (*self.where, (N_EXAMPLES, self.cells["full"].n_examples), (self.x, self.straight))
         return (
             Claim(
                 f"rises with {what}, {self.name}",
@@ -164,7 +168,7 @@ class Growth:
             Claim(
                 f"linear in {what}, {self.name}",
                 f"Examples memorised lie on a line in the number of {what} ({self.text}).",
-                Quantity("correlation", HELD, self.x, where=line, minus=Quantity("mean", str(STRAIGHT), where=line)),
+                self._straightness(self.cells["full"]),
                 "greater",
                 place=self.place,
                 quote=self.quote,
@@ -174,6 +178,26 @@ class Growth:
                 f"{OVER_REPLICATES}",
             ),
         )
+
+    def on_more(self, what: str) -> tuple[Claim, ...]:
+        """The line again where examples are not used up: a question of ours."""
+        if self.more is None:
+            return ()
+        claim = Claim(
+            f"linear in {what} on more examples, {self.name}",
+            f"Of {self.more.n_examples:,} examples those memorised lie on a line in the {what} ({self.text}).",
+            self._straightness(self.more),
+            "greater",
+            place=self.place,
+            note=f"As on the authors' largest size, which 20 heads use up. In the full size only. {OVER_REPLICATES}",
+            extension=True,
+        )
+        return (claim,)
+
+    def _straightness(self, cells: Cells) -> Quantity:
+        """The correlation with x less what we call a line."""
+        line = self.straight(cells)
+        return Quantity("correlation", HELD, self.x, where=line, minus=Quantity("mean", str(STRAIGHT), where=line))
 
     def _places(self, what: str) -> str:
         cells = self.cells["full"]

@@ -72,6 +72,9 @@ CELLS: dict[tuple[Task, Kind], dict[Size, Cells]] = {
     },
 }
 """What decides claims. 70,000 examples of 100 classes are the most that 40 heads do not memorise and 60 do."""
+MORE: dict[tuple[Task, Kind], Cells] = {("regression", "shared"): Cells(90_000, (1, 5, 10, 20, 30))}
+"""Of the full size: more labels than 30 heads have weights. Scores on one context of n tokens are the query times a
+d x n table for each head, d n H = 61,440 numbers for 30 heads, so that 30,000 labels are used up by about 15."""
 ALL_RIGHT = 0.99
 FEW_HEADS: dict[Size, int] = {"quick": 2, "full": 10}
 """Heads that do not memorise the largest sizes in whole; both kinds of contexts are compared there."""
@@ -90,6 +93,12 @@ def heads_settings(size: Size, task: Task, kind: Kind, sizes: Sequence[int]) -> 
         *grid(size, task, kind, sizes, heads_shapes(size)),
         *replicates(size, task, kind, cells.n_examples, sizes, heads_shapes(size, cells.places)),
         *replicates(size, task, kind, max(sizes), sizes, heads_shapes(size, few)),
+        *(
+            setting
+            for more in [MORE.get((task, kind))]
+            if more is not None and size == "full"
+            for setting in replicates(size, task, kind, more.n_examples, sizes, heads_shapes(size, more.places))
+        ),
     ]
 
 
@@ -110,6 +119,7 @@ def growths(task: Task, sizes: Sizes) -> tuple[Growth, ...]:
             {size: max(of_size) for size, of_size in sizes[kind].items()},
             PLACE,
             LINEAR_IN_HEADS,
+            more=MORE.get((task, kind)),
         )
         for kind in KINDS
     )
@@ -177,6 +187,7 @@ def heads_study(task: Task, sizes: Sizes, shown: str) -> Study:
         fits=tuple(fits),
         claims=(
             *(claim for growth in both for claim in growth.published("heads")),
+            *(claim for growth in both for claim in growth.on_more("heads")),
             *(claim for growth in both for claim in growth.further("heads")),
             own_against_shared(task, sizes),
         ),
