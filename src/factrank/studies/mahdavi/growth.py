@@ -189,7 +189,8 @@ class Growth:
             self._straightness(self.more),
             "greater",
             place=self.place,
-            note=f"As on the authors' largest size, which 20 heads use up. In the full size only. {OVER_REPLICATES}",
+            note="As on the authors' largest size, chosen after that was seen to be nearly used up. The fits tell a "
+            f"bend. In the full size only. {OVER_REPLICATES}",
             extension=True,
         )
         return (claim,)

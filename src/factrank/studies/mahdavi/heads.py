@@ -74,7 +74,7 @@ CELLS: dict[tuple[Task, Kind], dict[Size, Cells]] = {
 }
 """What decides claims. 70,000 examples of 100 classes are the most that 40 heads do not memorise and 60 do."""
 MORE: dict[tuple[Task, Kind], Cells] = {("regression", "shared"): Cells(90_000, (1, 5, 10, 20, 30))}
-"""Of the full size: of 30,000 real labels on one context 20 heads leave next to nothing. Scores on one context are the
+"""Of the full size: of 30,000 real labels on one context 20 heads leave little. Scores on one context are the
 query times a table of d n numbers for each head, d n H = 61,440 for 30 heads; 90,000 labels are more."""
 ALL_RIGHT = 0.99
 FEW_HEADS: dict[Size, int] = {"quick": 2, "full": 10}
