@@ -29,10 +29,8 @@ from factrank.experiments.study.study import Size
 from factrank.experiments.training import TrialResult, train_many
 from factrank.families.memoriser.examples.examples import RandomExamples
 from factrank.families.memoriser.memoriser_shape import MemoriserShape
-from factrank.studies.mahdavi import STUDIES, knee, settings
+from factrank.studies.mahdavi import STUDIES
 from factrank.studies.mahdavi.settings import LARGER_PLACE, SEEDS_PER_PASS
-
-settings.NOT_RUN = knee.NOT_RUN = ()  # what was not run is what is to be run
 
 MOST_MODELS = 8
 ABOUT_AS_LONG = 0.55

@@ -1,7 +1,6 @@
 """The studies of multi-head memorisation: the authors' grid, and verdicts on tables that were made up."""
 
 from collections import Counter
-from dataclasses import replace
 from functools import cache
 from math import log
 from pathlib import Path
@@ -16,22 +15,20 @@ from factrank.experiments.statistics.fits import fit_result
 from factrank.experiments.statistics.summaries import summary_table
 from factrank.families.memoriser.ranks.label_ranks import memoriser_rank, published_bound
 from factrank.report.publishing.published_tables import load_published
-from factrank.studies.mahdavi import STUDIES, heads, knee, settings
+from factrank.studies.mahdavi import STUDIES, heads
 from factrank.studies.mahdavi.assumptions import ASSUMPTIONS
 from factrank.studies.mahdavi.closed_form import CLOSED_FORM
-from factrank.studies.mahdavi.context_size import CONTEXT_SIZE_STUDY, context_growths, context_size_study
-from factrank.studies.mahdavi.growth import FEW, LEAST_PLACES
+from factrank.studies.mahdavi.context_size import CONTEXT_SIZE_STUDY, context_growths
 from factrank.studies.mahdavi.head_size import HEAD_SIZE_STUDY
 from factrank.studies.mahdavi.heads import (
     CLASSIFICATION,
     HEADS_CLASSIFICATION,
     HEADS_REGRESSION,
     REGRESSION,
-    heads_study,
 )
 from factrank.studies.mahdavi.knee import KNEE
 from factrank.studies.mahdavi.saturation import SATURATION
-from factrank.studies.mahdavi.settings import N_EXAMPLES
+from factrank.studies.mahdavi.settings import LARGER_PLACE, N_EXAMPLES, SEEDS_PER_PASS
 
 EACH = pytest.mark.parametrize("study", STUDIES, ids=lambda study: study.name)
 SIZES = ("quick", "full")
@@ -125,30 +122,21 @@ def script():
     return [*runs, ("classification", "fixed", 4, 64, 32, 550), ("classification", "fixed", 8, 64, 32, 1300)]
 
 
-@pytest.fixture
-def nothing_left_out(monkeypatch):
-    """Studies that list what has not been run, too."""
-    monkeypatch.setattr(settings, "NOT_RUN", ())
-    monkeypatch.setattr(knee, "NOT_RUN", ())
-
-
 def authors_runs():
     """What we list of them: the first replicate of every size of theirs."""
     studies = (HEADS_REGRESSION, HEADS_CLASSIFICATION, CONTEXT_SIZE_STUDY, HEAD_SIZE_STUDY, SATURATION)
-    every = [one for study in studies for one in replace(study).trials_of("full")]  # made anew
-    first = [one for one in every if one.seed < settings.SEEDS_PER_PASS and one.seed != settings.LARGER_PLACE]
+    every = [one for study in studies for one in listed(study, "full")]
+    first = [one for one in every if one.seed < SEEDS_PER_PASS and one.seed != LARGER_PLACE]
     return [one for one in first if one.measures.saturation is None or one.seed == 0]
 
 
-def test_the_grid_is_the_authors_but_for_what_was_not_run(nothing_left_out, monkeypatch):
+def test_the_grid_is_the_authors():
     runs = authors_runs()
     assert len(runs) == 342
     assert sorted(grid_of(runs)) == sorted(script())
-    monkeypatch.undo()
-    assert Counter(grid_of(authors_runs())) < Counter(script())
 
 
-def test_training_is_the_authors(nothing_left_out):
+def test_training_is_the_authors():
     for trial in authors_runs():
         given, n_examples = trial.training, trial.database.n_examples
         longer = trial.measures.saturation or trial in listed(HEAD_SIZE_STUDY, "full")
@@ -161,15 +149,15 @@ def test_training_is_the_authors(nothing_left_out):
         assert trial.database.n_classes in (None, 100)
 
 
-def test_what_was_published_is_still_listed():
-    """The hashes of trials that were run do not change."""
+def test_what_was_published_is_what_is_listed():
+    """The hashes of trials do not change, and none of them is missing."""
     for study in STUDIES:
         published = load_published(PUBLISHED, study).trials
-        assert set(published["hash"].to_pylist()) <= {trial.hash for trial in listed(study, "full")}
+        assert set(published["hash"].to_pylist()) == {trial.hash for trial in listed(study, "full")}
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_claims_are_about_replicates_at_one_number_of_examples(size, nothing_left_out):
+def test_claims_are_about_replicates_at_one_number_of_examples(size):
     """Three of each place: new data and new weights; of real labels with own contexts on more than the authors have."""
     by_study = [
         (HEADS_REGRESSION, heads.growths("regression", REGRESSION)),
@@ -177,7 +165,7 @@ def test_claims_are_about_replicates_at_one_number_of_examples(size, nothing_lef
         (CONTEXT_SIZE_STUDY, context_growths()),
     ]
     for study, growths in by_study:
-        rows = table(replace(study), size, lambda *_: {})
+        rows = table(study, size, lambda *_: {})
         for growth in growths:
             cells = growth.cells[size]
             listed_places = (*growth.where, (N_EXAMPLES, cells.n_examples), (growth.x, cells.places))
@@ -190,8 +178,8 @@ def test_claims_are_about_replicates_at_one_number_of_examples(size, nothing_lef
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_the_knee_has_replicates_of_all_sizes(size, nothing_left_out):
-    trials = replace(KNEE).trials_of(size)
+def test_the_knee_has_replicates_of_all_sizes(size):
+    trials = listed(KNEE, size)
     cells = Counter((one.database.context_size, one.model.d_qk, one.model.scaled_by) for one in trials)
     assert set(cells.values()) == {3}
     assert len(cells) == (3 * 6 + 5 if size == "full" else 2 * 4 + 3)
@@ -209,7 +197,8 @@ def test_every_size_has_data_of_its_own():
             by_kind.setdefault(kind, {}).setdefault(trial.seed, set()).add(trial.database.n_examples)
         for sizes in by_kind.values():
             assert all(len(of_seed) == 1 for of_seed in sizes.values())
-            assert sizes[0] == {max(n for of_seed in sizes.values() for n in of_seed if n != 180_000)}
+            of_grid = {seed: of_seed for seed, of_seed in sizes.items() if seed % SEEDS_PER_PASS != LARGER_PLACE}
+            assert sizes[0] == {max(set.union(*of_grid.values()))}
 
 
 def test_closed_forms_stand_at_the_rank_and_beside_the_trained():
@@ -244,22 +233,13 @@ def grown(trial, along):
     return row | {"explained": None, "loss": None, "recall": share}
 
 
-GROWING = {
-    "heads-regression": lambda: heads_study("regression", REGRESSION, "The error"),
-    "heads-classification": lambda: heads_study("classification", CLASSIFICATION, "The accuracy"),
-    "context-size": context_size_study,
-}
+GROWING = (HEADS_REGRESSION, HEADS_CLASSIFICATION, CONTEXT_SIZE_STUDY)
 
 
-@pytest.fixture(scope="module", params=GROWING)
+@pytest.fixture(scope="module", params=GROWING, ids=lambda study: study.name)
 def whole(request):
-    """The studies of growth with all that is to be run."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(settings, "NOT_RUN", ())
-        study = GROWING[request.param]()
-        for size in SIZES:
-            listed(study, size)  # and remembered
-    return study
+    """The studies of growth."""
+    return request.param
 
 
 def linear(own, shared):
@@ -293,23 +273,6 @@ def test_a_logarithm_rises_but_is_no_line(whole):
 def test_a_world_that_does_not_grow(whole):
     full = verdicts(whole, "full", lambda trial, _: grown(trial, lambda *_: 5000.0))
     assert named("rises with", full) == named("linear in", full) == {"not reproduced"}
-
-
-def test_what_was_not_run_is_left_out_of_growth_and_leaves_lines_open():
-    """Places that lack replicates: slopes are those of the others, three at least; a line is not comparable."""
-    for study, growths, what in (
-        (HEADS_REGRESSION, heads.growths("regression", REGRESSION), "heads"),
-        (HEADS_CLASSIFICATION, heads.growths("classification", CLASSIFICATION), "heads"),
-        (CONTEXT_SIZE_STUDY, context_growths(), "tokens"),
-    ):
-        rows = table(study, "full", linear(50, 15))
-        for growth in growths:
-            names = f"rises with {what}, {growth.name}", f"linear in {what}, {growth.name}"
-            rises, line = (evaluate(claim, rows).status for claim in study.claims if claim.name in names)
-            enough = len(growth.cells["full"].places) - len(growth.lacking) >= LEAST_PLACES
-            assert rises == ("reproduced" if enough else "not comparable")
-            is_open = any(place <= FEW for place in growth.lacking)
-            assert line == ("not comparable" if is_open else "reproduced")
 
 
 def test_fits_find_the_slope_and_no_bend():
@@ -368,14 +331,13 @@ def test_head_size():
     assert verdicts(HEAD_SIZE_STUDY, "quick", head_world(8))["a gain up to n"] == "reproduced"
 
 
-def test_knee(nothing_left_out):
+def test_knee():
     """A knee that moves with n, one that stays, and one that comes from the scale of scores alone."""
-    study = knee.knee_study()
 
     def moving(trial, row):
         return head_world(trial.database.context_size)(trial, row)
 
-    moves, stays = (verdicts(study, "full", world) for world in (moving, head_world(32)))
+    moves, stays = (verdicts(KNEE, "full", world) for world in (moving, head_world(32)))
     names = ("the knee moves with n", "no gain beyond 16 tokens", "more gain beyond 40 with 48 tokens")
     assert [moves[name] for name in names] == ["reproduced"] * 3
     assert [stays[name] for name in names] == ["not reproduced"] * 3
@@ -385,17 +347,8 @@ def test_knee(nothing_left_out):
         until = 32 if trial.model.scaled_by == "d_model" else 1
         return head_world(until)(trial, row)
 
-    assert verdicts(study, "full", by_scale)["a gain up to n, the other scale"] == "not reproduced"
-    assert verdicts(study, "quick", moving)["a gain up to n, the other scale"] == "reproduced"
-
-
-def test_a_knee_of_which_sizes_are_missing_is_open():
-    """And is not judged by those that were run."""
-    found = verdicts(KNEE, "full", head_world(32))
-    lacking = {d_qk for scale, tokens, _, sizes in knee.NOT_RUN for d_qk in sizes if (scale, tokens) == ("d_model", 16)}
-    is_open = bool(lacking & set(knee.FROM_20))
-    assert (found["the knee moves with n"] == "not comparable") == is_open
-    assert (found["no gain beyond 16 tokens"] == "not comparable") == is_open
+    assert verdicts(KNEE, "full", by_scale)["a gain up to n, the other scale"] == "not reproduced"
+    assert verdicts(KNEE, "quick", moving)["a gain up to n, the other scale"] == "reproduced"
 
 
 def saturating(most):
@@ -473,8 +426,8 @@ WORLDS = {
 
 
 @pytest.mark.parametrize("study", WORLDS, ids=lambda study: study.name)
-def test_pictures_and_tables_have_their_columns(study, nothing_left_out):
-    rows = table(replace(study), "full", WORLDS[study])
+def test_pictures_and_tables_have_their_columns(study):
+    rows = table(study, "full", WORLDS[study])
     for part in study.charts:
         assert missing_columns(rows, *(name for name in part.columns if name != "epoch")) == []
     for summary in study.summaries:

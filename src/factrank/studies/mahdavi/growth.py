@@ -26,7 +26,6 @@ from factrank.studies.mahdavi.settings import (
     LOSS_TITLE,
     N_CLASSES,
     N_EXAMPLES,
-    N_HEADS,
     N_TOKENS,
     OVER_REPLICATES,
     PAPER_BOUND,
@@ -42,8 +41,6 @@ from factrank.studies.mahdavi.settings import (
 
 STRAIGHT = 0.95
 """The least correlation that we call a linear relationship."""
-LEAST_PLACES = 3
-"""So many numbers of heads or tokens have to be run before a claim about their growth is judged."""
 FEW = 30
 """Heads or tokens of the full size up to which a line is looked for."""
 
@@ -66,6 +63,8 @@ class Growth:
     quote: str
     by_task: bool = False
     """Whether the study has both tasks, so that names say which."""
+    more: Cells | None = None
+    """Cells of the full size on more examples than the authors have, where theirs are used up."""
 
     @property
     def name(self) -> str:
@@ -85,37 +84,18 @@ class Growth:
     @property
     def decided(self) -> Where:
         """The cells that claims are about, of both sizes of the study: N and place together tell which."""
-        places = {size: self.judged if size == "full" else cells.places for size, cells in self.cells.items()}
-        pairs = tuple(1000 * self.cells[size].n_examples + place for size in places for place in places[size])
+        pairs = tuple(1000 * cells.n_examples + place for cells in self.cells.values() for place in cells.places)
         return (*self.where, (f"1000 * {N_EXAMPLES} + {self.x}", pairs))
-
-    @property
-    def lacking(self) -> tuple[int, ...]:
-        """The places of the full size of which a replicate has not been run."""
-        return self.cells["full"].lacking("heads" if self.x == N_HEADS else "tokens", self.task, self.kind)
-
-    @property
-    def judged(self) -> tuple[int, ...]:
-        """The places of the full size that claims are about: all replicates were run.
-
-        Where that leaves fewer than three places, those that lack some: then a claim is not comparable.
-        """
-        left = tuple(place for place in self.cells["full"].places if place not in self.lacking)
-        return left if len(left) >= LEAST_PLACES else self.lacking
 
     @property
     def at_top(self) -> Where:
         """All that was run of the largest size."""
         return (*self.where, (N_EXAMPLES, tuple(self.top.values())))
 
-    @property
-    def straight(self) -> tuple[int, ...]:
-        """The places of the full size among which a line is looked for; few of them would not tell one.
-
-        Where some lack replicates, these alone: then the claim is not comparable.
-        """
-        places = tuple(place for place in self.cells["full"].places if place <= FEW)
-        return tuple(place for place in places if place in self.lacking) or places
+    def straight(self, cells: Cells) -> Where:
+        """Those cells of the full size among which a line is looked for."""
+        few = tuple(place for place in cells.places if place <= FEW)
+        return (*self.where, (N_EXAMPLES, cells.n_examples), (self.x, few))
 
     # ------------------------------------------------------------ what is shown
 
@@ -143,6 +123,9 @@ class Growth:
         shown = [("decided", f"Examples memorised of {n_examples:,}, run three times", self.decided)]
         if self.top["full"] != n_examples:
             shown.append(("largest", "Examples memorised of the authors' largest size, run once", self.at_top))
+        if self.more is not None:
+            title = f"Examples memorised of {self.more.n_examples:,}, run three times"
+            shown.append(("more", title, self.straight(self.more)))
         return tuple(
             Summary(
                 f"{name}-{self.name}",
@@ -172,7 +155,6 @@ class Growth:
 
     def published(self, what: str) -> tuple[Claim, Claim]:
         """Examples memorised rise with x, and along a line; `what` is the name of x."""
-        line = (*self.where, (N_EXAMPLES, self.cells["full"].n_examples), (self.x, self.straight))
         return (
             Claim(
                 f"rises with {what}, {self.name}",
@@ -186,23 +168,41 @@ class Growth:
             Claim(
                 f"linear in {what}, {self.name}",
                 f"Examples memorised lie on a line in the number of {what} ({self.text}).",
-                Quantity("correlation", HELD, self.x, where=line, minus=Quantity("mean", str(STRAIGHT), where=line)),
+                self._straightness(self.cells["full"]),
                 "greater",
                 place=self.place,
                 quote=self.quote,
                 note=f"The correlation, less {STRAIGHT}, up to {FEW} {what} on "
                 f"{self.cells['full'].n_examples:,} examples. The threshold is ours: a logarithm over 1, 5, 10, 20, 30 "
                 "has 0.90, a square root 0.98, so that the fits tell a line from a bend. In the full size only. "
-                f"{OVER_REPLICATES}{self._open(what)}",
+                f"{OVER_REPLICATES}",
             ),
         )
 
-    def _open(self, what: str) -> str:
-        few = tuple(place for place in self.lacking if place <= FEW)
-        return f" Not all replicates of {_listed(few)} {what} were run: the claim is open." if few else ""
+    def on_more(self, what: str) -> tuple[Claim, ...]:
+        """The line again where examples are not used up: a question of ours."""
+        if self.more is None:
+            return ()
+        claim = Claim(
+            f"linear in {what} on more examples, {self.name}",
+            f"Of {self.more.n_examples:,} examples those memorised lie on a line in the {what} ({self.text}).",
+            self._straightness(self.more),
+            "greater",
+            place=self.place,
+            note="As on the authors' largest size, chosen after that was seen to be nearly used up. The fits tell a "
+            f"bend. In the full size only. {OVER_REPLICATES}",
+            extension=True,
+        )
+        return (claim,)
+
+    def _straightness(self, cells: Cells) -> Quantity:
+        """The correlation with x less what we call a line."""
+        line = self.straight(cells)
+        return Quantity("correlation", HELD, self.x, where=line, minus=Quantity("mean", str(STRAIGHT), where=line))
 
     def _places(self, what: str) -> str:
-        return f"{_listed(self.judged)} {what} on {self.cells['full'].n_examples:,} examples"
+        cells = self.cells["full"]
+        return f"{_listed(cells.places)} {what} on {cells.n_examples:,} examples"
 
     def further(self, what: str) -> tuple[Claim, Claim]:
         """What a unit of x adds, and the paper's count beside what is held: questions of ours."""

@@ -11,9 +11,8 @@ and 500 passes. Classification ends where all examples are right. What we do oth
 - Steps multiply in tf32 on GPUs that have it; recall and losses are measured in full float32.
 - The authors run the grid of 342 with 6 seeds (42 in their script), we list it once, and the cells that decide a claim
   with two replicates more: new data and new weights at the same number of examples. The interval of a claim is over
-  these, never over different N. Not all of it has been run (`NOT_RUN`, and the lab report). Within one
-  pass over the grid every N has data and weights of its own: its seed is its place among the sizes of its kind, the
-  largest first, and 20 more for every further replicate.
+  these, never over different N. Within one pass over the grid every N has data and weights of its own: its seed is
+  its place among the sizes of its kind, the largest first, and 20 more for every further replicate.
 - Real labels with a context for each example are used up by 20 heads at 90,000, the authors' largest size, whatever n
   is. What grows there is asked of 180,000, about as many as 20 heads have weights.
 
@@ -169,80 +168,12 @@ class Setting:
 # ---------------------------------------------------------------- the grid and its replicates
 
 
-Varied = Literal["heads", "tokens"]
-NOT_RUN: tuple[tuple[Varied, Task, Kind, tuple[int, ...], tuple[int, ...], tuple[int, ...]], ...] = (
-    ("heads", "regression", "own", (50_000, 90_000), (0,), (1, 5)),
-    ("heads", "regression", "own", (30_000, 70_000), (0,), (1, 5, 10)),
-    ("heads", "regression", "own", (10_000,), (0,), (1, 5, 10, 20, 30, 40, 50, 60)),
-    ("heads", "regression", "shared", (30_000,), (0, 1, 2), (20, 40, 50)),
-    ("heads", "regression", "shared", (15_000, 25_000), (0,), (1, 5, 10, 20, 30, 40, 50)),
-    ("heads", "regression", "shared", (10_000, 20_000), (0,), (20, 30, 40, 50)),
-    ("heads", "classification", "own", (90_000, 110_000, 130_000), (0,), (1,)),
-    ("heads", "classification", "own", (70_000,), (0, 1, 2), (1,)),
-    ("heads", "classification", "own", (70_000,), (1, 2), (10,)),
-    ("heads", "classification", "own", (50_000,), (0,), (1, 5, 20)),
-    ("heads", "classification", "own", (30_000,), (0,), (1, 5, 10, 30)),
-    ("heads", "classification", "shared", (40_000,), (0, 1, 2), (40,)),
-    ("heads", "classification", "shared", (30_000,), (0,), (10, 30, 40, 50, 60)),
-    ("heads", "classification", "shared", (20_000,), (0,), (20, 30, 40, 50)),
-    ("heads", "classification", "shared", (10_000,), (0,), (10, 20, 30, 40, 50)),
-    ("tokens", "regression", "own", (90_000,), (0,), (1,)),
-    ("tokens", "regression", "own", (70_000,), (0,), (1, 5, 10, 20, 30)),
-    ("tokens", "regression", "own", (50_000,), (0,), (1, 20)),
-    ("tokens", "regression", "own", (30_000,), (0,), (1, 5, 10, 20)),
-    ("tokens", "regression", "own", (10_000,), (0,), (1, 5, 10, 20, 30, 40, 50, 60)),
-    ("tokens", "regression", "own", (180_000,), (0, 1, 2), (20,)),
-    ("tokens", "regression", "shared", (25_000,), (0, 1, 2), (40, 50, 60)),
-    ("tokens", "regression", "shared", (20_000,), (0,), (30, 40, 50, 60)),
-    ("tokens", "regression", "shared", (15_000,), (0,), (40, 50, 60)),
-    ("tokens", "regression", "shared", (10_000,), (0,), (1, 5, 20, 30, 40, 50, 60)),
-    ("tokens", "classification", "own", (60_000,), (0,), (1, 5, 10)),
-    ("tokens", "classification", "own", (50_000,), (0,), (1, 5, 10, 20, 30, 40)),
-    ("tokens", "classification", "own", (40_000,), (0, 1, 2), (1,)),
-    ("tokens", "classification", "own", (40_000,), (1,), (20,)),
-    ("tokens", "classification", "own", (30_000,), (0,), (1, 5, 10, 40)),
-    ("tokens", "classification", "own", (20_000,), (0,), (1, 5, 10, 20, 30, 40, 50, 60)),
-    ("tokens", "classification", "shared", (18_000,), (0, 1, 2), (40, 50, 60)),
-    ("tokens", "classification", "shared", (10_000, 14_000), (0,), (30, 40, 50, 60)),
-    ("tokens", "classification", "shared", (6_000,), (0,), (1, 5, 10, 20, 30, 40, 50, 60)),
-)
-"""What the full size leaves out because it has not been run, for want of time; with no entry here it is all listed.
-
-What varies, task, contexts, the numbers of examples, the replicates (0 is the first) and the heads or tokens.
-"""
-
-
-def not_run(setting: Setting) -> bool:
-    """Whether a run on heads or tokens is one of those."""
-    if setting.size == "quick":
-        return False
-    on_heads = setting.context_size == CONTEXT_SIZE[setting.size]
-    varied, place = ("heads", setting.n_heads) if on_heads else ("tokens", setting.context_size)
-    return any(
-        (varied, setting.task, setting.kind) == (what, task, kind)
-        and setting.n_examples in sizes
-        and setting.seed // SEEDS_PER_PASS in replicates
-        and place in places
-        for what, task, kind, sizes, replicates, places in NOT_RUN
-    )
-
-
 @dataclass(frozen=True)
 class Cells:
     """What decides a claim: a number of examples, and the numbers of heads or tokens that are run on it."""
 
     n_examples: int
     places: tuple[int, ...]
-
-    def lacking(self, varied: Varied, task: Task, kind: Kind) -> tuple[int, ...]:
-        """The places of the full size of which a replicate has not been run."""
-        found = [
-            place
-            for what, own_task, own_kind, sizes, _, places in NOT_RUN
-            if (what, own_task, own_kind) == (varied, task, kind) and self.n_examples in sizes
-            for place in places
-        ]
-        return tuple(place for place in self.places if place in found)
 
 
 def grid(size: Size, task: Task, kind: Kind, sizes: Sequence[int], shapes: Sequence[tuple[int, int]]) -> list[Setting]:
@@ -266,5 +197,5 @@ def replicates(
 
 
 def trials_of(settings: Iterable[Setting]) -> list[Trial]:
-    """Their trials, each once, but for those that have not been run."""
-    return [setting.trial() for setting in dict.fromkeys(settings) if not not_run(setting)]
+    """Their trials, each once."""
+    return [setting.trial() for setting in dict.fromkeys(settings)]
