@@ -57,10 +57,8 @@ from factrank.studies.nichani.recall_settings import (
 from factrank.studies.nichani.settings import FEW_SEEDS, SEEDS, source
 from factrank.training.trial import Trial
 
-ENOUGH_SEEDS = range(10)
-"""As many as a claim about a number needs."""
-UNFINISHED = ((16, 4, 8), (16, 4, 16))
-"""The (d, d_h, m) of width 8 and 16 that have few seeds, as all wider ones; () asks for the rest."""
+UNFINISHED: tuple[tuple[int, int, int], ...] = ()
+"""The (d, d_h, m) that have few seeds; () asks for the rest."""
 # fmt: off
 HELD: dict[tuple[int, int, int], int] = {
     (8, 1, 8): 28, (8, 1, 16): 32, (8, 2, 8): 40, (8, 2, 16): 38,
@@ -89,14 +87,12 @@ def guess(size: Size, shape: SequenceShape) -> int:
 
 def is_finished(size: Size, shape: SequenceShape) -> bool:
     """Whether a transformer has all the seeds of its size."""
-    return size == "quick" or (shape.d_model <= 16 and (shape.d_model, shape.d_vo, shape.mlp_width) not in UNFINISHED)
+    return size == "quick" or (shape.d_model, shape.d_vo, shape.mlp_width) not in UNFINISHED
 
 
 def seeds(size: Size, shape: SequenceShape) -> range:
     """The seeds of a transformer."""
-    if not is_finished(size, shape):
-        return FEW_SEEDS
-    return SEEDS[size] if size == "quick" else ENOUGH_SEEDS
+    return SEEDS[size] if is_finished(size, shape) else FEW_SEEDS
 
 
 def pair_of_searches(size: Size, shape: SequenceShape, seed: int) -> list[CapacitySearch]:
