@@ -53,10 +53,9 @@ def searching(study: Study, name: str, prefix: str, suffixes: Sequence[str] = ("
 def left(size: Size, d_models: Sequence[int], seeds: Sequence[int]) -> Iterator[Job]:
     """Figure 4 (left): a transformer each, largest first."""
     for shape in sorted(capacities.shapes(size), key=lambda one: -one.counted_parameters):
-        own = [seed for seed in seeds if seed in capacities.seeds(size, shape)]
-        if shape.d_model in d_models and own:
-            made = [one for seed in own for one in capacities.pair_of_searches(size, shape, seed)]
-            name = f"left-{shape.d_model}-{shape.d_vo}-{shape.mlp_width}-seeds-{own[0]}-{own[-1]}"
+        if shape.d_model in d_models and seeds:
+            made = [one for seed in seeds for one in capacities.pair_of_searches(size, shape, seed)]
+            name = f"left-{shape.d_model}-{shape.d_vo}-{shape.mlp_width}-seeds-{seeds[0]}-{seeds[-1]}"
             yield name, replace(capacities.RECALL_CAPACITY_CRITERIA, searches=lambda _, made=made: made)
 
 

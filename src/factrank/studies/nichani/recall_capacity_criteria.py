@@ -55,11 +55,9 @@ from factrank.studies.nichani.recall_settings import (
     evaluated_trial,
     facts,
 )
-from factrank.studies.nichani.settings import FEW_SEEDS, SEEDS, source
+from factrank.studies.nichani.settings import SEEDS, source
 from factrank.training.trial import Trial
 
-UNFINISHED: tuple[tuple[int, int, int], ...] = ()
-"""The (d, d_h, m) that have few seeds; () asks for the rest."""
 # fmt: off
 HELD: dict[tuple[int, int, int], int] = {
     (8, 1, 8): 28, (8, 1, 16): 32, (8, 2, 8): 40, (8, 2, 16): 38,
@@ -77,23 +75,13 @@ MORE = 1.25
 """By what the first guess is larger: the best of three rates and of all evaluations holds more."""
 
 CRITERIA: dict[str, Criterion] = {"authors": AUTHORS, "at the end": AT_END}
-COUNTED, SEEDED = "counted", "seeded"
+COUNTED = "counted"
 
 
 def guess(size: Size, shape: SequenceShape) -> int:
     """The S to start from."""
     held = HELD[shape.d_model, shape.d_vo, shape.mlp_width] if size == "full" else 0.12 * shape.counted_parameters
     return max(3, round(sqrt(MORE * held)))
-
-
-def is_finished(size: Size, shape: SequenceShape) -> bool:
-    """Whether a transformer has all the seeds of its size."""
-    return size == "quick" or (shape.d_model, shape.d_vo, shape.mlp_width) not in UNFINISHED
-
-
-def seeds(size: Size, shape: SequenceShape) -> range:
-    """The seeds of a transformer."""
-    return SEEDS[size] if is_finished(size, shape) else FEW_SEEDS
 
 
 def pair_of_searches(size: Size, shape: SequenceShape, seed: int) -> list[CapacitySearch]:
@@ -118,7 +106,7 @@ def pair_of_searches(size: Size, shape: SequenceShape, seed: int) -> list[Capaci
                 probes=3,
                 resolution=1.05 if size == "full" else 1.5,
                 spread=1.3 if size == "full" else 1.8,
-                labels={COUNTED: counted, SEEDED: "all" if is_finished(size, shape) else "few"},
+                labels={COUNTED: counted},
                 after=found[0] if found else None,
             )
         )
@@ -130,13 +118,12 @@ def searches(size: Size) -> list[CapacitySearch]:
     return [
         search
         for shape in shapes(size)[: None if size == "full" else 1]
-        for seed in seeds(size, shape)
+        for seed in SEEDS[size]
         for search in pair_of_searches(size, shape, seed)
     ]
 
 
 CELL = (D_MODEL, D_VO, MLP)
-ENOUGH: Where = ((SEEDED, "all"),)
 SMALL: Where = ((D_MODEL, (8, 16)),)
 """The widths that the first claims read."""
 FIRST_SIZES: Where = ((D_MODEL, 32), (D_VO, 8), (MLP, 64), (FACTS, (900, 1156, 1521)))
@@ -160,7 +147,7 @@ def _per_parameter(counted: str) -> Claim:
     return Claim(
         f"facts per parameter, {counted}",
         f"A transformer holds about {PUBLISHED} facts for each parameter, {MEANT[counted]}.",
-        _mean(PER_PARAMETER, _of(counted, ENOUGH)),
+        _mean(PER_PARAMETER, _of(counted)),
         PUBLISHED,
         tolerance=0.03,
         place="Figure 4 (left)" if authors else "beside Figure 4 (left)",
@@ -205,7 +192,7 @@ def _out_of_order(counted: str) -> Claim:
     return Claim(
         f"searches out of order, {counted}",
         "The fraction of searches in which a size that is held lies above one that is not.",
-        Quantity("mean", "1 - monotone", where=_of(counted, ENOUGH)),
+        Quantity("mean", "1 - monotone", where=_of(counted)),
         None,
         place="beside Figure 4 (left)",
         note="How much of a capacity is luck near the threshold. The same transformers.",
@@ -311,7 +298,7 @@ CLAIMS = (
     Claim(
         "the authors' criterion against the end",
         "How many more facts per parameter the authors' criterion counts than the last state of the same runs.",
-        _mean(PER_PARAMETER, _of("authors", ENOUGH), _mean(PER_PARAMETER, _of("at the end", ENOUGH))),
+        _mean(PER_PARAMETER, _of("authors"), _mean(PER_PARAMETER, _of("at the end"))),
         None,
         place="beside Figure 4 (left)",
         note="The same transformers; learning rates, steps, tasks and models are the same.",
@@ -321,7 +308,7 @@ CLAIMS = (
     Claim(
         "facts per parameter, authors, more than 64 facts",
         "The same over transformers of width 16, which hold more than 64 facts, as all points of the figure do.",
-        _mean(PER_PARAMETER, _of("authors", ENOUGH, ((D_MODEL, 16),))),
+        _mean(PER_PARAMETER, _of("authors", ((D_MODEL, 16),))),
         PUBLISHED,
         tolerance=0.03,
         place="beside Figure 4 (left)",
