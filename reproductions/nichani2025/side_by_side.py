@@ -40,11 +40,12 @@ COPY_SECONDS = 60
 Job = tuple[str, Study]
 
 
-def searching(study: Study, name: str, prefix: str) -> Job:
-    """The searches of a study whose names begin with this prefix."""
+def searching(study: Study, name: str, prefix: str, suffixes: Sequence[str] = ("",)) -> Job:
+    """The searches of a study whose names begin with this prefix and end with one of these suffixes."""
 
     def searches(size: Size) -> list[TrialSearch]:
-        return [one for one in study.searches_of(size) if one.name.startswith(prefix)]
+        every = study.searches_of(size)
+        return [one for one in every if one.name.startswith(prefix) and one.name.endswith(tuple(suffixes))]
 
     return name, replace(study, trials=no_trials, searches=searches)
 
@@ -52,10 +53,9 @@ def searching(study: Study, name: str, prefix: str) -> Job:
 def left(size: Size, d_models: Sequence[int], seeds: Sequence[int]) -> Iterator[Job]:
     """Figure 4 (left): a transformer each, largest first."""
     for shape in sorted(capacities.shapes(size), key=lambda one: -one.counted_parameters):
-        own = [seed for seed in seeds if seed in capacities.seeds(size, shape)]
-        if shape.d_model in d_models and own:
-            made = [one for seed in own for one in capacities.pair_of_searches(size, shape, seed)]
-            name = f"left-{shape.d_model}-{shape.d_vo}-{shape.mlp_width}-seeds-{own[0]}-{own[-1]}"
+        if shape.d_model in d_models and seeds:
+            made = [one for seed in seeds for one in capacities.pair_of_searches(size, shape, seed)]
+            name = f"left-{shape.d_model}-{shape.d_vo}-{shape.mlp_width}-seeds-{seeds[0]}-{seeds[-1]}"
             yield name, replace(capacities.RECALL_CAPACITY_CRITERIA, searches=lambda _, made=made: made)
 
 
@@ -74,7 +74,7 @@ def right(size: Size, heads: Sequence[int]) -> Iterator[Job]:
 
 def jobs(size: Size) -> list[Job]:
     """All jobs in their order: what is complete with few seeds first."""
-    few, more = FEW_SEEDS, [seed for seed in SEEDS[size] if seed not in FEW_SEEDS]
+    few, more, last = FEW_SEEDS, SEEDS[size][3:10], SEEDS[size][10:]
     others = [n_heads for n_heads in grid.HEADS[size] if n_heads not in grid.JUDGED]
     settings = sorted({one.name.rsplit(", seed", 1)[0] for one in LINEAR_MEMORY_TRAINING.searches_of(size)})
     large, small = left(size, (64, 32), few), left(size, (16, 8), few)
@@ -93,8 +93,13 @@ def jobs(size: Size) -> list[Job]:
         *(searching(MLP_MEMORY_FEW_OUTPUTS, f"outputs-{d}-{m}", f"d {d}, m {m},") for d, m in shapes),
         *left(size, (16, 8), more),
         *(searching(LINEAR_MEMORY_TRAINING, f"training-{at}", f"{one}, seed") for at, one in enumerate(settings)),
+        *(
+            searching(LINEAR_MEMORY, f"largest-{start}", f"d {LARGEST},", [f" {start + at}" for at in range(3)])
+            for start in SEEDS[size][::3]
+        ),
         *left(size, (32, 64), more),
-        searching(LINEAR_MEMORY, "largest", f"d {LARGEST},"),
+        *left(size, (16, 8), last),
+        *left(size, (32, 64), last),
     ]
 
 

@@ -52,6 +52,19 @@ def test_curves_that_were_never_published_are_not_missed(tmp_path):
     assert restored.problems() == []
 
 
+def test_settings_that_tables_lack_come_from_the_trials(tmp_path):
+    """An option that trials got after they were published has its value in the rows that are restored."""
+    study, store, restored = PAPER[0], fill(Store(tmp_path / "store")), Store(tmp_path / "restored")
+    tables = store.tables()
+    (tmp_path / "tables").mkdir()
+    older = replace(tables, trials=tables.trials.drop_columns(["measures.tolerance"]))
+    write_published(tmp_path / "tables", study, "full", older)
+    restore(tmp_path, [study], restored)
+    assert restored.trials()["measures.tolerance"].to_pylist() == [
+        trial.measures.tolerance for trial in study.trials_of("full")
+    ]
+
+
 def test_restoring_leaves_out_what_no_study_asks_for(tmp_path, published):
     """Without its trial a row has no place in a store; what the store has stays as it is."""
     widths, few = PAPER[0], lambda size: PAPER[0].trials_of(size)[:7]

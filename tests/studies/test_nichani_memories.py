@@ -193,18 +193,6 @@ def test_mlp_memories():
     assert (half["N = m d / 1.2"], half["slope of N"]) == ("not reproduced", "not reproduced")
 
 
-def test_coarser_searches_begin_like_the_others():
-    """What was run before the resolution was changed is what they ask for."""
-    coarse = [search for search in MLP_MEMORY_FEW_OUTPUTS.searches_of("full") if search.resolution > 1.1]
-    assert {search.name.rsplit(",", 1)[0] for search in coarse} == {"d 16, m 128", "d 32, m 64"}
-    for search in coarse:
-        fine = replace(search, resolution=mlp_memory_few_outputs.RESOLUTION)
-        outcomes = {size: size <= search.guess for size in search.sizes.next({})}
-        second = search.sizes.next(outcomes)
-        assert (fine.sizes.next({}), fine.sizes.next(outcomes)) == (list(outcomes), second)
-        assert search.sizes.next(outcomes | dict.fromkeys(second, True)) == []
-
-
 def test_one_combination_is_the_authors_training():
     """The factorial has every combination once a seed, and shares one with the study of Figure 1 (left)."""
     made = {trial for search in LINEAR_MEMORY_TRAINING.searches_of("full") for trial in search.trials(search.guess)}

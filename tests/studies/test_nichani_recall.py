@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from functools import cache
+from itertools import product
 from math import isqrt, log
 
 import numpy as np
@@ -251,6 +252,14 @@ def test_evaluations_are_the_authors():
     assert (len(attention_against_mlp_criteria.HEADS["full"]), len(attention_against_mlp_criteria.WIDTHS["full"])) == (
         13,
         13,
+    )
+
+
+def test_every_transformer_has_every_seed_and_both_criteria():
+    names = [search.name for search in recall_capacity_criteria.RECALL_CAPACITY_CRITERIA.searches_of("full")]
+    assert sorted(names) == sorted(
+        f"{counted}, d {shape.d_model}, d_h {shape.d_vo}, m {shape.mlp_width}, seed {seed}"
+        for counted, shape, seed in product(("authors", "at the end"), recall_capacity.shapes("full"), range(12))
     )
 
 

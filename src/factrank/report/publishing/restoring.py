@@ -1,7 +1,8 @@
 """Fill a store from a published folder, so that its studies can be continued where no store is left.
 
-The published tables lack three columns. The JSON of a trial follows from the study that lists it, and is checked by the
-hash; of times there is the sum, and every row gets an equal part; the width of bundles is not known.
+The published tables lack three columns, and settings that came to trials after they were published. The JSON of a trial
+and its settings follow from the study that lists it, and are checked by the hash; of times there is the sum, and every
+row gets an equal part; the width of bundles is not known.
 """
 
 from __future__ import annotations
@@ -12,8 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from factrank.experiments.specs.specification import canonical_json
-from factrank.experiments.store.columns import PUBLISHED_ONLY, Row
+from factrank.experiments.store.columns import PUBLISHED_ONLY, Row, trial_columns
 from factrank.experiments.store.losses import CURVES, READINGS
 from factrank.experiments.store.store import Store
 from factrank.experiments.study.study import Study
@@ -31,15 +31,16 @@ def restore(folder: str | Path, studies: Sequence[Study], store: Store) -> tuple
     known, n_restored, n_unknown = store.finished(), 0, 0
     for study in studies:
         tables, size = load_published(folder, study), published_size(folder, study)
-        texts = {trial.hash: canonical_json(trial.to_dict()) for trial in asked_trials(study, size, tables.trials)}
+        trials = {trial.hash: trial for trial in asked_trials(study, size, tables.trials)}
         published = tables.trials
         seconds = published_seconds(folder, study)
         each: Row = {PUBLISHED_ONLY: True}
         if seconds is not None:
             each["seconds"] = seconds / max(1, published.num_rows)
-        asked = [row for row in _rows(published) if row["hash"] in texts]
+        asked = [row for row in _rows(published) if row["hash"] in trials]
         n_unknown += published.num_rows - len(asked)
-        new = [{**row, **each, "trial": texts[str(row["hash"])]} for row in asked if row["hash"] not in known]
+        lacking = [row for row in asked if row["hash"] not in known]
+        new = [{**row, **each, **trial_columns(trials[str(row["hash"])])} for row in lacking]
         own = {str(row["hash"]) for row in new}
         store.append_rows(new, {CURVES: _rows(tables.curves, own), READINGS: _rows(tables.readings, own)})
         known |= own

@@ -1,8 +1,7 @@
 """Nichani, Lee and Bietti 2025, "Understanding factual recall in transformers via associative memories" (2412.06538).
 
 What lives here: one module per study; `settings`, what they share, and `recall_settings`, what those of factual recall
-share. What may enter: another question of the paper; `STUDIES` lists them in the order of the lab report. The study of
-`linear_memory_training` is not among them yet: it has not been run.
+share. What may enter: another question of the paper; `STUDIES` lists them in the order of the lab report.
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ from factrank.studies.nichani.frequent_facts_first import FREQUENT_FACTS_FIRST
 from factrank.studies.nichani.hallucination import HALLUCINATION
 from factrank.studies.nichani.memories.linear_memory import LINEAR_MEMORY
 from factrank.studies.nichani.memories.linear_memory_limit import LINEAR_MEMORY_LIMIT
+from factrank.studies.nichani.memories.linear_memory_training import LINEAR_MEMORY_TRAINING
 from factrank.studies.nichani.memories.mlp_memory import MLP_MEMORY
 from factrank.studies.nichani.memories.mlp_memory_few_outputs import MLP_MEMORY_FEW_OUTPUTS
 from factrank.studies.nichani.where_facts_are import WHERE_FACTS_ARE
@@ -28,6 +28,7 @@ STUDIES: tuple[Study, ...] = (
     MLP_MEMORY,
     MLP_MEMORY_FEW_OUTPUTS,
     LINEAR_MEMORY_LIMIT,
+    LINEAR_MEMORY_TRAINING,
     RECALL_CAPACITY,
     RECALL_CAPACITY_CRITERIA,
     RECALL_CAPACITY_VARIANTS,

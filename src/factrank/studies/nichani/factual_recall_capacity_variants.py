@@ -8,10 +8,6 @@ Reduced: alpha = beta = 1 at d = 16 and 32, learning rate 0.01, beside the same 
 
 What is left open and we chose: for S = R^2, R is the whole number nearest to the cube root of the number of facts asked
 for, and S as many as fit. With D = S a fact is log2 S bits and not 3, so that bits stand beside facts.
-
-With H = 16 capacities are known to 60 % only (S to 27 %): the time on the accelerator was over after the first round of
-these searches. They ask for a coarser resolution since, which that round had reached; `COARSE_RESOLUTION` = 1.1 would
-finish them, from the published rows, with about 84 more trials.
 """
 
 from __future__ import annotations
@@ -45,8 +41,6 @@ from factrank.studies.nichani.settings import SEEDS, source
 WIDTHS: dict[Size, tuple[int, ...]] = {"quick": (8,), "full": (16, 32)}
 MORE_HEADS = 2 * HEADS
 BITS = "bits_per_parameter"
-RESOLUTION, COARSE_RESOLUTION = 1.1, 1.7
-"""Of the full size; the second for more heads."""
 
 
 def many_subjects(n_facts: int, seed: int) -> Generated:
@@ -83,21 +77,11 @@ def _shape(d_model: int, n_heads: int) -> FactualRecallShape:
 def searches(size: Size) -> list[CapacitySearch]:
     """One for each form, width and seed."""
     return [
-        capacity_search(
-            size,
-            _shape(d_model, n_heads),
-            seed,
-            task=task,
-            form=form,
-            resolution=COARSE_RESOLUTION if form == MORE else RESOLUTION,
-        )
+        capacity_search(size, _shape(d_model, n_heads), seed, task=task, form=form)
         for form, (task, n_heads) in TASKS.items()
         for d_model in WIDTHS[size]
         for seed in SEEDS[size]
     ]
-
-
-COARSE = " Capacities with H = 16 are known to 60 % only: their searches ended after one round."
 
 
 def _mean(column: str, form: str, minus: Quantity | None = None) -> Quantity:
@@ -113,7 +97,7 @@ def _grows(form: str, figure: str) -> Claim:
         "rises",
         place=figure,
         quote="store information at a rate proportional to their parameter count",
-        note=f"Facts per parameter, from two transformers.{COARSE if form == MORE else ''}",
+        note="Facts per parameter, from two transformers.",
         data="searches",
     )
 
@@ -125,7 +109,7 @@ def _beside(form: str, column: str, what: str) -> Claim:
         _mean(column, form, _mean(column, BASE)),
         None,
         place="beside Figures 7 to 9",
-        note=f"The paper gives no number for these figures.{COARSE if form == MORE else ''}",
+        note="The paper gives no number for these figures.",
         extension=True,
         data="searches",
     )

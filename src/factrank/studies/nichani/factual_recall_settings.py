@@ -125,12 +125,11 @@ def capacity_search(
     task: Callable[[int, int], Generated] = square,
     form: str = "",
     rate: float = RATE,
-    resolution: float = 1.1,
 ) -> CapacitySearch:
     """The greatest number of facts that a transformer of this shape holds, to 10 % or to the next task there is.
 
     A size is a number of facts that the task may have at most; `task` gives it for a size and a seed, and `form`, where
-    it is not the one of Figure 4, is a column of its own. `resolution` is that of the full size.
+    it is not the one of Figure 4, is a column of its own.
     """
     training = until_held(size, rate=rate)
 
@@ -145,6 +144,6 @@ def capacity_search(
         criterion=MOST_SEQUENCES,
         least=4,
         probes=4 if size == "full" else 2,
-        resolution=resolution if size == "full" else 1.6,
+        resolution=1.1 if size == "full" else 1.6,
         labels={FORM: form} if form else {},
     )

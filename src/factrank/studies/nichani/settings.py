@@ -73,7 +73,6 @@ def memory_search(
     *,
     n_outputs: int | None = None,
     criterion: Criterion = MOST_FACTS,
-    resolution: float = 1.06,
 ) -> CapacitySearch:
     """The largest N of a memory of this shape, to 6 % or so; new embeddings and facts for every N and seed."""
     width = "" if shape.width is None else f", m {shape.width}"
@@ -84,7 +83,7 @@ def memory_search(
         guess=guess,
         criterion=criterion,
         probes=3,
-        resolution=resolution,
+        resolution=1.06,
     )
 
 
