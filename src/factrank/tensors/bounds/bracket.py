@@ -32,7 +32,8 @@ class Bracket:
         inherited: an upper bound taken over from another rank.
         floor: a lower bound known from elsewhere; only what exceeds it is of use.
         lower, upper: the bounds found so far, without the inherited one.
-        by_component: upper bounds that are sums over components; the best takes the least on each.
+        by_component: upper bounds that are sums over components.
+        best: the least of them on every component.
         typical: what is not certified.
         estimate: the terms of a numerical decomposition.
         ranked: the flattenings whose ranks were computed.
@@ -46,6 +47,7 @@ class Bracket:
     lower: tuple[Bound, ...] = ()
     upper: tuple[Bound, ...] = ()
     by_component: tuple[UpperBound, ...] = ()
+    best: UpperBound | None = None
     typical: tuple[Bound, ...] = ()
     estimate: Estimate | None = None
     ranked: tuple[FlatteningRanks, ...] = ()
@@ -54,11 +56,6 @@ class Bracket:
     def tensor(self) -> ZeroOneTensor:
         """The tensor of the core."""
         return self.core.tensor
-
-    @cached_property
-    def best(self) -> UpperBound | None:
-        """The least of the bounds by component, on every component."""
-        return best_upper(self.core, self.by_component) if self.by_component else None
 
     @cached_property
     def flattenings(self) -> Flattenings:
@@ -93,7 +90,8 @@ class Bracket:
             case Estimate():
                 return replace(self, estimate=finding)
             case UpperBound() if self.of == "rank" and side == "upper":
-                return replace(self, by_component=(*self.by_component, finding))
+                bounds = (*self.by_component, finding)
+                return replace(self, by_component=bounds, best=best_upper(self.core, bounds))
             case Bound(certified=False):
                 return replace(self, typical=(*self.typical, finding))
             case Bound() if side == "lower":
