@@ -8,7 +8,7 @@ from math import inf
 from typing import Literal
 
 from factrank.tensors.bounds.ledger import Ledger
-from factrank.tensors.bounds.lower.known_ranks import FlatteningRanks, Flattenings
+from factrank.tensors.bounds.lower.known_ranks import Flattenings, RankedFlattening
 from factrank.tensors.bounds.rank_bounds import Bound, Estimate, RankBounds
 from factrank.tensors.bounds.upper.by_component import UpperBound, best_upper
 from factrank.tensors.core.decomposition import lifted
@@ -17,7 +17,7 @@ from factrank.tensors.core.zero_one import Core, ZeroOneTensor
 RankName = Literal["rank", "completion rank", "effective rank"]
 Side = Literal["lower", "upper"]
 
-Finding = Bound | UpperBound | Estimate | FlatteningRanks
+Finding = Bound | UpperBound | Estimate | RankedFlattening
 """What a method may find; an `UpperBound`, a sum over components, only of the rank."""
 
 
@@ -50,7 +50,7 @@ class Bracket:
     best: UpperBound | None = None
     typical: tuple[Bound, ...] = ()
     estimate: Estimate | None = None
-    ranked: tuple[FlatteningRanks, ...] = ()
+    ranked: tuple[RankedFlattening, ...] = ()
 
     @property
     def tensor(self) -> ZeroOneTensor:
@@ -85,7 +85,7 @@ class Bracket:
     def joined(self, finding: Finding, side: Side) -> Bracket:
         """With one more finding, of a method for this side. An upper bound without a witness is none."""
         match finding:
-            case FlatteningRanks():
+            case RankedFlattening():
                 return replace(self, ranked=(*self.ranked, finding))
             case Estimate():
                 return replace(self, estimate=finding)
