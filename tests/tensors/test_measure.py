@@ -194,6 +194,9 @@ def test_bounds_that_only_count_are_given_when_there_is_time_for_nothing(monkeyp
     monkeypatch.undo()
     assert not any(step.startswith(("equal slices", "U2", "U3", "U4", "U6", "U7", "B3")) for step in steps)
     assert hasty.rank.upper.value <= min(len(tensor), proposition_bound(tensor))
+    counted = [bound.method for bound in hasty.rank.tried if bound.method.startswith("U1")][1:4]
+    pairs = ["U1 pairs of query and value", "U1 pairs of key and value", "U1 pairs of key and query"]
+    assert counted == pairs[: len(counted)]
     assert hasty.rank.upper.witness().equals(tensor)
     patient = measure(as_database(tensor), budget=0.0)
     for name in RANKS:

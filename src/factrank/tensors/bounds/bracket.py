@@ -9,7 +9,7 @@ from typing import Literal
 
 from factrank.tensors.bounds.certified_bounds import Bound, Estimate, RankBounds
 from factrank.tensors.bounds.ledger import Ledger
-from factrank.tensors.bounds.lower.known_ranks import FlatteningRanks, Flattenings
+from factrank.tensors.bounds.lower.known_ranks import Flattenings, RankedFlattening
 from factrank.tensors.bounds.upper.by_component import UpperBound, best_upper
 from factrank.tensors.core.decomposition import lifted
 from factrank.tensors.core.zero_one import Core, ZeroOneTensor
@@ -17,7 +17,7 @@ from factrank.tensors.core.zero_one import Core, ZeroOneTensor
 RankName = Literal["rank", "completion rank", "effective rank"]
 Side = Literal["lower", "upper"]
 
-Finding = Bound | UpperBound | Estimate | FlatteningRanks
+Finding = Bound | UpperBound | Estimate | RankedFlattening
 """What a method may find; an `UpperBound`, a sum over components, only of the rank."""
 
 
@@ -32,7 +32,8 @@ class Bracket:
         inherited: an upper bound taken over from another rank.
         floor: a lower bound known from elsewhere; only what exceeds it is of use.
         lower, upper: the bounds found so far, without the inherited one.
-        by_component: upper bounds that are sums over components; the best takes the least on each.
+        by_component: upper bounds that are sums over components.
+        best: the least of them on every component.
         typical: what is not certified.
         estimate: the terms of a numerical decomposition.
         ranked: the flattenings whose ranks were computed.
@@ -46,19 +47,15 @@ class Bracket:
     lower: tuple[Bound, ...] = ()
     upper: tuple[Bound, ...] = ()
     by_component: tuple[UpperBound, ...] = ()
+    best: UpperBound | None = None
     typical: tuple[Bound, ...] = ()
     estimate: Estimate | None = None
-    ranked: tuple[FlatteningRanks, ...] = ()
+    ranked: tuple[RankedFlattening, ...] = ()
 
     @property
     def tensor(self) -> ZeroOneTensor:
         """The tensor of the core."""
         return self.core.tensor
-
-    @cached_property
-    def best(self) -> UpperBound | None:
-        """The least of the bounds by component, on every component."""
-        return best_upper(self.core, self.by_component) if self.by_component else None
 
     @cached_property
     def flattenings(self) -> Flattenings:
@@ -88,12 +85,13 @@ class Bracket:
     def joined(self, finding: Finding, side: Side) -> Bracket:
         """With one more finding, of a method for this side. An upper bound without a witness is none."""
         match finding:
-            case FlatteningRanks():
+            case RankedFlattening():
                 return replace(self, ranked=(*self.ranked, finding))
             case Estimate():
                 return replace(self, estimate=finding)
             case UpperBound() if self.of == "rank" and side == "upper":
-                return replace(self, by_component=(*self.by_component, finding))
+                bounds = (*self.by_component, finding)
+                return replace(self, by_component=bounds, best=best_upper(self.core, bounds))
             case Bound(certified=False):
                 return replace(self, typical=(*self.typical, finding))
             case Bound() if side == "lower":

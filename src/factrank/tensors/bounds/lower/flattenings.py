@@ -20,7 +20,7 @@ from jaxtyping import Int
 from factrank.tensors.bounds.bracket import Bracket
 from factrank.tensors.bounds.certified_bounds import Bound
 from factrank.tensors.bounds.ledger import expected_of
-from factrank.tensors.bounds.lower.known_ranks import FlatteningRanks
+from factrank.tensors.bounds.lower.known_ranks import RankedFlattening
 from factrank.tensors.bounds.lower.koszul import Koszul, koszul_bound
 from factrank.tensors.bounds.method import BoundMethod, Stage
 from factrank.tensors.core.zero_one import AXES, AXIS_NAMES, Core, ZeroOneTensor, flattening
@@ -123,8 +123,8 @@ def expected_seconds(axis: int, bracket: Bracket) -> float:
     return 0.0 if bracket.tensor.determined[axis] else expected_of(1.0, len(bracket.tensor))
 
 
-def _ranks(axis: int, bracket: Bracket) -> list[FlatteningRanks]:
-    return [FlatteningRanks(axis, *flattening_ranks(bracket.core, axis))]
+def _ranks(axis: int, bracket: Bracket) -> list[RankedFlattening]:
+    return [RankedFlattening(axis, *flattening_ranks(bracket.core, axis))]
 
 
 def _together(bracket: Bracket) -> list[Bound]:

@@ -10,7 +10,7 @@ from jaxtyping import Int
 
 
 @dataclass(frozen=True, eq=False)
-class FlatteningRanks:
+class RankedFlattening:
     """Lower and upper bounds of the rank of one flattening, on every component."""
 
     axis: int
@@ -26,7 +26,7 @@ class Flattenings:
     upper: Mapping[int, Int[np.ndarray, " components"]]
 
     @classmethod
-    def of(cls, n_components: int, ranked: Iterable[FlatteningRanks]) -> Flattenings:
+    def of(cls, n_components: int, ranked: Iterable[RankedFlattening]) -> Flattenings:
         """What is known when these were ranked."""
         lower, upper = np.ones((3, n_components), dtype=np.int64), {}
         for ranks in ranked:

@@ -264,9 +264,9 @@ def _project(cube: Cube, vector: Int[np.ndarray, " n"], axis: int) -> Cube:
 
 
 def _small_components(bracket: Bracket) -> int:
-    core = bracket.core
-    sizes = [np.bincount(labels, minlength=core.n_components) for labels in core.component]
-    return sum(int(a) * int(b) * int(c) <= MOST_CELLS for a, b, c in zip(*sizes, strict=True))
+    n_components = bracket.core.n_components
+    sides = [np.bincount(labels, minlength=n_components).astype(np.float64) for labels in bracket.core.component]
+    return int((np.prod(sides, axis=0) <= MOST_CELLS).sum())
 
 
 def _too_large(bracket: Bracket) -> str:

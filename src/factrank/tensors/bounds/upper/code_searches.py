@@ -20,11 +20,11 @@ from factrank.tensors.core.zero_one import ZeroOneTensor
 SEARCH_SECONDS = 3.0
 """Most seconds of the label search, and of training; each takes at most half of what is left of the budget."""
 
-Search = Callable[[ZeroOneTensor, tuple[int, int], float, np.random.Generator], CodeBound | None]
+CodeSearch = Callable[[ZeroOneTensor, tuple[int, int], float, np.random.Generator], CodeBound | None]
 """Takes the tensor, the bracket to improve from above, the seconds and the generator of its starts."""
 
 
-def _searched(name: str, search: Search, bracket: Bracket) -> list[Bound]:
+def _searched(name: str, search: CodeSearch, bracket: Bracket) -> list[Bound]:
     from threadpoolctl import threadpool_limits  # noqa: PLC0415 - trials run where it is not installed
 
     seconds = min(SEARCH_SECONDS, bracket.ledger.left() / 2)
@@ -36,7 +36,7 @@ def _searched(name: str, search: Search, bracket: Bracket) -> list[Bound]:
 
 
 def _method(
-    name: str, search: Search, cost: Callable[[Bracket], float], hindrance: Callable[[Bracket], str]
+    name: str, search: CodeSearch, cost: Callable[[Bracket], float], hindrance: Callable[[Bracket], str]
 ) -> BoundMethod:
     return BoundMethod(
         name=name,

@@ -23,7 +23,7 @@ SHARE = 0.4
 PER_CUBE, STEPS = 4e-11, 60
 """Seconds per n^3 of a step with n unknowns, and the steps of a usual start."""
 
-Search = Callable[[Bracket, float, np.random.Generator], CPBound | None]
+CPSearch = Callable[[Bracket, float, np.random.Generator], CPBound | None]
 
 
 def _of_rank(bracket: Bracket, seconds: float, rng: np.random.Generator) -> CPBound | None:
@@ -61,7 +61,7 @@ def _too_late(bracket: Bracket) -> str:
     return f"a start takes about {expected:.1f} s, {max(seconds, 0.0):.1f} s of the budget are for it"
 
 
-def _searched(name: str, search: Search, bracket: Bracket) -> list[Bound | Estimate]:
+def _searched(name: str, search: CPSearch, bracket: Bracket) -> list[Bound | Estimate]:
     """An upper bound by a proved CP decomposition, and an estimate by an unproved one."""
     from threadpoolctl import threadpool_limits  # noqa: PLC0415 - trials run where it is not installed
 
@@ -96,7 +96,7 @@ def _proved(name: str, core: Core, value: int, witness: Decomposition | Interval
     return Bound(value, f"{name}, proved by interval Newton", witness=witness)
 
 
-def _method(name: str, of: RankName, search: Search) -> BoundMethod:
+def _method(name: str, of: RankName, search: CPSearch) -> BoundMethod:
     return BoundMethod(
         name=name,
         of=of,

@@ -36,6 +36,9 @@ FACTS = "U1 facts, equal slices merged"
 SLICE_BOUND = ("U3", "U2", "U4")
 """Names of the slice sums on the key, query and value axis (theory 1.2)."""
 
+COUNTED_WITHOUT = {1: 0, 0: 1, 2: 2}
+"""Without time for the slices of an axis, pairs are counted (`pairs_bound`): those on the axes other than this."""
+
 PASSES_OF_SLICES = {1: 0.8, 0: 1.6, 2: 0.8}
 """How many passes over the facts (see `ledger.expected_of`) the ranks of all slices of an axis take."""
 
@@ -144,7 +147,7 @@ def _methods() -> Iterator[BoundMethod]:
             name=_of_slices(axis),
             cost=partial(_cost_of_slices, axis),
             run=partial(_slices, axis),
-            instead=partial(_pairs, axis),
+            instead=partial(_pairs, COUNTED_WITHOUT[axis]),
         )
     for pair in combinations(AXES, 2):
         yield construction(
