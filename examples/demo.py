@@ -6,33 +6,38 @@ python examples/demo.py [FOLDER]
 import sys
 from pathlib import Path
 
-from factrank.experiments.specs.training import Training
 from rich.console import Console
 
 import factrank
-from factrank.experiments.execution.runner import run_study
-from factrank.experiments.progress import TerminalMeter
-from factrank.experiments.specs.data import Given
-from factrank.experiments.specs.measures import Measures
-from factrank.experiments.specs.trial import Trial
-from factrank.experiments.store.store import Store
-from factrank.experiments.study.study_judgement import judge
-from factrank.experiments.training import best_of, train_many
-from factrank.families.attention.circuits.answers import answer
-from factrank.families.attention.circuits.attribution import attribute_facts
-from factrank.families.attention.circuits.diagnosis import diagnose
-from factrank.families.attention.layer_files import SavedLayer
-from factrank.families.attention.layer_shape import LayerShape
-from factrank.readouts.readout import threshold_tensor
-from factrank.report.answers import answer_tables
-from factrank.report.charts import save_chart, sizes_chart
-from factrank.report.constructed_tables import constructed_table
-from factrank.report.measurement_tables import measurement_table
-from factrank.report.recalls import recall_tables
-from factrank.report.study.study_report import write_report
-from factrank.report.study.study_terminal import claims_table
-from factrank.report.term_words import terms_in_words
-from factrank.report.trained_tables import trained_table
+from factrank import (
+    Given,
+    LayerShape,
+    Measures,
+    Store,
+    Training,
+    Trial,
+    answer,
+    best_of,
+    diagnose,
+    run_study,
+    train_many,
+)
+from factrank.experiments import TerminalMeter
+from factrank.experiments.study import judge
+from factrank.families.attention import SavedLayer
+from factrank.families.attention.circuits import attribute_facts
+from factrank.readouts import threshold_tensor
+from factrank.report import (
+    answer_tables,
+    constructed_table,
+    measurement_table,
+    recall_tables,
+    save_chart,
+    sizes_chart,
+    terms_in_words,
+    trained_table,
+)
+from factrank.report.study import claims_table, write_report
 from factrank.studies import study
 
 SHAPE = LayerShape(d_model=16, n_heads=2, d_qk=8, d_vo=8)

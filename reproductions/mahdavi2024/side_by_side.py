@@ -22,13 +22,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from factrank.experiments.lanes.ladder import rung_above
-from factrank.experiments.specs.trial import Trial
-from factrank.experiments.store.store import Store
-from factrank.experiments.study.study import Size
-from factrank.experiments.training import TrialResult, train_many
-from factrank.families.memoriser.examples.examples import RandomExamples
-from factrank.families.memoriser.memoriser_shape import MemoriserShape
+from factrank import MemoriserShape, RandomExamples, Store, Trial, train_many
+from factrank.experiments import TrialResult
+from factrank.experiments.lanes import rung_above
+from factrank.experiments.study import Size
 from factrank.studies.mahdavi import STUDIES
 from factrank.studies.mahdavi.settings import LARGER_PLACE, SEEDS_PER_PASS
 

@@ -21,11 +21,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from factrank.experiments.execution.runner import run_study
-from factrank.experiments.specs.trial import Trial
-from factrank.experiments.store.store import Store
-from factrank.experiments.study.searches import TrialSearch
-from factrank.experiments.study.study import Size, Study, no_trials
+from factrank import Store, Study, Trial, no_trials, run_study
+from factrank.experiments.study import Size, TrialSearch
 from factrank.studies.nichani import attention_against_mlp_criteria as grid
 from factrank.studies.nichani import factual_recall_capacity_criteria as capacities
 from factrank.studies.nichani import factual_recall_capacity_variants as variants

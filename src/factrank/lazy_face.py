@@ -16,7 +16,7 @@ Face = tuple[Callable[[str], object], Callable[[], list[str]], list[str]]
 def lazy_face(package: str, file: str) -> Face:
     """The `__getattr__`, `__dir__` and `__all__` of a package, from the imports in its `__init__` file.
 
-    >>> from factrank.databases import Database
+    >>> from factrank import Database
     >>> Database.__module__
     'factrank.databases.database'
     """

@@ -16,20 +16,26 @@ import numpy as np
 from jaxtyping import Num
 
 from factrank.audit.vector_files import read_ids, read_images, read_vectors
-from factrank.checkpoints.checkpoint import (
+from factrank.checkpoints import (
     BUNDLED_NAME,
+    CONTEXT_SIZE,
+    EXAMPLES,
+    Stage,
     TokenModel,
     bundled_folder,
+    digit_images,
+    passage,
     random_weights,
     read_family,
     read_model,
+    text_contexts,
+    tiny_model,
+    tokens_of,
+    windows,
 )
-from factrank.checkpoints.layers import Stage
-from factrank.checkpoints.token_representations import CONTEXT_SIZE, EXAMPLES, text_contexts, tiny_model, tokens_of
-from factrank.checkpoints.token_sources import digit_images, passage, windows
-from factrank.databases.source_files import reading, source_file
+from factrank.databases import reading, source_file
 from factrank.errors import InputError
-from factrank.families.memoriser.ranks.assumptions import queries_of
+from factrank.families.memoriser.ranks import queries_of
 
 RANDOM_PREFIX, SAMPLE_PREFIX = "random:", "sample:"
 MOST_TEXT = 2**26

@@ -9,10 +9,10 @@ import numpy as np
 from jaxtyping import Num, Shaped
 from safetensors import SafetensorError, safe_open
 
-from factrank.checkpoints.checkpoint import FLOATING, require_type
+from factrank.checkpoints import FLOATING, require_type
 from factrank.errors import InputError
-from factrank.host.streams import require_file
-from factrank.nn.unreadable_files import unreadable
+from factrank.host import require_file
+from factrank.nn import unreadable
 
 MOST_BYTES = 2**34
 NUMBERS = (*FLOATING, "I8", "U8", "I16", "U16", "I32", "U32", "I64", "U64")

@@ -48,7 +48,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from factrank.nn.precision import Precision
+from factrank.nn import Precision
 
 LOGISTIC_UNITS = 4
 """The assumed error of the logistic function, in unit roundoffs."""

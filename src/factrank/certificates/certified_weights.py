@@ -11,8 +11,7 @@ import numpy as np
 
 from factrank.certificates.arithmetic import ARITHMETIC
 from factrank.errors import InputError
-from factrank.nn.part_arrays import to_arrays
-from factrank.nn.precision import Precision
+from factrank.nn import Precision, to_arrays
 
 
 def precision_of(model: object) -> Precision:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from factrank.nn.precision import Precision
-from factrank.readouts.plain_data import finite_data
+from factrank.nn import Precision
+from factrank.readouts import finite_data
 
 
 @dataclass(frozen=True, kw_only=True)

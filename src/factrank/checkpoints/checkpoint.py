@@ -21,8 +21,8 @@ from factrank.checkpoints.gpt2 import Gpt2
 from factrank.checkpoints.layers import Part, Weights
 from factrank.checkpoints.vit import Vit
 from factrank.errors import InputError
-from factrank.host.streams import require_file
-from factrank.nn.unreadable_files import unreadable
+from factrank.host import require_file
+from factrank.nn import unreadable
 
 Architecture = Vit | Bert | Gpt2
 FAMILIES: Mapping[str, type[Vit] | type[Bert] | type[Gpt2]] = {"vit": Vit, "bert": Bert, "gpt2": Gpt2}

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Integer
 
 from factrank.errors import InputError
-from factrank.host.streams import require_file
+from factrank.host import require_file
 
 MOST_BYTES = 2**26
 LARGEST_SIZE = 2**24

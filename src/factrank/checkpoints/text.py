@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Int
 
 from factrank.errors import InputError
-from factrank.host.streams import require_file
+from factrank.host import require_file
 
 TOKENISER = "tokenizer.json"
 

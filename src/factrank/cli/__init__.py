@@ -32,7 +32,7 @@ from factrank.cli.support.terminal import complain, say
 from factrank.cli.train import train
 from factrank.cli.verify import verify
 from factrank.errors import FactrankError, InputWarning
-from factrank.host.memory import require_compilers_fit
+from factrank.host import require_compilers_fit
 
 OUT_OF_MEMORY = "RESOURCE_EXHAUSTED"
 """How the errors of JAX begin when a device has no memory left."""

@@ -22,10 +22,12 @@ def ask(
 
     It is a fact, an error, or an artifact: an answer where the database says nothing.
     """
-    from factrank.families.attention.circuits.answers import answer  # noqa: PLC0415
-    from factrank.families.attention.layer_files import load_layer  # noqa: PLC0415 - JAX takes a second to load
-    from factrank.report.answers import answer_tables  # noqa: PLC0415
-    from factrank.report.plain_output import json_text  # noqa: PLC0415
+    from factrank.families.attention import load_layer  # noqa: PLC0415 - JAX takes a second to load
+    from factrank.families.attention.circuits import answer  # noqa: PLC0415
+    from factrank.report import (  # noqa: PLC0415
+        answer_tables,
+        json_text,
+    )
 
     with naming(layer):
         found = answer(load_layer(layer), key, query, tau)

@@ -66,10 +66,13 @@ def assumptions(
     Assumed are n < d, queries any n of which are independent (Kruskal rank at least n), and contexts of rank n. The
     exit code is 0 where none of them is refuted, 1 where one fails.
     """
-    from factrank.audit.tokens import Request, token_vectors  # noqa: PLC0415 - SciPy takes a moment to load
-    from factrank.families.memoriser.ranks.assumptions import check_assumptions  # noqa: PLC0415
-    from factrank.report.assumption_tables import assumptions_table, plain_assumptions  # noqa: PLC0415
-    from factrank.report.plain_output import json_text  # noqa: PLC0415
+    from factrank.audit import Request, token_vectors  # noqa: PLC0415 - SciPy takes a moment to load
+    from factrank.families.memoriser.ranks import check_assumptions  # noqa: PLC0415
+    from factrank.report import (  # noqa: PLC0415
+        assumptions_table,
+        json_text,
+        plain_assumptions,
+    )
 
     if tolerance is not None and not 0 < tolerance < 1:
         raise InputError(f"--tolerance: expected a number between 0 and 1; got {tolerance}")

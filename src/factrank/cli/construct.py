@@ -71,9 +71,11 @@ def construct(
     if output is not None:
         require_output(output)
     database = table.load(source)
-    from factrank.families.attention.forms.choose import construct as constructed  # noqa: PLC0415 - JAX takes a second to load
-    from factrank.report.constructed_tables import constructed_table  # noqa: PLC0415
-    from factrank.report.plain_output import json_text  # noqa: PLC0415
+    from factrank.families.attention.forms import construct as constructed  # noqa: PLC0415 - JAX takes a second to load
+    from factrank.report import (  # noqa: PLC0415
+        constructed_table,
+        json_text,
+    )
 
     with progress().status("constructing"):
         found = constructed(

@@ -9,7 +9,7 @@ import typer
 
 from factrank.cli.support.sources import Sources, Table, reads_table
 from factrank.cli.support.terminal import say
-from factrank.databases.files.formats import write
+from factrank.databases.files import write
 
 
 @reads_table

@@ -13,12 +13,12 @@ import typer
 from factrank.cli.support.repeated_options import command_with, separate
 from factrank.cli.support.sources import Table, reads_table
 from factrank.cli.support.terminal import display, progress, say
-from factrank.databases.files.formats import FileLayout
-from factrank.databases.source_files import require_one_standard_input
+from factrank.databases import require_one_standard_input
+from factrank.databases.files import FileLayout
 from factrank.errors import InputError
 
 if TYPE_CHECKING:
-    from factrank.families.attention.editing.fact_edits import Change, Edited
+    from factrank.families.attention.editing import Change, Edited
 
 EditCommand = command_with({"--set": 3, "--delete": 2})
 Layer = Annotated[Path, typer.Argument(metavar="LAYER", help="A layer file, as `factrank construct -o` writes it.")]
@@ -61,9 +61,11 @@ def edit(
     several processes wait for each other.
     """
     changes = _changes(setting, delete, source or (), table.layout)
-    from factrank.families.attention.editing.fact_edits import edit_file  # noqa: PLC0415 - JAX takes a second to load
-    from factrank.report.edited_tables import edited_table  # noqa: PLC0415
-    from factrank.report.plain_output import json_text  # noqa: PLC0415
+    from factrank.families.attention.editing import edit_file  # noqa: PLC0415 - JAX takes a second to load
+    from factrank.report import (  # noqa: PLC0415
+        edited_table,
+        json_text,
+    )
 
     with progress().status("editing"):
         edited = edit_file(layer, changes, force=force)
@@ -80,8 +82,8 @@ def edit(
 def _changes(
     setting: Sequence[str] | None, delete: Sequence[str] | None, sources: Sequence[str], layout: FileLayout
 ) -> list[Change]:
-    from factrank.databases.files.formats import read_changes  # noqa: PLC0415
-    from factrank.families.attention.editing.fact_edits import Change  # noqa: PLC0415
+    from factrank.databases.files import read_changes  # noqa: PLC0415
+    from factrank.families.attention.editing import Change  # noqa: PLC0415
 
     if not sources and layout != FileLayout():
         raise InputError("--long, --header and the like describe the table of --from FILE")

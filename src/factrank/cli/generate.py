@@ -9,9 +9,8 @@ from typing import Annotated
 import typer
 
 from factrank.cli.support.terminal import say
-from factrank.databases.files.formats import write
-from factrank.databases.generators.known_rank import KnownRank
-from factrank.databases.generators.registry import GENERATORS, call_generator
+from factrank.databases.files import write
+from factrank.databases.generators import GENERATORS, KnownRank, call_generator
 from factrank.errors import InputError
 
 KIND_HELP = f"One of {', '.join(GENERATORS)}."

@@ -11,12 +11,11 @@ from rich.text import Text
 
 from factrank.cli.support.sources import Sources, Table, reads_table, title
 from factrank.cli.support.terminal import complain, display, progress, say
-from factrank.databases.database import Database
-from factrank.report.measurement_tables import measurement_table, skipped_table
-from factrank.report.term_words import terms_in_words
-from factrank.tensors.cp.interval_proof import IntervalProof
-from factrank.tensors.measurement import DEFAULT_BUDGET, Measurement
-from factrank.tensors.measurement import measure as measure_database
+from factrank.databases import Database
+from factrank.report import measurement_table, skipped_table, terms_in_words
+from factrank.tensors import DEFAULT_BUDGET, Measurement
+from factrank.tensors import measure as measure_database
+from factrank.tensors.cp import IntervalProof
 
 
 @reads_table
@@ -70,12 +69,12 @@ def _explain(measurement: Measurement, database: Database) -> None:
 
 
 def _require_chart(path: Path) -> None:
-    from factrank.report.charts import require_chart_path  # noqa: PLC0415 - charts take a second to load
+    from factrank.report import require_chart_path  # noqa: PLC0415 - charts take a second to load
 
     require_chart_path(path)
 
 
 def _draw(source: str, measurement: Measurement, path: Path) -> None:
-    from factrank.report.charts import save_chart, sizes_chart  # noqa: PLC0415 - charts take a second to load
+    from factrank.report import save_chart, sizes_chart  # noqa: PLC0415 - charts take a second to load
 
     save_chart(sizes_chart([(Path(source).name, measurement)]), path)

@@ -11,14 +11,12 @@ import typer
 from factrank.cli.support.naming import naming
 from factrank.cli.support.sources import Sources, Table, reads_table, title
 from factrank.cli.support.terminal import display, progress, say
-from factrank.databases.database import Database
-from factrank.databases.recoding import recode
+from factrank.databases import Database, recode
 from factrank.errors import InputError
 
 if TYPE_CHECKING:
-    from factrank.families.attention.circuits.attribution import Attribution
-    from factrank.families.attention.circuits.diagnosis import Diagnosis
-    from factrank.families.attention.layer_files import SavedLayer
+    from factrank.families.attention import SavedLayer
+    from factrank.families.attention.circuits import Attribution, Diagnosis
 
 Layer = Annotated[Path, typer.Argument(metavar="LAYER", help="A layer file, as `factrank train -o` writes it.")]
 Tau = Annotated[float, typer.Option(help="The probability from which an answer is confident.")]
@@ -36,13 +34,17 @@ def recall(
 
     Names are matched with those that the layer was trained on. The exit code is 0 whatever the recall is.
     """
-    from factrank.families.attention.circuits.attribution import attribute_facts  # noqa: PLC0415
-    from factrank.families.attention.circuits.diagnosis import diagnose  # noqa: PLC0415
-    from factrank.families.attention.circuits.layer_parts import has_parts  # noqa: PLC0415
-    from factrank.families.attention.layer_files import load_layer  # noqa: PLC0415 - JAX takes a second to load
-    from factrank.report.layer_words import layer_lines  # noqa: PLC0415
-    from factrank.report.plain_output import json_text  # noqa: PLC0415
-    from factrank.report.recalls import recall_tables  # noqa: PLC0415
+    from factrank.families.attention import load_layer  # noqa: PLC0415 - JAX takes a second to load
+    from factrank.families.attention.circuits import (  # noqa: PLC0415
+        attribute_facts,
+        diagnose,
+        has_parts,
+    )
+    from factrank.report import (  # noqa: PLC0415
+        json_text,
+        layer_lines,
+        recall_tables,
+    )
 
     saved = load_layer(layer)
     facts = _in_codes_of(saved, table.load(source), title(source))

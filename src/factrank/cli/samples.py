@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from factrank.cli.support.terminal import display
-from factrank.report.measurement_tables import samples_table
+from factrank.report import samples_table
 
 
 def samples() -> None:

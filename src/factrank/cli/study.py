@@ -29,9 +29,9 @@ from factrank.cli.support.terminal import complain, display, say
 from factrank.errors import InputError
 
 if TYPE_CHECKING:
-    from factrank.experiments.execution.executors import Executor
-    from factrank.experiments.store.store import Store
-    from factrank.experiments.study.study import Size, Study
+    from factrank.experiments.execution import Executor
+    from factrank.experiments.store import Store
+    from factrank.experiments.study import Size, Study
 
 YAML_SUFFIXES = (".yaml", ".yml")
 STORE = Path("factrank-store")
@@ -70,7 +70,7 @@ class TrackerWanted(Enum):
 @app.command("list")
 def list_studies() -> None:
     """List the papers and the studies of each, with the number of trials of each size."""
-    from factrank.report.study.study_terminal import catalogue_table  # noqa: PLC0415 - JAX takes a second to load
+    from factrank.report.study import catalogue_table  # noqa: PLC0415 - JAX takes a second to load
     from factrank.studies import PAPERS  # noqa: PLC0415
 
     for at, (paper, studies) in enumerate(PAPERS.items()):
@@ -81,7 +81,7 @@ def list_studies() -> None:
 @app.command()
 def show(name: Name = None, python: Python = None) -> None:
     """Say what a study, or each study of a paper, asks, what it runs and what it claims."""
-    from factrank.report.study.study_terminal import study_lines  # noqa: PLC0415
+    from factrank.report.study import study_lines  # noqa: PLC0415
 
     studies = _studies(name, python)
     command = _commands(studies, name, python, STORE, "quick")
@@ -111,10 +111,12 @@ def run(
     The name of a paper runs all its studies. Ctrl-C keeps what has ended, and the same command continues with the rest.
     Exit code 1 says that a claim was not reproduced, or that trials failed.
     """
-    from factrank.experiments.execution.runner import run_study  # noqa: PLC0415 - JAX takes a second to load
-    from factrank.experiments.execution.trackers import tracker_named  # noqa: PLC0415
-    from factrank.experiments.progress import TerminalMeter  # noqa: PLC0415
-    from factrank.experiments.store.store import Store  # noqa: PLC0415
+    from factrank.experiments import TerminalMeter  # noqa: PLC0415
+    from factrank.experiments.execution import (  # noqa: PLC0415
+        run_study,
+        tracker_named,
+    )
+    from factrank.experiments.store import Store  # noqa: PLC0415
 
     studies, size, kept = _studies(name, python), _size(full), Store(store)
     if dry_run:
@@ -172,10 +174,10 @@ def publish(
     summaries and texts with what its tables give. Exit code 1 says that something differs, that trials are missing, or
     that the store has lost their curves or readings.
     """
-    from factrank.experiments.store.losses import CURVES, READINGS  # noqa: PLC0415
-    from factrank.experiments.study.study_judgement import asked_trials  # noqa: PLC0415
-    from factrank.report.publishing.publishing import differences  # noqa: PLC0415 - JAX takes a second to load
-    from factrank.report.publishing.publishing import publish as write  # noqa: PLC0415
+    from factrank.experiments.store import CURVES, READINGS  # noqa: PLC0415
+    from factrank.experiments.study import asked_trials  # noqa: PLC0415
+    from factrank.report.publishing import differences  # noqa: PLC0415 - JAX takes a second to load
+    from factrank.report.publishing import publish as write  # noqa: PLC0415
 
     studies = _studies(name, None)
     if check:
@@ -209,8 +211,8 @@ def restore(
 
     Trials that the store has are left as they are. Rows that no study asks for any more are counted and left out.
     """
-    from factrank.experiments.store.store import Store  # noqa: PLC0415
-    from factrank.report.publishing.restoring import restore as fill  # noqa: PLC0415 - JAX takes a second to load
+    from factrank.experiments.store import Store  # noqa: PLC0415
+    from factrank.report.publishing import restore as fill  # noqa: PLC0415 - JAX takes a second to load
 
     n_restored, n_unknown = fill(folder, _studies(name, None), Store(store))
     left = f"; {n_unknown:,} rows that no study asks for were left out" if n_unknown else ""
@@ -237,12 +239,12 @@ def _studies(name: str | None, python: Path | None) -> tuple[Study, ...]:
     if (name is None) == (python is None):
         raise InputError("give the name of a study or a paper (factrank study list), a YAML file, or --python FILE")
     if python is not None:
-        from factrank.experiments.study.study_files import load_python_study  # noqa: PLC0415
+        from factrank.experiments.study import load_python_study  # noqa: PLC0415
 
         return (load_python_study(python),)
     assert name is not None  # noqa: S101 - for mypy; checked above
     if name.lower().endswith(YAML_SUFFIXES):
-        from factrank.experiments.study.study_files import load_study  # noqa: PLC0415
+        from factrank.experiments.study import load_study  # noqa: PLC0415
 
         return (load_study(name),)
     if name.lower().endswith(".py"):
@@ -257,7 +259,7 @@ def _size(full: bool) -> Size:
 
 
 def _existing(folder: Path) -> Store:
-    from factrank.experiments.store.store import Store  # noqa: PLC0415 - JAX takes a second to load
+    from factrank.experiments.store import Store  # noqa: PLC0415 - JAX takes a second to load
 
     store = Store(folder)
     if not store.exists:
@@ -282,12 +284,14 @@ def _commands(
 def _executor(wanted: ExecutorWanted, store: Store, keep_weights: bool) -> Executor | None:
     """What runs the trials; None for what `run_study` takes by itself."""
     if wanted is ExecutorWanted.ray:
-        from factrank.experiments.execution.ray_executor import RayExecutor  # noqa: PLC0415
+        from factrank.experiments.execution import RayExecutor  # noqa: PLC0415
 
         return RayExecutor(keep_weights=keep_weights)
     if not keep_weights:
         return None
-    from factrank.experiments.execution.executors import LocalExecutor  # noqa: PLC0415
-    from factrank.experiments.execution.runner import checkpoint_folder  # noqa: PLC0415
+    from factrank.experiments.execution import (  # noqa: PLC0415
+        LocalExecutor,
+        checkpoint_folder,
+    )
 
     return LocalExecutor(keep_weights=keep_weights, checkpoints=checkpoint_folder(store))

@@ -20,12 +20,12 @@ from factrank.cli.support.outputs import require_output
 from factrank.cli.support.sources import Sources, Table, reads_table, title
 from factrank.cli.support.terminal import complain, display, say
 from factrank.cli.support.training_memory import fitting_batches, require_weights_fit
-from factrank.databases.database import Database
+from factrank.databases import Database
 from factrank.errors import FactrankError
 
 if TYPE_CHECKING:
-    from factrank.experiments.specs.trial import Trial
-    from factrank.experiments.training import TrialResult
+    from factrank.experiments import TrialResult
+    from factrank.experiments.specs import Trial
 
 INTERRUPTED = 130
 DEFAULT_D_MODEL, DEFAULT_HEADS, DEFAULT_SEEDS = 16, 2, 4
@@ -98,13 +98,18 @@ def train(
     After Ctrl-C, seeds that had ended are reported, the best is saved, and the exit code is 130. With --checkpoints the
     same command then continues with the others from where they were.
     """
-    from factrank.experiments.progress import TerminalMeter  # noqa: PLC0415
-    from factrank.experiments.specs.data import Given  # noqa: PLC0415
-    from factrank.experiments.specs.measures import Measures  # noqa: PLC0415
-    from factrank.experiments.specs.training_spec import Training  # noqa: PLC0415
-    from factrank.experiments.specs.trial import Trial  # noqa: PLC0415
-    from factrank.experiments.training import best_of, train_many  # noqa: PLC0415
-    from factrank.families.attention.layer_shape import LayerShape  # noqa: PLC0415 - JAX takes a second to load
+    from factrank.experiments import (  # noqa: PLC0415
+        TerminalMeter,
+        best_of,
+        train_many,
+    )
+    from factrank.experiments.specs import (  # noqa: PLC0415
+        Given,
+        Measures,
+        Training,
+        Trial,
+    )
+    from factrank.families.attention import LayerShape  # noqa: PLC0415 - JAX takes a second to load
 
     if output is not None:
         require_output(output)
@@ -126,9 +131,11 @@ def train(
 
 def _report(source: str, database: Database, results: Sequence[TrialResult], output: Path | None, json: bool) -> None:
     """Save the best layer and print what was trained; what hinders the saving is raised after that."""
-    from factrank.experiments.training import best_of  # noqa: PLC0415
-    from factrank.report.plain_output import json_text  # noqa: PLC0415
-    from factrank.report.trained_tables import trained_table  # noqa: PLC0415 - JAX takes a second to load
+    from factrank.experiments import best_of  # noqa: PLC0415
+    from factrank.report import (  # noqa: PLC0415
+        json_text,
+        trained_table,
+    )
 
     best = best_of(results)
     problem = _save(output, best, database) if output is not None and best is not None else None
@@ -145,7 +152,7 @@ def _report(source: str, database: Database, results: Sequence[TrialResult], out
 
 def _save(path: Path, best: TrialResult, database: Database) -> Exception | None:
     """Save the layer; what hinders it is handed back, so that the report of a long training comes first."""
-    from factrank.families.attention.layer_files import save_layer  # noqa: PLC0415 - JAX takes a second to load
+    from factrank.families.attention import save_layer  # noqa: PLC0415 - JAX takes a second to load
 
     notes = {
         "factrank": factrank.__version__,
@@ -165,7 +172,7 @@ def _plain(
     results: Sequence[TrialResult], best: TrialResult | None, database: Database, saved: Path | None
 ) -> dict[str, Any]:
     """One object: the numbers of the best seed on top, those of all seeds in a list."""
-    from factrank.experiments.registry import family_of  # noqa: PLC0415 - loads JAX, as training does
+    from factrank.experiments import family_of  # noqa: PLC0415 - loads JAX, as training does
 
     trial: Trial = results[0].trial
     parameters = family_of(trial.model).work(trial, database).parameters
@@ -233,7 +240,7 @@ def _of(name: str, unended: Collection[str]) -> bool:
 
 def _stop(given: StopAt | None, database: Database, tau: float) -> StopAt:
     """When a seed ends early; a fiber with more than 1/tau values never has probability tau on each of them."""
-    from factrank.readouts.fiber_values import fiber_sizes  # noqa: PLC0415 - JAX takes a second to load
+    from factrank.readouts import fiber_sizes  # noqa: PLC0415 - JAX takes a second to load
 
     most = int(fiber_sizes(database).max(initial=1))
     reachable = most * tau <= 1

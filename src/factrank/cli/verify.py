@@ -15,15 +15,14 @@ from rich.text import Text
 from factrank.cli.support.naming import naming
 from factrank.cli.support.sources import Table, reads_table, title
 from factrank.cli.support.terminal import display, progress, say
-from factrank.databases.agreement import Agreement, agreement_of
-from factrank.databases.recoding import recode
+from factrank.databases import Agreement, agreement_of, recode
 from factrank.errors import InputError
 from factrank.foreign_text import shown_name
 
 if TYPE_CHECKING:
-    from factrank.databases.database import Database
-    from factrank.families.attention.layer_files import SavedLayer
-    from factrank.families.attention.proof.certificate import Certificate
+    from factrank.databases import Database
+    from factrank.families.attention import SavedLayer
+    from factrank.families.attention.proof import Certificate
 
 Layer = Annotated[Path, typer.Argument(metavar="LAYER", help="A layer file, constructed or trained.")]
 SourcesIfAny = Annotated[
@@ -49,9 +48,9 @@ def verify(
     answers, do not contradict the table, and its certificate, if it has one, is for these weights and stored facts.
     Otherwise it is 1.
     """
-    from factrank.families.attention.layer_files import load_layer  # noqa: PLC0415
-    from factrank.families.attention.proof.verification import verify as certificate_of  # noqa: PLC0415 - JAX takes a second to load
-    from factrank.report.plain_output import json_text  # noqa: PLC0415
+    from factrank.families.attention import load_layer  # noqa: PLC0415
+    from factrank.families.attention.proof import verify as certificate_of  # noqa: PLC0415 - JAX takes a second to load
+    from factrank.report import json_text  # noqa: PLC0415
 
     if not source and table != Table():
         raise InputError("--long, --wide, --multi and the like describe a table: give its file after the layer")
@@ -87,7 +86,7 @@ def _in_codes_of(saved: SavedLayer, database: Database, source: str) -> Database
 
 def _against_certificate(saved: SavedLayer, found: Certificate) -> tuple[str, ...]:
     """What is wrong with the certificate in the file; nothing if the file has none."""
-    from factrank.families.attention.proof.certificate import CERTIFICATE_NOTE, certificate_from_json  # noqa: PLC0415
+    from factrank.families.attention.proof import CERTIFICATE_NOTE, certificate_from_json  # noqa: PLC0415
 
     if CERTIFICATE_NOTE not in saved.notes:
         return ()
@@ -126,7 +125,7 @@ def _plain(
     wrong: tuple[str, ...],
     complaints: tuple[str, ...],
 ) -> dict[str, Any]:
-    from factrank.families.attention.proof.certificate import CERTIFICATE_NOTE  # noqa: PLC0415
+    from factrank.families.attention.proof import CERTIFICATE_NOTE  # noqa: PLC0415
 
     return {
         "layer": str(layer),
@@ -146,8 +145,11 @@ def _plain(
 def _report(
     title: str, saved: SavedLayer, found: Certificate, agreement: Agreement, complaints: tuple[str, ...]
 ) -> RenderableType:
-    from factrank.report.plain_output import name_text, number  # noqa: PLC0415
-    from factrank.report.terminal_tables import plain_table  # noqa: PLC0415
+    from factrank.report import (  # noqa: PLC0415
+        name_text,
+        number,
+        plain_table,
+    )
 
     table = plain_table(("", "word"), ("", "number"), ("", "text"))
     worst = "" if found.worst is None else f"({', '.join(map(shown_name, found.worst))})"

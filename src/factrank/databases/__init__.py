@@ -4,3 +4,28 @@ What lives here: databases with their vocabularies, tables of any library, file 
 (`generators`) and samples. What may enter: another format, generator or sample. It needs NumPy and Arrow, and knows no
 model.
 """
+
+from typing import TYPE_CHECKING
+
+from factrank.lazy_face import lazy_face
+
+if TYPE_CHECKING:
+    from factrank.databases.agreement import Agreement as Agreement
+    from factrank.databases.agreement import agreement_of as agreement_of
+    from factrank.databases.database import COLUMNS as COLUMNS
+    from factrank.databases.database import Column as Column
+    from factrank.databases.database import Database as Database
+    from factrank.databases.recoding import recode as recode
+    from factrank.databases.sample_tables import SAMPLES as SAMPLES
+    from factrank.databases.sample_tables import sample as sample
+    from factrank.databases.source_files import STANDARD_INPUT as STANDARD_INPUT
+    from factrank.databases.source_files import STANDARD_INPUT_NAME as STANDARD_INPUT_NAME
+    from factrank.databases.source_files import reading as reading
+    from factrank.databases.source_files import require_one_standard_input as require_one_standard_input
+    from factrank.databases.source_files import source_file as source_file
+    from factrank.databases.tables import from_table as from_table
+    from factrank.databases.tables import to_table as to_table
+    from factrank.databases.vocabulary import NAME_TYPE as NAME_TYPE
+    from factrank.databases.vocabulary import Vocabulary as Vocabulary
+else:
+    __getattr__, __dir__, __all__ = lazy_face(__name__, __file__)

@@ -27,7 +27,7 @@ class Agreement:
 def agreement_of(one: Database, other: Database) -> Agreement:
     """Compare two databases in the same codes (see `recode`).
 
-    >>> from factrank.databases.recoding import recode
+    >>> from factrank.databases import recode
     >>> facts = Database.from_facts([("Lima", "country", "Peru"), ("Oslo", "country", "Norway")])
     >>> other = Database.from_facts([("Lima", "country", "Norway"), ("Oslo", "country", "Norway")])
     >>> found = agreement_of(facts, recode(other, onto=facts))

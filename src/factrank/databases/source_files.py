@@ -21,7 +21,7 @@ from pathlib import Path
 
 from factrank.errors import InputError
 from factrank.foreign_text import quoted, shown_name
-from factrank.host.streams import is_gzip, require_file
+from factrank.host import is_gzip, require_file
 
 STANDARD_INPUT, STANDARD_INPUT_NAME = "-", "standard input"
 LONGEST_LINE = 16 << 20

@@ -15,10 +15,9 @@ from dataclasses import dataclass, replace
 import jax
 
 from factrank.experiments.family import LANES, Engine
-from factrank.experiments.lanes.ladder import widths
-from factrank.experiments.lanes.lane_groups import side_by_side
+from factrank.experiments.lanes import side_by_side, widths
 from factrank.experiments.prepared import Prepared
-from factrank.experiments.specs.trial import Trial
+from factrank.experiments.specs import Trial
 
 MOST_BYTES = 2**30
 """The weights of the models that one bundle keeps until it ends; a bundle is cut there."""

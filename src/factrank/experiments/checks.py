@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 from jaxtyping import Int64
 
-from factrank.experiments.specs.trial import Trial
+from factrank.experiments.specs import Trial
 from factrank.experiments.task import Reading, Task, tau_recall
 
 RunStatus = Literal["finished", "stopped", "diverged", "interrupted"]

@@ -11,8 +11,8 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
-from factrank.databases.database import Database
-from factrank.experiments.specs.roles import ModelSpec
+from factrank.databases import Database
+from factrank.experiments.specs import ModelSpec
 
 if TYPE_CHECKING:
     import numpy as np
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from factrank.experiments.checks import Finished
     from factrank.experiments.run_checkpoints import Checkpoints
-    from factrank.experiments.specs.trial import Trial
+    from factrank.experiments.specs import Trial
     from factrank.experiments.task import Task
 
 LANES = "lanes"
@@ -117,7 +117,7 @@ class Family(Protocol):
 
     def refusal(self, spec: ModelSpec, data: object) -> str | None:
         """Why this model cannot be trained on this data, or on data of this description; None if it can."""
-        from factrank.experiments.specs.data import Generated, Given  # noqa: PLC0415 - which asks for families
+        from factrank.experiments.specs import Generated, Given  # noqa: PLC0415 - which asks for families
 
         is_facts = isinstance(data, Database | Generated | Given)
         return None if is_facts else f"a {type(spec).__name__} reads facts; got {type(data).__name__}"

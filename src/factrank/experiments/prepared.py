@@ -9,10 +9,7 @@ from functools import cached_property
 from factrank.errors import InputError
 from factrank.experiments.family import LANES, Engine, Family, Work
 from factrank.experiments.registry import family_of
-from factrank.experiments.specs.data import Given
-from factrank.experiments.specs.roles import Data, DataSpec
-from factrank.experiments.specs.training_spec import EVERY_ENGINE
-from factrank.experiments.specs.trial import Trial
+from factrank.experiments.specs import EVERY_ENGINE, Data, DataSpec, Given, Trial
 from factrank.experiments.task import Task
 
 

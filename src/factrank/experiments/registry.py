@@ -15,8 +15,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from factrank.errors import InputError
-from factrank.experiments.specs.roles import DataSpec, ModelSpec
-from factrank.experiments.specs.specification import register_kind, unregister_kind
+from factrank.experiments.specs import DataSpec, ModelSpec, register_kind, unregister_kind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -13,8 +13,8 @@ from pathlib import Path
 from time import perf_counter
 
 from factrank.errors import InputError
-from factrank.experiments.specs.trial import Trial
-from factrank.nn.sealed_file import SUFFIX, Sealed, read_sealed
+from factrank.experiments.specs import Trial
+from factrank.nn import SUFFIX, Sealed, read_sealed
 
 SECONDS = 60.0
 """How often the states in flight are written."""

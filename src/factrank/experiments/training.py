@@ -18,20 +18,14 @@ import jax
 from factrank.errors import InputError
 from factrank.experiments.bundles import Bundle, cut
 from factrank.experiments.checks import Finished, RunStatus
-from factrank.experiments.lanes.lane_programs import Recipe, arithmetic, program_for, recipe_of
-from factrank.experiments.lanes.lanes_engine import run_lanes
+from factrank.experiments.lanes import Recipe, arithmetic, program_for, recipe_of, run_lanes
 from factrank.experiments.prepared import DataOfTrials, Prepared, engine_for, task_of
 from factrank.experiments.progress import Meter
 from factrank.experiments.registry import families
 from factrank.experiments.run_checkpoints import Checkpoints
-from factrank.experiments.specs.data import Given
-from factrank.experiments.specs.measures import Measures
-from factrank.experiments.specs.roles import Data, DataSpec, ModelSpec
-from factrank.experiments.specs.specification import has_role
-from factrank.experiments.specs.training_spec import Training
-from factrank.experiments.specs.trial import Trial
+from factrank.experiments.specs import Data, DataSpec, Given, Measures, ModelSpec, Training, Trial, has_role
 from factrank.experiments.task import Reading, tau_recall
-from factrank.nn.weights import on_device
+from factrank.nn import on_device
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +83,7 @@ def train(
 ) -> TrialResult:
     """Train one model on a database, or on examples.
 
-    >>> from factrank.databases import sample
+    >>> from factrank import sample
     >>> from factrank import LayerShape
     >>> result = train(sample("astrid"), LayerShape(d_model=4, n_heads=1, d_qk=2, d_vo=2), Training(epochs=500))
     >>> result.recall

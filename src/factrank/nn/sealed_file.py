@@ -20,7 +20,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from factrank.errors import InputError
-from factrank.host.streams import replacing, require_file
+from factrank.host import replacing, require_file
 from factrank.nn.unreadable_files import unreadable
 
 SUFFIX = ".safetensors"

@@ -12,8 +12,7 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Int64, Shaped, UInt8
 
-from factrank.databases.database import Database
-from factrank.databases.vocabulary import NAME_TYPE, Vocabulary
+from factrank.databases import NAME_TYPE, Database, Vocabulary
 from factrank.errors import InputError
 
 SUPPORT = "support"

@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Array, Float
 from scipy.special import entr
 
-from factrank.databases.database import Database
+from factrank.databases import Database
 from factrank.errors import InputError
 from factrank.readouts.evaluation_blocks import ReadsFacts, full_precision, require_match
 

@@ -7,13 +7,10 @@ neither python-flint nor threadpoolctl.
 
 from __future__ import annotations
 
-from factrank.databases.database import Database
-from factrank.tensors.bounds.completion import completion_bounds
-from factrank.tensors.bounds.effective import effective_bounds
-from factrank.tensors.bounds.rank import rank_bounds
-from factrank.tensors.bounds.steady_ledger import SteadyLedger
-from factrank.tensors.bounds.upper.plain_bounds import proposition_bound
-from factrank.tensors.core.zero_one import Core, ZeroOneTensor
+from factrank.databases import Database
+from factrank.tensors.bounds import SteadyLedger, completion_bounds, effective_bounds, rank_bounds
+from factrank.tensors.bounds.upper import proposition_bound
+from factrank.tensors.core import Core, ZeroOneTensor
 
 LIMIT, LIMIT_PER_FACT = 0.05, 1e-4
 """Expected seconds up to which a method runs: so much, and so much more for each fact."""

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PyTree, Shaped
 
-from factrank.databases.database import Database
+from factrank.databases import Database
 from factrank.errors import InputError
 
 BLOCK_CELLS = 2**22

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from jaxtyping import Int
 
-from factrank.databases.database import Database
+from factrank.databases import Database
 
 
 def fiber_sizes(database: Database) -> Int[np.ndarray, " facts"]:

@@ -23,16 +23,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from factrank.databases.database import Database
+from factrank.databases import Database
 from factrank.errors import InputError
 from factrank.readouts.database_ranks import rank_limit
 from factrank.readouts.evaluation_blocks import ReadsFacts, cells_per_pair, in_blocks, pairs, require_match
 from factrank.readouts.readout import require_threshold
-from factrank.tensors.bounds.rank import flattening_and_upper
-from factrank.tensors.bounds.steady_ledger import SteadyLedger
-from factrank.tensors.bounds.upper.plain_bounds import proposition_bound
-from factrank.tensors.core.zero_one import Core, ZeroOneTensor
-from factrank.tensors.cp.planted import approximate_rank
+from factrank.tensors.bounds import SteadyLedger, flattening_and_upper
+from factrank.tensors.bounds.upper import proposition_bound
+from factrank.tensors.core import Core, ZeroOneTensor
+from factrank.tensors.cp import approximate_rank
 
 ReadingPrecision = Literal["float32", "float64", "bfloat16"]
 

@@ -19,11 +19,9 @@ from jaxtyping import Array, Float, Int
 from factrank.errors import InputError
 from factrank.readouts.evaluation_blocks import ReadsFacts, cells_per_pair, in_blocks, pairs, require_pairs
 from factrank.readouts.fiber_margins import margins
-from factrank.tensors.bounds.certified_bounds import RankBounds
-from factrank.tensors.bounds.ledger import Ledger
-from factrank.tensors.bounds.lower.flattenings import flattening_ranks
-from factrank.tensors.bounds.rank import rank_bounds
-from factrank.tensors.core.zero_one import AXES, Core, ZeroOneTensor
+from factrank.tensors.bounds import Ledger, RankBounds, rank_bounds
+from factrank.tensors.bounds.lower import flattening_ranks
+from factrank.tensors.core import AXES, Core, ZeroOneTensor
 
 DEFAULT_BUDGET = 1.0
 

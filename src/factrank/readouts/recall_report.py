@@ -22,7 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from factrank.databases.database import Database
+from factrank.databases import Database
 from factrank.readouts.attention_statistics import HeadStatistics, attention_statistics
 from factrank.readouts.evaluation_blocks import ReadsFacts, cells_per_pair, in_blocks, pairs, require_match
 from factrank.readouts.fiber_margins import margins, probabilities

@@ -3,3 +3,30 @@
 What lives here: tables, charts, the reports of studies (`study`) and published folders (`publishing`). What may enter:
 another way to show a result; it computes none.
 """
+
+from typing import TYPE_CHECKING
+
+from factrank.lazy_face import lazy_face
+
+if TYPE_CHECKING:
+    from factrank.report.answers import answer_tables as answer_tables
+    from factrank.report.assumption_tables import assumptions_table as assumptions_table
+    from factrank.report.assumption_tables import plain_assumptions as plain_assumptions
+    from factrank.report.charts import require_chart_path as require_chart_path
+    from factrank.report.charts import save_chart as save_chart
+    from factrank.report.charts import sizes_chart as sizes_chart
+    from factrank.report.constructed_tables import constructed_table as constructed_table
+    from factrank.report.edited_tables import edited_table as edited_table
+    from factrank.report.layer_words import layer_lines as layer_lines
+    from factrank.report.measurement_tables import measurement_table as measurement_table
+    from factrank.report.measurement_tables import samples_table as samples_table
+    from factrank.report.measurement_tables import skipped_table as skipped_table
+    from factrank.report.plain_output import json_text as json_text
+    from factrank.report.plain_output import name_text as name_text
+    from factrank.report.plain_output import number as number
+    from factrank.report.recalls import recall_tables as recall_tables
+    from factrank.report.term_words import terms_in_words as terms_in_words
+    from factrank.report.terminal_tables import plain_table as plain_table
+    from factrank.report.trained_tables import trained_table as trained_table
+else:
+    __getattr__, __dir__, __all__ = lazy_face(__name__, __file__)

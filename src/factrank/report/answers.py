@@ -7,7 +7,7 @@ from math import isfinite
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from factrank.families.attention.circuits.answers import Answer
+from factrank.families.attention.circuits import Answer
 from factrank.foreign_text import shown_name
 from factrank.report.plain_output import contribution, name_text, number, probability
 from factrank.report.terminal_tables import PlainTable, plain_table

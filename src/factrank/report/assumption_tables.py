@@ -8,8 +8,14 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from factrank.families.memoriser.ranks.assumptions import Assumptions, AssumptionVerdict, in_words
-from factrank.families.memoriser.ranks.kruskal import Indices, KruskalRank, SubsetSample
+from factrank.families.memoriser.ranks import (
+    Assumptions,
+    AssumptionVerdict,
+    Indices,
+    KruskalRank,
+    SubsetSample,
+    in_words,
+)
 from factrank.report.plain_output import name_text
 from factrank.report.terminal_tables import plain_table
 

@@ -11,8 +11,8 @@ from typing import Any
 import altair as alt
 
 from factrank.errors import InputError
-from factrank.host.streams import replacing
-from factrank.tensors.measurement import Measurement
+from factrank.host import replacing
+from factrank.tensors import Measurement
 
 CHART_SUFFIXES = (".html", ".svg", ".png", ".json")
 ROOM_FOR_LABELS = 3

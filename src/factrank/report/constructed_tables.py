@@ -5,8 +5,8 @@ from __future__ import annotations
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from factrank.families.attention.forms.constructed import BITS_OF_LANGUAGE_MODELS, Candidate, Constructed, width_in_bits
-from factrank.families.attention.proof.certificate import Certificate
+from factrank.families.attention.forms import BITS_OF_LANGUAGE_MODELS, Candidate, Constructed, width_in_bits
+from factrank.families.attention.proof import Certificate
 from factrank.foreign_text import shown_name
 from factrank.report.layer_words import layer_lines
 from factrank.report.plain_output import number

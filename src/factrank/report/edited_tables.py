@@ -5,8 +5,8 @@ from __future__ import annotations
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from factrank.databases.database import Database
-from factrank.families.attention.editing.fact_edits import Edited
+from factrank.databases import Database
+from factrank.families.attention.editing import Edited
 from factrank.foreign_text import shown_name
 from factrank.report.constructed_tables import verdict
 from factrank.report.plain_output import name_text, number

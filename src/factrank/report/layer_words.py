@@ -7,7 +7,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from rich.text import Text
 
-from factrank.databases.database import Database
+from factrank.databases import Database
 from factrank.report.plain_output import name_text
 
 

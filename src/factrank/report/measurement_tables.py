@@ -6,11 +6,10 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from factrank.databases.database import COLUMNS
-from factrank.databases.sample_tables import SAMPLES
+from factrank.databases import COLUMNS, SAMPLES
 from factrank.foreign_text import shown_name
-from factrank.tensors.bounds.certified_bounds import RankBounds
-from factrank.tensors.measurement import Measurement
+from factrank.tensors import Measurement
+from factrank.tensors.bounds import RankBounds
 
 
 def measurement_table(name: str, measurement: Measurement) -> RenderableType:

@@ -9,7 +9,7 @@ from typing import Any
 from rich.text import Text
 
 from factrank.foreign_text import LONGEST_NAME, shown_name
-from factrank.readouts.plain_data import finite_data
+from factrank.readouts import finite_data
 
 
 def json_text(data: Any) -> str:

@@ -5,10 +5,8 @@ from __future__ import annotations
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from factrank.families.attention.circuits.attribution import Attribution
-from factrank.families.attention.circuits.diagnosis import Diagnosis
-from factrank.readouts.plain_data import percent
-from factrank.readouts.recall_report import QueryRecall, RecallReport
+from factrank.families.attention.circuits import Attribution, Diagnosis
+from factrank.readouts import QueryRecall, RecallReport, percent
 from factrank.report.plain_output import name_text, number
 from factrank.report.terminal_tables import MOST_ROWS, PlainTable, plain_table
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from factrank.databases.database import Database
-from factrank.databases.vocabulary import Vocabulary
+from factrank.databases import Database, Vocabulary
 from factrank.foreign_text import shown_name
-from factrank.tensors.core.decomposition import Decomposition
+from factrank.tensors.core import Decomposition
 
 SHOWN_NAMES = 6
 

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from factrank.databases.database import Database
-from factrank.experiments.registry import family_of
-from factrank.experiments.training import TrialResult
-from factrank.readouts.plain_data import percent
+from factrank.databases import Database
+from factrank.experiments import TrialResult, family_of
+from factrank.readouts import percent
 from factrank.report.layer_words import layer_lines
 from factrank.report.plain_output import number
 from factrank.report.terminal_tables import MOST_ROWS, plain_table

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 
 from factrank.errors import InputError
-from factrank.experiments.study.study import Study
+from factrank.experiments.study import Study
 from factrank.studies import mahdavi, nichani, wong
 
 PAPERS: dict[str, tuple[Study, ...]] = {

@@ -9,14 +9,18 @@ from typing import Any
 
 import numpy as np
 
-from factrank.databases.database import COLUMNS, Column, Database
+from factrank.databases import COLUMNS, Column, Database
 from factrank.errors import InputError
-from factrank.tensors.bounds.certified_bounds import RankBounds
-from factrank.tensors.bounds.completion import completion_bounds
-from factrank.tensors.bounds.effective import effective_bounds
-from factrank.tensors.bounds.ledger import INTERRUPTED, Ledger, expected_of
-from factrank.tensors.bounds.rank import rank_bounds
-from factrank.tensors.core.zero_one import Core, ZeroOneTensor
+from factrank.tensors.bounds import (
+    INTERRUPTED,
+    Ledger,
+    RankBounds,
+    completion_bounds,
+    effective_bounds,
+    expected_of,
+    rank_bounds,
+)
+from factrank.tensors.core import Core, ZeroOneTensor
 
 DEFAULT_BUDGET = 10.0
 MERGING = "equal slices merged"

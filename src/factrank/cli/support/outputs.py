@@ -10,7 +10,7 @@ from factrank.errors import InputError
 
 def require_output(path: Path) -> None:
     """Check before hours of work that the layer can be saved afterwards."""
-    from factrank.nn.sealed_file import SUFFIX  # noqa: PLC0415 - JAX takes a second to load
+    from factrank.nn import SUFFIX  # noqa: PLC0415 - JAX takes a second to load
 
     if path.suffix.lower() != SUFFIX:
         raise InputError(f"{path}: a layer is saved in a file whose name ends in {SUFFIX}")

@@ -14,10 +14,8 @@ from typing import Annotated, Any
 
 import typer
 
-from factrank.databases.database import Database
-from factrank.databases.files.formats import FileLayout, read
-from factrank.databases.sample_tables import sample
-from factrank.databases.source_files import STANDARD_INPUT, STANDARD_INPUT_NAME
+from factrank.databases import STANDARD_INPUT, STANDARD_INPUT_NAME, Database, sample
+from factrank.databases.files import FileLayout, read
 from factrank.errors import InputError
 
 SAMPLE_PREFIX = "sample:"

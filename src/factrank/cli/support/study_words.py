@@ -13,10 +13,10 @@ from factrank.cli.support.terminal import complain, display, say
 from factrank.foreign_text import shown_name
 
 if TYPE_CHECKING:
-    from factrank.experiments.execution.runner import RunSummary
-    from factrank.experiments.statistics.claims import Claim, Verdict
-    from factrank.experiments.store.store import Store
-    from factrank.experiments.study.study import Size, Study
+    from factrank.experiments.execution import RunSummary
+    from factrank.experiments.statistics import Claim, Verdict
+    from factrank.experiments.store import Store
+    from factrank.experiments.study import Size, Study
 
 INTERRUPTED = 130
 
@@ -58,8 +58,8 @@ def _finish(
     study: Study, size: Size, store: Store, command: str | None, output: Path | None
 ) -> tuple[list[tuple[Claim, Verdict]], str]:
     """Judge the claims, write the report and say where it is; gives the verdicts, and what is said of failures."""
-    from factrank.experiments.study.study_judgement import judge, study_table  # noqa: PLC0415
-    from factrank.report.study.study_terminal import claims_table, failures_text  # noqa: PLC0415 - JAX takes a second to load
+    from factrank.experiments.study import judge, study_table  # noqa: PLC0415
+    from factrank.report.study import claims_table, failures_text  # noqa: PLC0415 - JAX takes a second to load
 
     tables = store.tables()
     verdicts = judge(study, size, tables)
@@ -69,7 +69,7 @@ def _finish(
     if failures:
         complain(f"{failures}\n--rerun-failed runs them again")
     if command is not None:
-        from factrank.report.study.study_report import write_report  # noqa: PLC0415 - a bare machine has nothing that draws
+        from factrank.report.study import write_report  # noqa: PLC0415 - a bare machine has nothing that draws
 
         say(f"report: {write_report(study, size, store, command, output)}")
     return verdicts, failures
@@ -79,8 +79,8 @@ def say_plans(
     studies: Sequence[Study], size: Size, store: Store, *, rerun_failed: bool, keep_weights: bool = False
 ) -> None:
     """Say what a run would do."""
-    from factrank.experiments.execution.estimate import plan_run  # noqa: PLC0415
-    from factrank.report.study.study_terminal import dry_run_lines  # noqa: PLC0415 - JAX takes a second to load
+    from factrank.experiments.execution import plan_run  # noqa: PLC0415
+    from factrank.report.study import dry_run_lines  # noqa: PLC0415 - JAX takes a second to load
 
     for at, study in enumerate(studies):
         if len(studies) > 1:
@@ -95,7 +95,7 @@ def say_heading(text: str, *, first: bool) -> None:
 
 def say_tally(what: object, judged: Sequence[tuple[Claim, Verdict]], n_studies: int, *, first: bool = True) -> None:
     """Count the claims of several studies."""
-    from factrank.experiments.statistics.claims import ClaimStatus  # noqa: PLC0415
+    from factrank.experiments.statistics import ClaimStatus  # noqa: PLC0415
 
     found = [verdict.status for claim, verdict in judged if not claim.extension]
     counts = ", ".join(f"{found.count(status):,} {status}" for status in get_args(ClaimStatus) if status in found)
@@ -117,7 +117,7 @@ def many(count: int, thing: str) -> str:
 
 def say_done(summary: RunSummary) -> None:
     """How many trials ran, and how long."""
-    from factrank.report.study.study_terminal import duration  # noqa: PLC0415
+    from factrank.report.study import duration  # noqa: PLC0415
 
     if summary.n_before == summary.n_trials:
         say(f"nothing to run: all {summary.n_trials:,} trials are stored")

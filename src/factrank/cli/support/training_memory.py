@@ -6,12 +6,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from factrank.cli.support.terminal import complain
-from factrank.databases.database import Database
-from factrank.host.memory import memory_room, require_memory
+from factrank.databases import Database
+from factrank.host import memory_room, require_memory
 
 if TYPE_CHECKING:
-    from factrank.experiments.specs.training_spec import Training
-    from factrank.experiments.specs.trial import Trial
+    from factrank.experiments.specs import Training, Trial
 
 BYTES_OF_TRAINING, BYTES_KEPT = 16, 4
 """Per parameter: weight, gradient and the two moments of Adam of a layer in training; the weight of one that ended."""
@@ -39,7 +38,7 @@ def fitting_batches(trial: Trial, database: Database) -> Training:
     """
     import jax  # noqa: PLC0415 - takes a second to load
 
-    from factrank.families.attention.fused.fused_engine import platform_of  # noqa: PLC0415
+    from factrank.families.attention.fused import platform_of  # noqa: PLC0415
 
     training, n_facts, n_values = trial.training, len(database), database.n_values
     if not n_facts or platform_of(trial, database.shape, jax.default_backend()) is not None:

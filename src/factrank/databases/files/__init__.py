@@ -3,3 +3,15 @@
 What lives here: a module per format, and `formats`, which chooses among them by the suffix of a file. What may enter:
 another format. Everything is text; nothing that a file says is executed.
 """
+
+from typing import TYPE_CHECKING
+
+from factrank.lazy_face import lazy_face
+
+if TYPE_CHECKING:
+    from factrank.databases.files.formats import FileLayout as FileLayout
+    from factrank.databases.files.formats import read as read
+    from factrank.databases.files.formats import read_changes as read_changes
+    from factrank.databases.files.formats import write as write
+else:
+    __getattr__, __dir__, __all__ = lazy_face(__name__, __file__)

@@ -21,7 +21,7 @@ from factrank.databases.files.parquet import Parquet
 from factrank.databases.files.records import Dialect
 from factrank.databases.source_files import STANDARD_INPUT, SourceFile, reading, require_one_standard_input, source_file
 from factrank.errors import InputError, InputWarning
-from factrank.host.streams import replacing
+from factrank.host import replacing
 
 AnyPath = str | os.PathLike[str]
 SPELLED_DELIMITERS = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "space": " "}

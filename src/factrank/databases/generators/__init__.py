@@ -3,3 +3,17 @@
 What lives here: random, structured and named databases, and the registry that studies and the command line call them
 by. What may enter: another generator, a pure function of its arguments.
 """
+
+from typing import TYPE_CHECKING
+
+from factrank.lazy_face import lazy_face
+
+if TYPE_CHECKING:
+    from factrank.databases.generators.answer_sets import answer_sets as answer_sets
+    from factrank.databases.generators.associations import associations as associations
+    from factrank.databases.generators.known_rank import KnownRank as KnownRank
+    from factrank.databases.generators.registry import GENERATORS as GENERATORS
+    from factrank.databases.generators.registry import call_generator as call_generator
+    from factrank.databases.generators.registry import generate as generate
+else:
+    __getattr__, __dir__, __all__ = lazy_face(__name__, __file__)

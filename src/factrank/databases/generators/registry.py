@@ -15,7 +15,7 @@ from factrank.databases.generators.known_rank import KnownRank, boxes, overlappi
 from factrank.databases.generators.named import diagonal, diagonal2, matmul, unit, w_state
 from factrank.databases.generators.random_tables import bijections, disjoint, structured, uniform, zipf
 from factrank.errors import InputError
-from factrank.host.memory import require_memory
+from factrank.host import require_memory
 
 Generator = Callable[..., Database | KnownRank]
 GENERATORS: Mapping[str, Generator] = MappingProxyType(

@@ -2,3 +2,14 @@
 
 What lives here: brackets, the search, what it found. What may enter: another way to choose the sizes that are tried.
 """
+
+from typing import TYPE_CHECKING
+
+from factrank.lazy_face import lazy_face
+
+if TYPE_CHECKING:
+    from factrank.experiments.capacity.capacity_interval import Criterion as Criterion
+    from factrank.experiments.capacity.capacity_search import CapacitySearch as CapacitySearch
+    from factrank.experiments.capacity.find_capacities import capacity as capacity
+else:
+    __getattr__, __dir__, __all__ = lazy_face(__name__, __file__)

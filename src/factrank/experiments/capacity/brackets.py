@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from math import ceil, isfinite, log
 
 from factrank.errors import InputError
-from factrank.nn.sizes import require_sizes
+from factrank.nn import require_sizes
 
 Outcomes = Mapping[int, bool]
 """Whether each tried size met the criterion."""

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from math import isfinite, log
 
 from factrank.errors import InputError
-from factrank.experiments.store.columns import Row
-from factrank.experiments.study.searches import is_measured_number
+from factrank.experiments.store import Row
+from factrank.experiments.study import is_measured_number
 
 NO_LOWER, NO_UPPER, WAITING = "no lower end", "no upper end", "missing"
 FINISHED, FAILED, DIVERGED = "finished", "failed", "diverged"

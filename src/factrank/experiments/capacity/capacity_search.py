@@ -26,10 +26,10 @@ from factrank.experiments.capacity.capacity_interval import (
     Criterion,
     Probe,
 )
-from factrank.experiments.specs.trial import Trial
-from factrank.experiments.statistics.expressions import SOUND
-from factrank.experiments.store.columns import Row
-from factrank.experiments.study.searches import Rows, is_measured_number
+from factrank.experiments.specs import Trial
+from factrank.experiments.statistics import SOUND
+from factrank.experiments.store import Row
+from factrank.experiments.study import Rows, is_measured_number
 
 TrialsOfSize = Callable[[int], Sequence[Trial]]
 """The trials of a size; always the same ones."""

@@ -9,12 +9,11 @@ from tempfile import TemporaryDirectory
 from factrank.errors import InputError
 from factrank.experiments.capacity.capacity_interval import CapacityInterval, Criterion
 from factrank.experiments.capacity.capacity_search import EVERY_FACT, CapacitySearch, TrialsOfSize
-from factrank.experiments.execution.runner import run_study
+from factrank.experiments.execution import run_study
 from factrank.experiments.progress import Meter
-from factrank.experiments.specs.roles import Data
-from factrank.experiments.store.store import Store
-from factrank.experiments.study.searches import measured_rows
-from factrank.experiments.study.study import Study, no_trials
+from factrank.experiments.specs import Data
+from factrank.experiments.store import Store
+from factrank.experiments.study import Study, measured_rows, no_trials
 
 NAME = "capacity"
 

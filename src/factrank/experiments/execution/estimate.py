@@ -19,12 +19,9 @@ from factrank.experiments.execution.runner import missing, stored_rows
 from factrank.experiments.execution.study_bundles import study_bundles
 from factrank.experiments.prepared import DataOfTrials
 from factrank.experiments.registry import family_of
-from factrank.experiments.specs.roles import Data
-from factrank.experiments.specs.trial import Trial
-from factrank.experiments.store.columns import trial_of
-from factrank.experiments.store.store import Store
-from factrank.experiments.study.searches import Rows
-from factrank.experiments.study.study import Size, Study
+from factrank.experiments.specs import Data, Trial
+from factrank.experiments.store import Store, trial_of
+from factrank.experiments.study import Rows, Size, Study
 from factrank.experiments.training import train_many
 
 ROWS_READ = 200

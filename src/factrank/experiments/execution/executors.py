@@ -17,11 +17,9 @@ from factrank.errors import InputError
 from factrank.experiments.bundles import Bundle
 from factrank.experiments.execution.outcomes import Failure, Outcome, describe
 from factrank.experiments.run_checkpoints import CheckpointError
-from factrank.experiments.specs.data import Given
-from factrank.experiments.specs.roles import Data
-from factrank.experiments.specs.trial import Trial
+from factrank.experiments.specs import Data, Given, Trial
 from factrank.experiments.training import TrialResult, train_bundles
-from factrank.nn.sealed_file import SUFFIX
+from factrank.nn import SUFFIX
 
 Databases = Mapping[str, Data]
 """The databases that trials name, by their fingerprints."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from factrank.errors import FactrankError
-from factrank.experiments.specs.trial import Trial
+from factrank.experiments.specs import Trial
 from factrank.experiments.training import TrialResult
 
 

@@ -25,8 +25,7 @@ from factrank.experiments.bundles import Bundle
 from factrank.experiments.execution.executors import Databases, Recorder, fingerprints, run_bundle
 from factrank.experiments.execution.outcomes import Failure, Outcome, describe
 from factrank.experiments.execution.study_bundles import study_bundles
-from factrank.experiments.specs.roles import Data
-from factrank.experiments.specs.trial import Trial
+from factrank.experiments.specs import Data, Trial
 
 RETRIES = 3
 """How often Ray starts a task again whose worker died."""

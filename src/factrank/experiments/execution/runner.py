@@ -25,14 +25,12 @@ from factrank.experiments.execution.executors import Executor, LocalExecutor
 from factrank.experiments.execution.outcomes import Failure, Outcome
 from factrank.experiments.execution.study_bundles import study_bundles
 from factrank.experiments.execution.trackers import Tracker
-from factrank.experiments.lanes.lane_checkpoints import lane_marks
+from factrank.experiments.lanes import lane_marks
 from factrank.experiments.progress import Meter
 from factrank.experiments.registry import families
-from factrank.experiments.specs.trial import Trial
-from factrank.experiments.store.columns import Row
-from factrank.experiments.store.store import Store
-from factrank.experiments.study.searches import measured_rows, rounds_of
-from factrank.experiments.study.study import Size, Study
+from factrank.experiments.specs import Trial
+from factrank.experiments.store import Row, Store
+from factrank.experiments.study import Size, Study, measured_rows, rounds_of
 from factrank.experiments.training import TrialResult
 
 PART_SECONDS = 1.0

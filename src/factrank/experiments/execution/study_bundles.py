@@ -11,8 +11,7 @@ from factrank.errors import FactrankError
 from factrank.experiments.bundles import Bundle, cut
 from factrank.experiments.execution.outcomes import Failure, describe
 from factrank.experiments.prepared import DataOfTrials, Prepared, prepare
-from factrank.experiments.specs.roles import Data
-from factrank.experiments.specs.trial import Trial
+from factrank.experiments.specs import Data, Trial
 
 
 def study_bundles(

@@ -13,7 +13,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from factrank.errors import InputError
 from factrank.experiments.execution.outcomes import Failure, Outcome
-from factrank.experiments.store.columns import failed_row, row_of
+from factrank.experiments.store import failed_row, row_of
 
 
 @runtime_checkable

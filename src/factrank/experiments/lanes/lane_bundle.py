@@ -16,7 +16,7 @@ from factrank.experiments.checks import Finished as Finished  # noqa: PLC0414 - 
 from factrank.experiments.lanes.ladder import rung_above
 from factrank.experiments.lanes.lane_checkpoints import BundleFile, BundleState, Dropped
 from factrank.experiments.lanes.lane_programs import Lanes, Program, arithmetic, differ_in_length, mark, take
-from factrank.experiments.specs.trial import Trial
+from factrank.experiments.specs import Trial
 from factrank.experiments.task import Task
 
 DROP_AT = 4

@@ -31,8 +31,8 @@ from factrank.experiments.checks import Record
 from factrank.experiments.lanes.devices import spread_lanes
 from factrank.experiments.lanes.lane_programs import Lanes, mark, take
 from factrank.experiments.run_checkpoints import CheckpointError, read_checkpoint
-from factrank.experiments.specs.trial import Trial
-from factrank.nn.sealed_file import SUFFIX, Sealed, write_sealed
+from factrank.experiments.specs import Trial
+from factrank.nn import SUFFIX, Sealed, write_sealed
 from factrank.version import __version__
 
 FORMAT, VERSION = "factrank.lanes", 1

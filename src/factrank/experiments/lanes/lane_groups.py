@@ -16,7 +16,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 import jax
 
 from factrank.experiments.lanes.lane_programs import Recipe, recipe_of
-from factrank.experiments.specs.trial import Trial
+from factrank.experiments.specs import Trial
 from factrank.experiments.task import Task
 
 WIDE = {"cpu": 0}

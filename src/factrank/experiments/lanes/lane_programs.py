@@ -27,8 +27,7 @@ from factrank.experiments.frozen_parts import split
 from factrank.experiments.lanes.device_memory import array_bytes, traced_bytes
 from factrank.experiments.lanes.devices import EVERYWHERE, LANES, mesh_for, spread_lanes
 from factrank.experiments.lanes.optimisers import build_optimiser
-from factrank.experiments.specs.training_spec import Training, TrainingPrecision
-from factrank.experiments.specs.trial import Trial
+from factrank.experiments.specs import Training, TrainingPrecision, Trial
 from factrank.experiments.task import Epoch, Metrics, Task, Tree
 
 MATMUL_PRECISION = {"float32": "highest", "tf32": "tensorfloat32", "float64": "highest", "bfloat16": "highest"}

@@ -14,7 +14,7 @@ from factrank.experiments.lanes.ladder import rung_below, widths
 from factrank.experiments.lanes.lane_bundle import Finished, LaneBundle
 from factrank.experiments.lanes.lane_programs import Program, arithmetic, program_for
 from factrank.experiments.run_checkpoints import Checkpoints
-from factrank.experiments.specs.trial import Trial
+from factrank.experiments.specs import Trial
 from factrank.experiments.task import Task
 
 

@@ -8,7 +8,7 @@ import optax
 from jaxtyping import Array, Float
 
 from factrank.errors import InputError
-from factrank.experiments.specs.training_spec import Optimiser
+from factrank.experiments.specs import Optimiser
 
 OPTIMISERS = (
     "adabelief",

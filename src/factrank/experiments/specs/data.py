@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from factrank.databases.database import Database
-from factrank.databases.generators.registry import generate
+from factrank.databases import Database
+from factrank.databases.generators import generate
 from factrank.errors import InputError
 from factrank.experiments.specs.roles import Data, DataSpec
 from factrank.experiments.specs.specification import NO_OPTIONS, Options, register_kind

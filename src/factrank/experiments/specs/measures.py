@@ -9,7 +9,7 @@ from typing import Literal, get_args
 from factrank.errors import InputError
 from factrank.experiments.specs.field_checks import are_different, as_floats, require_flags, require_numbers
 from factrank.experiments.specs.specification import register_kind
-from factrank.nn.sizes import require_sizes
+from factrank.nn import require_sizes
 
 ReadingPrecision = Literal["float32", "float64", "bfloat16"]
 

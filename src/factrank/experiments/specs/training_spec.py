@@ -9,7 +9,7 @@ from factrank.errors import InputError
 from factrank.experiments.registry import engine_names
 from factrank.experiments.specs.field_checks import as_floats
 from factrank.experiments.specs.specification import NO_OPTIONS, Options, to_plain
-from factrank.nn.sizes import require_sizes
+from factrank.nn import require_sizes
 
 Stop = Literal["never", "recall", "recall_tau", "recall_sequences"]
 Schedule = Literal["constant", "cosine"]

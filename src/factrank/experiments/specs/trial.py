@@ -16,7 +16,7 @@ from factrank.experiments.specs.measures import Measures
 from factrank.experiments.specs.roles import DataSpec, ModelSpec
 from factrank.experiments.specs.specification import Plain, from_plain, has_role, hash_of, to_plain
 from factrank.experiments.specs.training_spec import Training
-from factrank.nn.sizes import require_sizes
+from factrank.nn import require_sizes
 
 SCHEMA = 1
 LARGEST_SEED = 2**32 - 1

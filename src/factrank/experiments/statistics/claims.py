@@ -42,7 +42,7 @@ from factrank.experiments.statistics.expressions import (
     selected,
 )
 from factrank.experiments.statistics.quantities import ResampledRows, over_resamples, sample_of
-from factrank.experiments.store.result_tables import ROW_NAMES, DataName, plural, require_data
+from factrank.experiments.store import ROW_NAMES, DataName, plural, require_data
 
 Kind = Literal["mean", "slope", "correlation", "rank correlation", "best", "least", "first", "greatest", "fraction"]
 Direction = Literal["greater", "less", "rises", "falls", "flat", "not rising"]

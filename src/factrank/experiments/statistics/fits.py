@@ -25,7 +25,7 @@ from scipy.special import stdtrit
 from factrank.errors import InputError
 from factrank.experiments.statistics.expressions import columns_in, numbers
 from factrank.experiments.statistics.summaries import QUANTITY, Summary
-from factrank.experiments.study.names import require_name
+from factrank.experiments.study import require_name
 
 NEARLY_ONE = 1 - 1e-9
 """A setting of this leverage determines a coefficient alone: without it there is no fit."""

@@ -14,7 +14,7 @@ import pyarrow as pa
 from jaxtyping import Bool, Float, Int
 
 from factrank.experiments.statistics.expressions import Value, numbers, values
-from factrank.experiments.store.result_tables import plural
+from factrank.experiments.store import plural
 
 DATABASE_SEED, SEED = "database.seed", "seed"
 

@@ -17,8 +17,8 @@ from factrank.errors import InputError
 from factrank.experiments.statistics.claims import Claim, Quantity, evaluate
 from factrank.experiments.statistics.expressions import Value, columns_in, missing_columns, selected, values
 from factrank.experiments.statistics.quantities import DATABASE_SEED, SEED
-from factrank.experiments.store.result_tables import DataName, require_data
-from factrank.experiments.study.names import require_name
+from factrank.experiments.store import DataName, require_data
+from factrank.experiments.study import require_name
 
 QUANTITY = "quantity"
 MEASURED = ("value", "low", "high", "seeds", "why")

@@ -24,11 +24,9 @@ from functools import cache, lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from factrank.databases.generators.registry import GENERATORS
+from factrank.databases.generators import GENERATORS
 from factrank.errors import InputError
-from factrank.experiments.specs.data import Generated
-from factrank.experiments.specs.specification import KINDS, Options, canonical_json, to_plain
-from factrank.experiments.specs.trial import Trial
+from factrank.experiments.specs import KINDS, Generated, Options, Trial, canonical_json, to_plain
 from factrank.experiments.training import TrialResult
 from factrank.version import __version__
 

@@ -15,7 +15,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from factrank.errors import InputError
-from factrank.host.streams import replacing
+from factrank.host import replacing
 
 FORMULA = r"^[=+\-@\t\r\n']"
 """How text begins that spreadsheets may execute, or that already has an apostrophe."""

@@ -16,13 +16,11 @@ from safetensors import SafetensorError, safe_open
 
 from factrank.errors import InputError
 from factrank.experiments.registry import family_of
-from factrank.experiments.specs.specification import canonical_json
+from factrank.experiments.specs import canonical_json
 from factrank.experiments.store.columns import trial_of
 from factrank.experiments.training import TrialResult
-from factrank.host.streams import require_file
-from factrank.nn.part_arrays import to_arrays
-from factrank.nn.sealed_file import SUFFIX, Sealed, read_sealed, write_sealed
-from factrank.nn.unreadable_files import unreadable
+from factrank.host import require_file
+from factrank.nn import SUFFIX, Sealed, read_sealed, to_arrays, unreadable, write_sealed
 
 FORMAT, VERSION = "factrank.weights", 1
 NAME = re.compile("[0-9a-f]{64}")

@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 
 from factrank.errors import InputError
 from factrank.experiments.store.columns import EPOCHS_TO, RUN_COLUMNS, Row
-from factrank.host.streams import require_file
+from factrank.host import require_file
 
 SUFFIX = ".parquet"
 SEALED = re.compile(r"([0-9]{8}T[0-9]{6}\.[0-9]{9}Z-[0-9a-f]{16})-([0-9a-f]{16})")

@@ -27,7 +27,7 @@ import pyarrow.compute as pc
 
 from factrank.errors import InputError
 from factrank.experiments.measured import is_measured
-from factrank.experiments.specs.trial import SCHEMA, Trial
+from factrank.experiments.specs import SCHEMA, Trial
 from factrank.experiments.store.columns import (
     ENDED,
     PUBLISHED_ONLY,
@@ -62,7 +62,7 @@ from factrank.experiments.store.parquet_parts import (
 from factrank.experiments.store.part_tables import PART, Problems, first_rows, read_parts, united
 from factrank.experiments.store.result_tables import Tables
 from factrank.experiments.training import TrialResult
-from factrank.nn.sealed_file import SUFFIX as WEIGHTS_SUFFIX
+from factrank.nn import SUFFIX as WEIGHTS_SUFFIX
 
 TRIALS, DRAFTS = "trials", "drafts"
 IDENTITY: dict[str, type] = {"hash": str, "status": str, "trial": str}

@@ -3,3 +3,31 @@
 What lives here: `Study`, studies in files, searches that ask for trials round by round, the table of one study. What
 may enter: another way to describe a study.
 """
+
+from typing import TYPE_CHECKING
+
+from factrank.lazy_face import lazy_face
+
+if TYPE_CHECKING:
+    from factrank.experiments.study.names import require_name as require_name
+    from factrank.experiments.study.searches import Rows as Rows
+    from factrank.experiments.study.searches import TrialSearch as TrialSearch
+    from factrank.experiments.study.searches import is_measured_number as is_measured_number
+    from factrank.experiments.study.searches import measured_rows as measured_rows
+    from factrank.experiments.study.searches import rounds_of as rounds_of
+    from factrank.experiments.study.study import Chart as Chart
+    from factrank.experiments.study.study import Size as Size
+    from factrank.experiments.study.study import Source as Source
+    from factrank.experiments.study.study import Study as Study
+    from factrank.experiments.study.study import no_trials as no_trials
+    from factrank.experiments.study.study_files import load_python_study as load_python_study
+    from factrank.experiments.study.study_files import load_study as load_study
+    from factrank.experiments.study.study_judgement import MISSING as MISSING
+    from factrank.experiments.study.study_judgement import asked_trials as asked_trials
+    from factrank.experiments.study.study_judgement import fitted as fitted
+    from factrank.experiments.study.study_judgement import judge as judge
+    from factrank.experiments.study.study_judgement import study_table as study_table
+    from factrank.experiments.study.study_judgement import study_tables as study_tables
+    from factrank.experiments.study.study_judgement import summarise as summarise
+else:
+    __getattr__, __dir__, __all__ = lazy_face(__name__, __file__)

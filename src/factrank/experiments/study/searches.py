@@ -21,9 +21,8 @@ from typing import Protocol, runtime_checkable
 import pyarrow as pa
 
 from factrank.errors import InputError
-from factrank.experiments.specs.trial import Trial
-from factrank.experiments.store.columns import RUN_COLUMNS, TRIAL_GROUPS, Row, trial_columns
-from factrank.experiments.store.parquet_parts import table_of
+from factrank.experiments.specs import Trial
+from factrank.experiments.store import RUN_COLUMNS, TRIAL_GROUPS, Row, table_of, trial_columns
 
 Rows = Mapping[str, Row]
 """What came of trials, by their hashes: status and measured numbers, without the settings of the trial."""

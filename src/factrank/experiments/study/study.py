@@ -14,15 +14,9 @@ from functools import lru_cache
 from typing import Literal, get_args
 
 from factrank.errors import FactrankError, InputError
-from factrank.experiments.specs.data import Given
-from factrank.experiments.specs.roles import Data
-from factrank.experiments.specs.trial import Trial
-from factrank.experiments.statistics.claims import Claim
-from factrank.experiments.statistics.expressions import Where, columns_in, frozen_where
-from factrank.experiments.statistics.fits import Fit, require_columns_of
-from factrank.experiments.statistics.summaries import Summary
-from factrank.experiments.store.columns import trial_columns
-from factrank.experiments.store.result_tables import DataName, require_data
+from factrank.experiments.specs import Data, Given, Trial
+from factrank.experiments.statistics import Claim, Fit, Summary, Where, columns_in, frozen_where, require_columns_of
+from factrank.experiments.store import DataName, require_data, trial_columns
 from factrank.experiments.study.names import require_name
 from factrank.experiments.study.searches import Rows, TrialSearch, require_searches, rounds_of
 

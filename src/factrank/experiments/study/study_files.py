@@ -24,17 +24,13 @@ from typing import Any, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, ValidationError, field_validator
 
-from factrank.databases.database import Database
-from factrank.databases.files.formats import read
-from factrank.databases.generators.registry import GENERATORS
-from factrank.databases.sample_tables import sample
+from factrank.databases import Database, sample
+from factrank.databases.files import read
+from factrank.databases.generators import GENERATORS
 from factrank.errors import FactrankError, InputError
 from factrank.experiments.registry import families
-from factrank.experiments.specs.specification import from_plain, to_plain
-from factrank.experiments.specs.trial import SCHEMA, Trial
-from factrank.experiments.statistics.claims import Claim
-from factrank.experiments.statistics.fits import Fit
-from factrank.experiments.statistics.summaries import Summary
+from factrank.experiments.specs import SCHEMA, Trial, from_plain, to_plain
+from factrank.experiments.statistics import Claim, Fit, Summary
 from factrank.experiments.study.study import Chart, Source, Study
 from factrank.experiments.study.yaml_text import read_yaml
 

@@ -8,13 +8,9 @@ from functools import lru_cache
 
 import pyarrow as pa
 
-from factrank.experiments.specs.trial import Trial
-from factrank.experiments.statistics.claims import Claim, Verdict, evaluate
-from factrank.experiments.statistics.fits import Fit, FitResult, fit_result
-from factrank.experiments.statistics.summaries import Summary, summary_table
-from factrank.experiments.store.columns import RUN_COLUMNS, Row, in_order, trial_columns
-from factrank.experiments.store.parquet_parts import as_texts
-from factrank.experiments.store.result_tables import Tables
+from factrank.experiments.specs import Trial
+from factrank.experiments.statistics import Claim, Fit, FitResult, Summary, Verdict, evaluate, fit_result, summary_table
+from factrank.experiments.store import RUN_COLUMNS, Row, Tables, as_texts, in_order, trial_columns
 from factrank.experiments.study.searches import measured_rows, search_table
 from factrank.experiments.study.study import Size, Study
 

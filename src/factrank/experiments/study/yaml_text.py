@@ -13,7 +13,7 @@ from typing import Any
 import yaml  # type: ignore[import-untyped]
 
 from factrank.errors import InputError
-from factrank.host.streams import require_file
+from factrank.host import require_file
 
 MOST_BYTES, MOST_NODES = 2**18, 100_000
 """The size of a file, and of what it says with all aliases written out."""

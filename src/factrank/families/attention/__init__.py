@@ -3,3 +3,23 @@
 What lives here: shapes and models, their tensors and ranks, the task of learning a database, measures, files; the fused
 engine (`fused`), closed forms (`forms`), proofs (`proof`), edits (`editing`) and what single heads do (`circuits`).
 """
+
+from typing import TYPE_CHECKING
+
+from factrank.lazy_face import lazy_face
+
+if TYPE_CHECKING:
+    from factrank.families.attention.attention_layer import AttentionLayer as AttentionLayer
+    from factrank.families.attention.attention_layer import init_layer as init_layer
+    from factrank.families.attention.attention_layer import layer_from_arrays as layer_from_arrays
+    from factrank.families.attention.layer_bounds import flattening_ranks_of as flattening_ranks_of
+    from factrank.families.attention.layer_bounds import layer_rank_bounds as layer_rank_bounds
+    from factrank.families.attention.layer_files import SavedLayer as SavedLayer
+    from factrank.families.attention.layer_files import load_layer as load_layer
+    from factrank.families.attention.layer_files import save_layer as save_layer
+    from factrank.families.attention.layer_files import verdict as verdict
+    from factrank.families.attention.layer_shape import LayerShape as LayerShape
+    from factrank.families.attention.pair_transformer import PairTransformer as PairTransformer
+    from factrank.families.attention.pair_transformer import TransformerShape as TransformerShape
+else:
+    __getattr__, __dir__, __all__ = lazy_face(__name__, __file__)

@@ -11,8 +11,7 @@ from factrank.errors import InputError
 from factrank.families.attention.attention_layer import AttentionLayer
 from factrank.families.attention.layer_shape import LayerShape
 from factrank.families.attention.pair_transformer import AnyLayer, Block, Mlp, Norm, PairTransformer, TransformerShape
-from factrank.nn.part_arrays import PartSizes, require_same_parts, to_jax
-from factrank.nn.sizes import require_sizes
+from factrank.nn import PartSizes, require_same_parts, require_sizes, to_jax
 
 QUERY_ROWS = "query_rows"
 

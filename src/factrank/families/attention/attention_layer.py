@@ -21,11 +21,21 @@ from jaxtyping import Array, Float
 from factrank.errors import InputError
 from factrank.families.attention.layer_shape import LayerShape
 from factrank.families.attention.layer_tensor import Heads, LayerTensor, decompose
-from factrank.nn.pair_attention import GRID, Pairing, attend, attention_scores
-from factrank.nn.pair_reader import Codes, PairReader
-from factrank.nn.part_arrays import REAL
-from factrank.nn.sizes import require_sizes
-from factrank.nn.weights import AnyArray, RandomKey, draw, generator_of, on_device
+from factrank.nn import (
+    GRID,
+    REAL,
+    AnyArray,
+    Codes,
+    Pairing,
+    PairReader,
+    RandomKey,
+    attend,
+    attention_scores,
+    draw,
+    generator_of,
+    on_device,
+    require_sizes,
+)
 
 PARTS = ("embedding", "w_q", "w_k", "w_v", "w_o", "unembedding")
 

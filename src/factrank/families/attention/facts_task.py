@@ -19,11 +19,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from factrank.databases.database import Database
+from factrank.databases import Database
 from factrank.errors import InputError
-from factrank.experiments.specs.known_options import require_options
-from factrank.experiments.specs.trial import Trial
-from factrank.experiments.task import Epoch, Metrics, Reading, tau_recall
+from factrank.experiments import Epoch, Metrics, Reading, tau_recall
+from factrank.experiments.specs import Trial, require_options
 from factrank.families.attention.attention_layer import AttentionLayer, draw_layer
 from factrank.families.attention.further_measures import further_measures
 from factrank.families.attention.layer_shape import LayerShape
@@ -33,8 +32,7 @@ from factrank.families.attention.pair_transformer import (
     draw_transformer,
     shared_rows,
 )
-from factrank.readouts.fiber_margins import margins, probabilities
-from factrank.readouts.fiber_values import fibers_of
+from factrank.readouts import fibers_of, margins, probabilities
 
 PairModel = AttentionLayer | PairTransformer
 GRID_SHARE = 0.5

@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from factrank.databases.database import Database
-from factrank.experiments.family import Engine, Family, Form, Measure, Work
+from factrank.databases import Database
+from factrank.experiments import Engine, Family, Form, Measure, Work
 from factrank.families.attention.attention_work import forward_products, kept_numbers
 from factrank.families.attention.layer_shape import LayerShape
 from factrank.families.attention.pair_transformer import TransformerShape
 
 if TYPE_CHECKING:
-    from factrank.experiments.checks import Finished
-    from factrank.experiments.run_checkpoints import Checkpoints
-    from factrank.experiments.specs.trial import Trial
-    from factrank.experiments.task import Task
+    from factrank.experiments import Checkpoints, Finished, Task
+    from factrank.experiments.specs import Trial
 
 
 class FusedEngine(Engine):
@@ -25,7 +23,7 @@ class FusedEngine(Engine):
 
     def platform_of(self, trial: Trial, data: Database, device: str) -> str | None:
         """The CPU for float64, else the device, where the loop knows every option of the trial and pays."""
-        from factrank.families.attention.fused.fused_engine import platform_of  # noqa: PLC0415
+        from factrank.families.attention.fused import platform_of  # noqa: PLC0415
 
         return platform_of(trial, data.shape, device)
 
@@ -33,19 +31,19 @@ class FusedEngine(Engine):
         self, trials: Sequence[Trial], tasks: Sequence[Any], checkpoints: Checkpoints | None, platform: str
     ) -> Generator[tuple[list[Finished], int], None, None]:
         """Train these trials, a model per thread or block."""
-        from factrank.families.attention.fused.fused_engine import run_fused  # noqa: PLC0415
+        from factrank.families.attention.fused import run_fused  # noqa: PLC0415
 
         return run_fused(trials, tasks, checkpoints, platform)
 
     def marks(self, device: str) -> Mapping[str, str] | None:
         """The kind of device and of kernel."""
-        from factrank.families.attention.fused.fused_engine import marks_of  # noqa: PLC0415
+        from factrank.families.attention.fused import marks_of  # noqa: PLC0415
 
         return marks_of(device)
 
     def at_once(self) -> int:
         """A model on each thread."""
-        from factrank.families.attention.fused.fused_threads import thread_count  # noqa: PLC0415
+        from factrank.families.attention.fused import thread_count  # noqa: PLC0415
 
         return thread_count()
 
@@ -89,7 +87,7 @@ class AttentionFamily(Family):
     @property
     def forms(self) -> Mapping[str, Form]:
         """Every closed form of `construct`."""
-        from factrank.families.attention.forms.registry import CONSTRUCTIONS  # noqa: PLC0415
+        from factrank.families.attention.forms import CONSTRUCTIONS  # noqa: PLC0415
 
         return CONSTRUCTIONS
 

@@ -21,12 +21,10 @@ from collections.abc import Mapping
 from functools import lru_cache
 from math import isfinite, nan
 
-from factrank.databases.database import Database
+from factrank.databases import Database
 from factrank.errors import InputError
-from factrank.experiments.specs.measures import Readings
-from factrank.experiments.specs.roles import ModelSpec
-from factrank.experiments.specs.trial import Trial
-from factrank.experiments.task import Reading, tau_recall
+from factrank.experiments import Reading, tau_recall
+from factrank.experiments.specs import ModelSpec, Readings, Trial
 from factrank.families.attention.attention_layer import AttentionLayer
 from factrank.families.attention.layer_bounds import layer_rank_bounds
 from factrank.families.attention.layer_shape import LayerShape
@@ -61,7 +59,7 @@ def further_measures(
 
 
 def _artifacts(trial: Trial, database: Database, model: PairModel) -> dict[str, float]:
-    from factrank.readouts.recall_report import recall  # noqa: PLC0415
+    from factrank.readouts import recall  # noqa: PLC0415
 
     found = {tau: recall(model, database, tau) for tau in trial.measures.taus}
     silent = {float(one.silent_fibers) for one in found.values()}
@@ -70,7 +68,7 @@ def _artifacts(trial: Trial, database: Database, model: PairModel) -> dict[str, 
 
 
 def _ranks(trial: Trial, database: Database, model: PairModel, numbers: Mapping[str, float]) -> dict[str, float]:
-    from factrank.readouts.database_ranks import certified_ranks  # noqa: PLC0415
+    from factrank.readouts import certified_ranks  # noqa: PLC0415
 
     ranks = {name: float(number) for name, number in certified_ranks(database).items()}
     layer_rank = _layer_rank(trial.model, database.shape)
@@ -106,7 +104,7 @@ def _layer_rank(model: ModelSpec, shape: tuple[int, int, int]) -> float:
 
 
 def _additive(database: Database, model: PairModel, loss: float) -> dict[str, float]:
-    from factrank.families.attention.circuits.attribution import additive_numbers  # noqa: PLC0415
+    from factrank.families.attention.circuits import additive_numbers  # noqa: PLC0415
 
     if not isfinite(loss):
         return dict.fromkeys(ADDITIVE, nan)
@@ -114,7 +112,7 @@ def _additive(database: Database, model: PairModel, loss: float) -> dict[str, fl
 
 
 def _planted(database: Database, tolerance: float) -> dict[str, float]:
-    from factrank.tensors.cp.planted import planted_rank  # noqa: PLC0415
+    from factrank.tensors.cp import planted_rank  # noqa: PLC0415
 
     rank, residual = planted_rank(database, tolerance)
     return {"cp_rank": float(rank), "cp_residual": float(residual)}
@@ -124,8 +122,10 @@ def _planted(database: Database, tolerance: float) -> dict[str, float]:
 
 
 def _readings(spec: Readings, database: Database, model: PairModel) -> list[Reading]:
-    from factrank.readouts.database_ranks import certified_ranks  # noqa: PLC0415
-    from factrank.readouts.reading import readings_of  # noqa: PLC0415
+    from factrank.readouts import (  # noqa: PLC0415
+        certified_ranks,
+        readings_of,
+    )
 
     rank_lower = certified_ranks(database)["rank_lower"] if spec.ranks else nan
     return readings_of(model, database, spec, rank_lower)

@@ -36,9 +36,9 @@ from factrank.errors import InputError
 from factrank.families.attention.attention_layer import AttentionLayer
 from factrank.families.attention.layer_shape import LayerShape
 from factrank.families.attention.pair_transformer import PairTransformer, TransformerShape
-from factrank.nn.sizes import require_sizes
-from factrank.tensors.bounds.certified_bounds import Bound, RankBounds
-from factrank.tensors.cp.cp_search import generic_rank
+from factrank.nn import require_sizes
+from factrank.tensors.bounds import Bound, RankBounds
+from factrank.tensors.cp import generic_rank
 
 
 @dataclass(frozen=True)

@@ -15,16 +15,14 @@ from typing import Any, Literal, get_args, get_type_hints
 
 import numpy as np
 
-from factrank.databases.database import COLUMNS, Database
+from factrank.databases import COLUMNS, Database
 from factrank.errors import InputError
 from factrank.families.attention.attention_arrays import model_from_arrays, require_parts
 from factrank.families.attention.attention_layer import AttentionLayer
 from factrank.families.attention.layer_shape import LayerShape
 from factrank.families.attention.pair_transformer import AnyLayer, PairTransformer, TransformerShape
-from factrank.host.locking import waiting_for_others
-from factrank.nn.part_arrays import to_arrays
-from factrank.nn.sealed_file import Sealed, read_sealed, write_sealed
-from factrank.nn.stored_facts import FACT_TENSORS, facts_from_tensors, facts_to_tensors
+from factrank.host import waiting_for_others
+from factrank.nn import FACT_TENSORS, Sealed, facts_from_tensors, facts_to_tensors, read_sealed, to_arrays, write_sealed
 
 FORMAT, VERSION = "factrank.layer", 1
 SHAPES: dict[str, type[LayerShape] | type[TransformerShape]] = {
@@ -53,7 +51,7 @@ def save_layer(
     Waits while another process edits the file that was there.
 
     >>> import pathlib, tempfile
-    >>> from factrank.families.attention.attention_layer import init_layer
+    >>> from factrank import init_layer
     >>> facts = Database.from_facts([("Oslo", "country", "Norway"), ("Lima", "country", "Peru")])
     >>> layer = init_layer(LayerShape(2, 1, 1, 1), *facts.shape, key=0)
     >>> with tempfile.TemporaryDirectory() as folder:

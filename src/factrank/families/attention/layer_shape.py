@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 
-from factrank.nn.sizes import require_sizes
+from factrank.nn import require_sizes
 
 
 @dataclass(frozen=True)

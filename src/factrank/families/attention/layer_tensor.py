@@ -12,7 +12,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from factrank.nn.pair_attention import GRID, AttentionKind, attention_scores, attention_weights
+from factrank.nn import GRID, AttentionKind, attention_scores, attention_weights
 
 
 class LayerTensor(NamedTuple):

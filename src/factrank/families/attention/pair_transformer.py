@@ -24,10 +24,21 @@ from factrank.errors import InputError
 from factrank.families.attention.attention_layer import AttentionLayer, draw_layer
 from factrank.families.attention.layer_shape import LayerShape
 from factrank.families.attention.layer_tensor import Heads, LayerTensor, decompose
-from factrank.nn.pair_attention import AttentionKind, Pairing, attend, attention_scores
-from factrank.nn.pair_reader import Codes, PairReader
-from factrank.nn.sizes import require_sizes
-from factrank.nn.weights import AnyArray, RandomKey, constant, draw, generator_of, on_device
+from factrank.nn import (
+    AnyArray,
+    AttentionKind,
+    Codes,
+    Pairing,
+    PairReader,
+    RandomKey,
+    attend,
+    attention_scores,
+    constant,
+    draw,
+    generator_of,
+    on_device,
+    require_sizes,
+)
 
 NORM_EPSILON = 1e-5
 

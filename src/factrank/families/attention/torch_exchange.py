@@ -22,7 +22,7 @@ from jaxtyping import Shaped
 
 from factrank.errors import InputError
 from factrank.families.attention.attention_layer import PARTS, AttentionLayer, layer_from_arrays
-from factrank.nn.part_arrays import to_arrays
+from factrank.nn import to_arrays
 
 
 def to_torch_state_dict(layer: AttentionLayer) -> dict[str, Any]:

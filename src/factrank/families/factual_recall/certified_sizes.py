@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from factrank.databases.database import Database
+from factrank.databases import Database
 from factrank.errors import InputError
 from factrank.families.factual_recall.factual_recall_form import (
     ConstructedFactualRecall,
@@ -31,7 +31,7 @@ from factrank.families.factual_recall.factual_recall_form import (
     construct_factual_recall,
 )
 from factrank.families.factual_recall.factual_recall_shape import FactualRecallShape
-from factrank.nn.associative_matrices import MatrixForm
+from factrank.nn import MatrixForm
 
 ShapeOfSize = Callable[[int], FactualRecallShape]
 """The shapes among which the smallest is sought, by a size: d_vo, the width of the MLP, d_model, ..."""
@@ -82,7 +82,7 @@ def smallest_factual_recall(
     Sizes are doubled or halved from the guess until one is certified and a smaller one is not, then bisected. Where
     certification is not monotone in the size, a smaller one that was not built may be certified too.
 
-    >>> from factrank.databases import answer_sets
+    >>> from factrank.databases.generators import answer_sets
     >>> facts = answer_sets(3, 2, 2, seed=0)
     >>> found = smallest_factual_recall(facts, lambda n: FactualRecallShape(16, 1, 1, n), most=16)
     >>> found.size, found.failed, found.found.certified

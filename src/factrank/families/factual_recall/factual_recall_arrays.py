@@ -10,8 +10,7 @@ from jaxtyping import Shaped
 from factrank.families.factual_recall.factual_recall_shape import FactualRecallOneHotShape, FactualRecallShape
 from factrank.families.factual_recall.factual_recall_transformer import FactualRecallOneHot, FactualRecallTransformer
 from factrank.families.factual_recall.sequence_layout import FactualRecallLayout
-from factrank.nn.part_arrays import PartSizes, require_same_parts, to_jax
-from factrank.nn.sizes import require_sizes
+from factrank.nn import PartSizes, require_same_parts, require_sizes, to_jax
 
 
 def part_sizes(shape: FactualRecallShape | FactualRecallOneHotShape, sizes: tuple[int, int, int]) -> PartSizes:

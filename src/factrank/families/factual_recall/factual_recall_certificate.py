@@ -16,19 +16,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from factrank.certificates.arithmetic import ARITHMETIC, why_refuted
-from factrank.certificates.certified_weights import fingerprint_of, precision_of
-from factrank.certificates.reader_certificate import ReaderCertificate
-from factrank.databases.database import Database
+from factrank.certificates import ARITHMETIC, ReaderCertificate, fingerprint_of, precision_of, why_refuted
+from factrank.databases import Database
 from factrank.errors import InputError
 from factrank.families.factual_recall.factual_recall_proof import FactualRecallProver
 from factrank.families.factual_recall.factual_recall_shape import SHORTEST
 from factrank.families.factual_recall.factual_recall_transformer import FactualRecallTransformer
 from factrank.families.factual_recall.proved_pooling import PlainSequence, Pooling
-from factrank.nn.precision import Precision
-from factrank.nn.sizes import require_sizes
-from factrank.nn.weights import on_device
-from factrank.readouts.fiber_margins import margins
+from factrank.nn import Precision, on_device, require_sizes
+from factrank.readouts import margins
 
 LENGTH = 32
 """Tokens of a sequence, unless said otherwise."""

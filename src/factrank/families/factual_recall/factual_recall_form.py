@@ -31,8 +31,8 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Float
 
-from factrank.certificates.arithmetic import ARITHMETIC, Arithmetic
-from factrank.databases.database import Database
+from factrank.certificates import ARITHMETIC, Arithmetic
+from factrank.databases import Database
 from factrank.errors import InputError
 from factrank.families.factual_recall.factual_recall_certificate import (
     FactualRecallCertificate,
@@ -55,8 +55,7 @@ from factrank.families.factual_recall.value_circuits import (
     vote_circuit,
     votes_of,
 )
-from factrank.nn.associative_matrices import MatrixForm, closed_form, logistic
-from factrank.nn.precision import Precision, dtype_of
+from factrank.nn import MatrixForm, Precision, closed_form, dtype_of, logistic
 
 HeadReading = Literal["together", "apart"]
 """Whether every head reads key and query at once, or one of the two."""
@@ -125,7 +124,7 @@ def construct_factual_recall(
     separates the tokens (see `separation` for the d_model that needs) an `InputError` says so; whether the facts are
     held otherwise is in the certificate. Heads read together where they can, unless `reading` says how.
 
-    >>> from factrank.databases import answer_sets
+    >>> from factrank.databases.generators import answer_sets
     >>> facts = answer_sets(3, 2, 2, seed=0)
     >>> found = construct_factual_recall(facts, FactualRecallShape(d_model=16, n_heads=1, d_qk=1, d_vo=4))
     >>> found.certified, found.reading, found.certificate.contexts

@@ -27,9 +27,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from factrank.databases.database import Database
-from factrank.experiments.specs.measures import Measures
-from factrank.experiments.task import tau_recall
+from factrank.databases import Database
+from factrank.experiments import tau_recall
+from factrank.experiments.specs import Measures
 from factrank.families.factual_recall.factual_recall_transformer import (
     FactualRecallTransformer,
     ReaderToken,
@@ -43,7 +43,7 @@ from factrank.families.factual_recall.sequence_batches import (
     sample_facts,
 )
 from factrank.families.factual_recall.sequence_layout import FactualRecallLayout, count_tokens
-from factrank.readouts.fiber_margins import cross_entropies, margins, probabilities
+from factrank.readouts import cross_entropies, margins, probabilities
 
 EVALUATION = np.uint32(2**32 - 1)
 """What is folded into a trial's key for its contexts; its epochs are smaller numbers."""

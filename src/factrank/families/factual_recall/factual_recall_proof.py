@@ -39,7 +39,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from factrank.certificates.arithmetic import SLACK, Arithmetic
+from factrank.certificates import SLACK, Arithmetic
 from factrank.families.factual_recall.factual_recall_transformer import HALF_RANGE
 from factrank.families.factual_recall.proved_pooling import PlainSequence, Pooled, Pooling
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import isfinite
 
 from factrank.errors import InputError
-from factrank.nn.sizes import require_sizes
+from factrank.nn import require_sizes
 
 SHORTEST = 3
 """A subject, a relation and the end token."""

@@ -32,12 +32,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Float64, Int64, PRNGKeyArray
 
-from factrank.databases.database import Database
+from factrank.databases import Database
 from factrank.errors import InputError
-from factrank.experiments.lanes.ladder import rung_above
-from factrank.experiments.specs.known_options import require_options
-from factrank.experiments.specs.trial import Trial
-from factrank.experiments.task import Epoch, Metrics, Reading
+from factrank.experiments import Epoch, Metrics, Reading
+from factrank.experiments.lanes import rung_above
+from factrank.experiments.specs import Trial, require_options
 from factrank.families.factual_recall.factual_recall_measures import Examination, outputs_of, value_masks
 from factrank.families.factual_recall.factual_recall_shape import (
     BATCH_SIZE,
@@ -60,7 +59,7 @@ from factrank.families.factual_recall.sequence_batches import (
     sample_facts,
 )
 from factrank.families.factual_recall.sequence_layout import FactualRecallLayout, count_tokens
-from factrank.readouts.fiber_margins import cross_entropies
+from factrank.readouts import cross_entropies
 
 ALIGNMENT = 8
 """The number of tokens is a multiple of it, which products on a GPU want."""

@@ -29,7 +29,7 @@ from jaxtyping import Array, Float, Int
 
 from factrank.families.factual_recall.factual_recall_shape import FactualRecallOneHotShape, FactualRecallShape
 from factrank.families.factual_recall.sequence_layout import FactualRecallLayout, count_tokens
-from factrank.nn.weights import AnyArray, RandomKey, constant, draw, generator_of, on_device
+from factrank.nn import AnyArray, RandomKey, constant, draw, generator_of, on_device
 
 HALF_RANGE = 75.0
 """Weights lie between e^-75 and e^75: sums of them and their inverses stay in the range of float32 and bfloat16."""

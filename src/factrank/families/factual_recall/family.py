@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from factrank.databases.database import Database
-from factrank.experiments.family import Family, Measure, Work
+from factrank.databases import Database
+from factrank.experiments import Family, Measure, Work
 from factrank.families.factual_recall.factual_recall_shape import (
     BATCH_SIZE,
     FactualRecallOneHotShape,
@@ -14,8 +14,8 @@ from factrank.families.factual_recall.factual_recall_shape import (
 )
 
 if TYPE_CHECKING:
-    from factrank.experiments.specs.trial import Trial
-    from factrank.experiments.task import Task
+    from factrank.experiments import Task
+    from factrank.experiments.specs import Trial
 
 
 class FactualRecallFamily(Family):

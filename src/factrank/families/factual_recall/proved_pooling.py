@@ -37,7 +37,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from factrank.certificates.arithmetic import EXPONENTIAL_UNITS, SLACK, Arithmetic
+from factrank.certificates import EXPONENTIAL_UNITS, SLACK, Arithmetic
 from factrank.families.factual_recall.factual_recall_transformer import HALF_RANGE
 from factrank.families.factual_recall.sequence_layout import FactualRecallLayout
 

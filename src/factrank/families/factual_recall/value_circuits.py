@@ -28,8 +28,8 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy.special import logsumexp
 
-from factrank.databases.database import Database
-from factrank.nn.associative_matrices import MatrixForm, logistic
+from factrank.databases import Database
+from factrank.nn import MatrixForm, logistic
 
 TARGET = 3.0
 """The least margin at which logistic forms end: far beyond rounding at the sizes that logits have then."""

@@ -11,8 +11,8 @@ It is computed on the host, in float64 (`factrank.families.memoriser.ranks.assum
 
 from __future__ import annotations
 
-from factrank.families.memoriser.examples.examples import VectorExamples
-from factrank.families.memoriser.ranks.assumptions import check_assumptions
+from factrank.families.memoriser.examples import VectorExamples
+from factrank.families.memoriser.ranks import check_assumptions
 
 
 def assumption_measures(examples: VectorExamples, subsets: int, seed: int) -> dict[str, float]:

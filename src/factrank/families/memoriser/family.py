@@ -6,16 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
-from factrank.experiments.family import Family, Measure, Work
-from factrank.experiments.specs.data import Given
-from factrank.experiments.specs.roles import ModelSpec
-from factrank.families.memoriser.examples.examples import Examples, RandomExamples, VectorExamples
-from factrank.families.memoriser.examples.token_examples import TokenExamples
+from factrank.experiments import Family, Measure, Work
+from factrank.experiments.specs import Given, ModelSpec
+from factrank.families.memoriser.examples import Examples, RandomExamples, TokenExamples, VectorExamples
 from factrank.families.memoriser.memoriser_shape import BATCH_SIZE, MemoriserShape
 
 if TYPE_CHECKING:
-    from factrank.experiments.specs.trial import Trial
-    from factrank.experiments.task import Task
+    from factrank.experiments import Task
+    from factrank.experiments.specs import Trial
 
 
 class MemoriserFamily(Family):

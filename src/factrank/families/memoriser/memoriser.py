@@ -30,7 +30,7 @@ import numpy as np
 from jaxtyping import Array, Float, Float64, Int
 
 from factrank.families.memoriser.memoriser_shape import MemoriserShape
-from factrank.nn.weights import AnyArray, RandomKey, generator_of, on_device
+from factrank.nn import AnyArray, RandomKey, generator_of, on_device
 
 WAVELENGTH = 10_000.0
 """Of the slowest position, in units of 2 pi."""

@@ -9,7 +9,7 @@ from jaxtyping import Shaped
 
 from factrank.families.memoriser.memoriser import Memoriser, memoriser_of
 from factrank.families.memoriser.memoriser_shape import MemoriserShape
-from factrank.nn.part_arrays import PartSizes, require_same_parts, to_jax
+from factrank.nn import PartSizes, require_same_parts, to_jax
 
 
 def part_sizes(shape: MemoriserShape, sizes: tuple[int, int]) -> PartSizes:

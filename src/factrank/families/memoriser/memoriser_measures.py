@@ -21,11 +21,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Shaped
 
-from factrank.experiments.specs.measures import Measures
-from factrank.experiments.task import tau_recall
-from factrank.families.memoriser.examples.example_batches import ExampleData, ExampleLayout, examples_at
+from factrank.experiments import tau_recall
+from factrank.experiments.specs import Measures
+from factrank.families.memoriser.examples import ExampleData, ExampleLayout, examples_at
 from factrank.families.memoriser.memoriser import Memoriser
-from factrank.readouts.fiber_margins import cross_entropies, margins, probabilities
+from factrank.readouts import cross_entropies, margins, probabilities
 
 BLOCK = 1024
 """Examples that are looked at at once."""

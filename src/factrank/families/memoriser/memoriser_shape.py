@@ -15,7 +15,7 @@ from math import prod, sqrt
 from typing import Literal, get_args
 
 from factrank.errors import InputError
-from factrank.nn.sizes import require_sizes
+from factrank.nn import require_sizes
 
 ScaledBy = Literal["d_model", "d_qk"]
 MemoriserStart = Literal["random", "solved"]

@@ -27,25 +27,27 @@ import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from factrank.errors import InputError
-from factrank.experiments.lanes.ladder import rung_above
-from factrank.experiments.specs.known_options import require_options
-from factrank.experiments.specs.trial import Trial
-from factrank.experiments.task import Epoch, Metrics, Reading
-from factrank.families.memoriser.examples.example_batches import (
+from factrank.experiments import Epoch, Metrics, Reading
+from factrank.experiments.lanes import rung_above
+from factrank.experiments.specs import Trial, require_options
+from factrank.families.memoriser.examples import (
     MOST_EXAMPLES,
     MOST_VISITS,
     ExampleData,
     ExampleLayout,
+    Examples,
+    RandomExamples,
+    VectorExamples,
     draw_orders,
     examples_at,
     examples_of_step,
+    stored,
+    stored_labels,
 )
-from factrank.families.memoriser.examples.example_vectors import stored, stored_labels
-from factrank.families.memoriser.examples.examples import Examples, RandomExamples, VectorExamples
 from factrank.families.memoriser.memoriser import Memoriser, draw_memoriser, with_d_qk
 from factrank.families.memoriser.memoriser_measures import MemoriserExamination, losses_of
 from factrank.families.memoriser.memoriser_shape import BATCH_SIZE, MemoriserShape
-from factrank.families.memoriser.ranks.label_ranks import memoriser_rank
+from factrank.families.memoriser.ranks import memoriser_rank
 
 OPTIONS = frozenset({"batch_size", "frozen", "score_scale", "saturation", "tolerance", "assumptions"})
 """The options of a trial that this task knows."""
@@ -125,7 +127,7 @@ class MemoriserTask:
         if self._shape.start == "random":
             sizes = self.examples.d_input, self.examples.n_outputs
             return draw_memoriser(self._shape, *sizes, rng=rng, dtype=self._real)
-        from factrank.families.memoriser.solving.memoriser_solve import started_memoriser  # noqa: PLC0415 - few trials need it
+        from factrank.families.memoriser.solving import started_memoriser  # noqa: PLC0415 - few trials need it
 
         return started_memoriser(self._shape, self.examples, rng=rng, dtype=self._real)
 

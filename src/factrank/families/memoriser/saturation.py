@@ -13,10 +13,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from factrank.families.memoriser.examples.example_vectors import stored
-from factrank.families.memoriser.examples.examples import Examples
+from factrank.families.memoriser.examples import Examples, stored
 from factrank.families.memoriser.memoriser import Memoriser
-from factrank.nn.weights import on_device
+from factrank.nn import on_device
 
 BLOCK = 1024
 """Examples that are read at once."""

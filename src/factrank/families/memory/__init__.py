@@ -2,3 +2,15 @@
 
 What lives here: shapes, models, the task, closed forms with their proof, the limit of linear memories.
 """
+
+from typing import TYPE_CHECKING
+
+from factrank.lazy_face import lazy_face
+
+if TYPE_CHECKING:
+    from factrank.families.memory.memory_construction import construct_memory as construct_memory
+    from factrank.families.memory.memory_proof import verify_memory as verify_memory
+    from factrank.families.memory.memory_shape import MemoryShape as MemoryShape
+    from factrank.families.memory.memory_shape import Start as Start
+else:
+    __getattr__, __dir__, __all__ = lazy_face(__name__, __file__)

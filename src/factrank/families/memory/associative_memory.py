@@ -20,8 +20,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from factrank.families.memory.memory_shape import MemoryShape
-from factrank.nn.sizes import require_sizes
-from factrank.nn.weights import AnyArray, RandomKey, draw, generator_of, on_device
+from factrank.nn import AnyArray, RandomKey, draw, generator_of, on_device, require_sizes
 
 
 class AssociativeMemory(eqx.Module):

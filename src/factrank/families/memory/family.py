@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
-from factrank.databases.database import Database
-from factrank.experiments.family import Family, Measure, Work
+from factrank.databases import Database
+from factrank.experiments import Family, Measure, Work
 from factrank.families.memory.memory_shape import MemoryShape
 
 if TYPE_CHECKING:
-    from factrank.experiments.specs.trial import Trial
-    from factrank.experiments.task import Task
+    from factrank.experiments import Task
+    from factrank.experiments.specs import Trial
 
 
 class MemoryFamily(Family):

@@ -9,8 +9,7 @@ from jaxtyping import Shaped
 
 from factrank.families.memory.associative_memory import AssociativeMemory, LinearMemory, MlpMemory
 from factrank.families.memory.memory_shape import MemoryShape
-from factrank.nn.part_arrays import PartSizes, require_same_parts, to_jax
-from factrank.nn.sizes import require_sizes
+from factrank.nn import PartSizes, require_same_parts, require_sizes, to_jax
 
 
 def part_sizes(shape: MemoryShape, sizes: tuple[int, int, int]) -> PartSizes:

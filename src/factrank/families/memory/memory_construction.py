@@ -13,13 +13,12 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Float
 
-from factrank.databases.database import Database
+from factrank.databases import Database
 from factrank.errors import InputError
 from factrank.families.memory.associative_memory import LinearMemory, MlpMemory, draw_memory
 from factrank.families.memory.memory_proof import MemoryCertificate, require_memory, verify_memory
 from factrank.families.memory.memory_shape import MemoryShape
-from factrank.nn.associative_matrices import MatrixForm, closed_form
-from factrank.nn.precision import dtype_of
+from factrank.nn import MatrixForm, closed_form, dtype_of
 
 Memory = LinearMemory | MlpMemory
 

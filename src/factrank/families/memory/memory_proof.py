@@ -28,14 +28,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from factrank.certificates.arithmetic import ARITHMETIC, Arithmetic, why_refuted
-from factrank.certificates.certified_weights import fingerprint_of, precision_of
-from factrank.certificates.reader_certificate import ReaderCertificate
-from factrank.databases.database import Database
+from factrank.certificates import ARITHMETIC, Arithmetic, ReaderCertificate, fingerprint_of, precision_of, why_refuted
+from factrank.databases import Database
 from factrank.errors import InputError
 from factrank.families.memory.associative_memory import AssociativeMemory, LinearMemory, MlpMemory
-from factrank.nn.weights import on_device
-from factrank.readouts.fiber_margins import margins
+from factrank.nn import on_device
+from factrank.readouts import margins
 
 BLOCK_CELLS = 2**22
 """Numbers in the largest array of a block of facts."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from factrank.errors import InputError
-from factrank.nn.sizes import require_sizes
+from factrank.nn import require_sizes
 
 Start = Literal["random", "zero", "outer product", "least squares", "two-sided", "logistic"]
 """The weights before training: drawn, 0, or one of four closed forms, which are memories by themselves."""

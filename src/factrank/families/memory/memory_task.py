@@ -26,11 +26,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from factrank.databases.database import Database
+from factrank.databases import Database
 from factrank.errors import InputError
-from factrank.experiments.specs.known_options import require_options
-from factrank.experiments.specs.trial import Trial
-from factrank.experiments.task import Epoch, Metrics, Reading, tau_recall
+from factrank.experiments import Epoch, Metrics, Reading, tau_recall
+from factrank.experiments.specs import Trial, require_options
 from factrank.families.memory.associative_memory import AssociativeMemory, cut_down, draw_memory, filled_up
 from factrank.families.memory.memory_limit import asymptotic_memory_limit, memory_limit
 from factrank.families.memory.memory_shape import MemoryShape

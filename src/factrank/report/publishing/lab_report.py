@@ -28,19 +28,11 @@ from typing import TypeVar, get_args
 import pyarrow as pa
 
 from factrank.errors import InputError
-from factrank.experiments.statistics.claims import ClaimStatus, Verdict
-from factrank.experiments.statistics.summaries import QUANTITY, Summary
-from factrank.experiments.store.columns import plain_text
-from factrank.experiments.study.study import Chart, Study
+from factrank.experiments.statistics import QUANTITY, ClaimStatus, Summary, Verdict
+from factrank.experiments.store import plain_text
+from factrank.experiments.study import Chart, Study
 from factrank.report.markdown import cell, steady, value_text
-from factrank.report.study.study_findings import (
-    Results,
-    StudyResults,
-    claims_text,
-    fit_text,
-    summary_text,
-    verdict_text,
-)
+from factrank.report.study import Results, StudyResults, claims_text, fit_text, summary_text, verdict_text
 
 PLACEHOLDER = re.compile(r"\{\{(.*?)\}\}", re.DOTALL)
 BRACES, OPEN, CLOSE = re.compile(r"[{}]{2,}"), "{{open}}", "{{close}}"

@@ -16,12 +16,9 @@ from pathlib import Path
 import pyarrow as pa
 
 from factrank.errors import InputError
-from factrank.experiments.store.columns import READING, TRIAL_GROUPS, Row, trial_columns
-from factrank.experiments.store.parquet_parts import as_texts
-from factrank.experiments.store.result_tables import DataName, Tables
-from factrank.experiments.study.study import Size, Study
-from factrank.experiments.study.study_judgement import asked_trials
-from factrank.host.streams import require_file
+from factrank.experiments.store import READING, TRIAL_GROUPS, DataName, Row, Tables, as_texts, trial_columns
+from factrank.experiments.study import Size, Study, asked_trials
+from factrank.host import require_file
 from factrank.report.publishing.published_tables import TABLES, data_used, table_path
 
 CHECKSUMS = "checksums.txt"

@@ -24,14 +24,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from factrank.errors import InputError
-from factrank.experiments.statistics.claims import Claim
-from factrank.experiments.statistics.summaries import Summary
-from factrank.experiments.store.columns import PUBLISHED_ONLY, WEIGHTS_KEPT
-from factrank.experiments.store.parquet_parts import ARROW
-from factrank.experiments.store.result_tables import STORED, DataName, Tables
-from factrank.experiments.study.study import Chart, Size, Study
-from factrank.experiments.study.study_judgement import MISSING, study_table
-from factrank.host.streams import replacing, require_file
+from factrank.experiments.statistics import Claim, Summary
+from factrank.experiments.store import ARROW, PUBLISHED_ONLY, STORED, WEIGHTS_KEPT, DataName, Tables
+from factrank.experiments.study import MISSING, Chart, Size, Study, study_table
+from factrank.host import replacing, require_file
 
 TABLES = "tables"
 """The folder of the tables in the published one."""

@@ -26,12 +26,9 @@ import pyarrow as pa
 import pyarrow.csv
 
 from factrank.errors import InputError
-from factrank.experiments.store.exports import as_data, write_table
-from factrank.experiments.store.result_tables import Tables
-from factrank.experiments.study.study import Size, Study
-from factrank.experiments.study.study_judgement import judge, study_tables
-from factrank.host.locking import waiting_for_others
-from factrank.host.streams import replacing, require_file
+from factrank.experiments.store import Tables, as_data, write_table
+from factrank.experiments.study import Size, Study, judge, study_tables
+from factrank.host import replacing, require_file, waiting_for_others
 from factrank.report.markdown import inline, steady_table
 from factrank.report.publishing.lab_report import drawn_parts, first_text, picture_name, pictures_named, render
 from factrank.report.publishing.published_checks import CHECKSUMS, checksum_differences, checksums_text, row_differences
@@ -44,15 +41,16 @@ from factrank.report.publishing.published_tables import (
     write_published,
 )
 from factrank.report.publishing.small_svg import small_svg
-from factrank.report.study.study_findings import (
+from factrank.report.study import (
     Results,
     StudyResults,
     claims_text,
+    pictures,
     published_text,
     quotes_text,
+    shown_parts,
     study_results,
 )
-from factrank.report.study.study_pictures import pictures, shown_parts
 
 TEXT, README, CLAIMS, CLAIMS_TEXT = "text.md", "README.md", "claims.csv", "claims.md"
 SUMMARIES, CHARTS = "summaries", "charts"

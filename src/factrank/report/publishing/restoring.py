@@ -13,11 +13,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from factrank.experiments.store.columns import PUBLISHED_ONLY, Row, trial_columns
-from factrank.experiments.store.losses import CURVES, READINGS
-from factrank.experiments.store.store import Store
-from factrank.experiments.study.study import Study
-from factrank.experiments.study.study_judgement import asked_trials
+from factrank.experiments.store import CURVES, PUBLISHED_ONLY, READINGS, Row, Store, trial_columns
+from factrank.experiments.study import Study, asked_trials
 from factrank.report.publishing.published_tables import load_published, published_seconds, published_size
 
 

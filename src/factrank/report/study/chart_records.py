@@ -14,9 +14,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from factrank.experiments.statistics.expressions import Value, ended_soundly, missing_columns, selected, values
-from factrank.experiments.store.result_tables import ROW_NAMES, Tables, many_rows
-from factrank.experiments.study.study import Chart
+from factrank.experiments.statistics import Value, ended_soundly, missing_columns, selected, values
+from factrank.experiments.store import ROW_NAMES, Tables, many_rows
+from factrank.experiments.study import Chart
 from factrank.foreign_text import shown_name
 from factrank.report.study.labels import label
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from factrank.experiments.measured import measure_of
-from factrank.experiments.statistics.expressions import columns_in
+from factrank.experiments import measure_of
+from factrank.experiments.statistics import columns_in
 from factrank.foreign_text import shown_name
 
 LABELS = {

@@ -13,8 +13,8 @@ from typing import Any
 import altair as alt
 
 from factrank.errors import InputError
-from factrank.experiments.store.result_tables import many_rows
-from factrank.experiments.study.study import Chart
+from factrank.experiments.store import many_rows
+from factrank.experiments.study import Chart
 from factrank.foreign_text import shown_name
 from factrank.report.study.chart_records import ChartRecord, Records
 from factrank.report.study.labels import label

@@ -9,9 +9,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from factrank.experiments.statistics.summaries import QUANTITY, Summary
-from factrank.experiments.store.result_tables import many_rows
-from factrank.experiments.study.study import Chart
+from factrank.experiments.statistics import QUANTITY, Summary
+from factrank.experiments.store import many_rows
+from factrank.experiments.study import Chart
 from factrank.foreign_text import shown_name
 from factrank.report.study.chart_records import Records
 from factrank.report.study.labels import label

@@ -8,13 +8,19 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from factrank.experiments.statistics.claims import Claim, Verdict, evaluate
-from factrank.experiments.statistics.expressions import SOUND
-from factrank.experiments.statistics.fits import Fit, FitResult
-from factrank.experiments.statistics.summaries import QUANTITY, Summary, summary_table
-from factrank.experiments.store.result_tables import DataName, Tables
-from factrank.experiments.study.study import Size, Study
-from factrank.experiments.study.study_judgement import MISSING, fitted, study_tables
+from factrank.experiments.statistics import (
+    QUANTITY,
+    SOUND,
+    Claim,
+    Fit,
+    FitResult,
+    Summary,
+    Verdict,
+    evaluate,
+    summary_table,
+)
+from factrank.experiments.store import DataName, Tables
+from factrank.experiments.study import MISSING, Size, Study, fitted, study_tables
 from factrank.report.markdown import cell, inline, number_text, steady, table_text, value_text
 from factrank.report.study.labels import label
 

@@ -17,9 +17,8 @@ from importlib.resources import files
 
 import vl_convert
 
-from factrank.experiments.store.result_tables import Tables
-from factrank.experiments.study.study import Size, Study
-from factrank.experiments.study.study_judgement import fitted, judge, study_tables, summarise
+from factrank.experiments.store import Tables
+from factrank.experiments.study import Size, Study, fitted, judge, study_tables, summarise
 from factrank.foreign_text import shown_name
 from factrank.report.study.chart_records import chart_records
 from factrank.report.study.study_charts import theme

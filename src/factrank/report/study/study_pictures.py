@@ -9,10 +9,9 @@ from typing import Any
 import pyarrow as pa
 
 from factrank.errors import InputError
-from factrank.experiments.statistics.summaries import Summary
-from factrank.experiments.store.result_tables import Tables
-from factrank.experiments.study.study import Chart, Size, Study
-from factrank.experiments.study.study_judgement import study_tables, summarise
+from factrank.experiments.statistics import Summary
+from factrank.experiments.store import Tables
+from factrank.experiments.study import Chart, Size, Study, study_tables, summarise
 from factrank.report.charts import save_chart
 from factrank.report.study.chart_records import Records, chart_records
 from factrank.report.study.study_charts import draw

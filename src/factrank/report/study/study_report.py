@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from factrank.errors import InputError
-from factrank.experiments.store.store import Store
-from factrank.experiments.study.study import Size, Study
-from factrank.host.streams import replacing
+from factrank.experiments.store import Store
+from factrank.experiments.study import Size, Study
+from factrank.host import replacing
 from factrank.report.study.study_page import build_page
 from factrank.report.study.study_pictures import save_charts
 

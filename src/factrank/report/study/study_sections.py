@@ -8,11 +8,8 @@ from html import escape
 
 import pyarrow as pa
 
-from factrank.experiments.statistics.claims import Claim, Verdict
-from factrank.experiments.statistics.expressions import SOUND, Value
-from factrank.experiments.statistics.fits import Fit, FitResult
-from factrank.experiments.store.columns import TRIAL_GROUPS
-from factrank.experiments.store.result_tables import plural
+from factrank.experiments.statistics import SOUND, Claim, Fit, FitResult, Value, Verdict
+from factrank.experiments.store import TRIAL_GROUPS, plural
 from factrank.foreign_text import shown_name
 from factrank.report.study.labels import label
 

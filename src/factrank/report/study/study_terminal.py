@@ -8,12 +8,11 @@ import pyarrow as pa
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from factrank.experiments.execution.estimate import DryRun
-from factrank.experiments.specs.trial import Trial
-from factrank.experiments.statistics.claims import Claim, Verdict
-from factrank.experiments.store.columns import trial_columns
-from factrank.experiments.study.searches import rounds_of
-from factrank.experiments.study.study import Size, Study
+from factrank.experiments.execution import DryRun
+from factrank.experiments.specs import Trial
+from factrank.experiments.statistics import Claim, Verdict
+from factrank.experiments.store import trial_columns
+from factrank.experiments.study import Size, Study, rounds_of
 from factrank.foreign_text import shown_name
 from factrank.report.terminal_tables import plain_table
 

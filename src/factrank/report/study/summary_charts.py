@@ -15,7 +15,7 @@ import altair as alt
 import pyarrow as pa
 
 from factrank.errors import InputError
-from factrank.experiments.statistics.summaries import QUANTITY, Summary
+from factrank.experiments.statistics import QUANTITY, Summary
 from factrank.report.study.chart_records import Cell, ChartRecord, Records, cell, is_number
 from factrank.report.study.labels import label, short_label
 from factrank.report.study.study_charts import (

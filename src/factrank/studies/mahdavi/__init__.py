@@ -7,7 +7,7 @@ order of the lab report.
 
 from __future__ import annotations
 
-from factrank.experiments.study.study import Study
+from factrank.experiments.study import Study
 from factrank.studies.mahdavi.assumptions import ASSUMPTIONS
 from factrank.studies.mahdavi.closed_form import CLOSED_FORM
 from factrank.studies.mahdavi.context_size import CONTEXT_SIZE_STUDY

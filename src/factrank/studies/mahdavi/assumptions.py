@@ -21,16 +21,12 @@ assumption is not refuted; it is proved only where every subset could be tried.
 
 from __future__ import annotations
 
-from factrank.checkpoints.layers import Stage
-from factrank.experiments.specs.measures import Measures
-from factrank.experiments.specs.training_spec import Training
-from factrank.experiments.specs.trial import Trial
-from factrank.experiments.statistics.claims import Claim, Quantity
-from factrank.experiments.statistics.expressions import Where
-from factrank.experiments.statistics.summaries import Summary
-from factrank.experiments.study.study import Chart, Size, Study
-from factrank.families.memoriser.examples.token_examples import QueryKind, TokenExamples
-from factrank.families.memoriser.memoriser_shape import MemoriserShape
+from factrank.checkpoints import Stage
+from factrank.experiments.specs import Measures, Training, Trial
+from factrank.experiments.statistics import Claim, Quantity, Summary, Where
+from factrank.experiments.study import Chart, Size, Study
+from factrank.families.memoriser import MemoriserShape
+from factrank.families.memoriser.examples import QueryKind, TokenExamples
 from factrank.studies.mahdavi.settings import source
 
 SEEDS = range(3)

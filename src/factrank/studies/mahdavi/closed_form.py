@@ -13,15 +13,11 @@ the two studies on which their claims are decided.
 
 from __future__ import annotations
 
-from factrank.experiments.specs.measures import Measures
-from factrank.experiments.specs.training_spec import Training
-from factrank.experiments.specs.trial import Trial
-from factrank.experiments.statistics.claims import Claim, Quantity
-from factrank.experiments.statistics.expressions import Where
-from factrank.experiments.statistics.summaries import Summary
-from factrank.experiments.study.study import Chart, Size, Study
-from factrank.families.memoriser.memoriser_shape import MemoriserShape
-from factrank.families.memoriser.ranks.label_ranks import memoriser_capacity
+from factrank.experiments.specs import Measures, Training, Trial
+from factrank.experiments.statistics import Claim, Quantity, Summary, Where
+from factrank.experiments.study import Chart, Size, Study
+from factrank.families.memoriser import MemoriserShape
+from factrank.families.memoriser.ranks import memoriser_capacity
 from factrank.studies.mahdavi.context_size import context_growths, tokens_settings
 from factrank.studies.mahdavi.growth import Growth
 from factrank.studies.mahdavi.heads import REGRESSION, growths, heads_settings

@@ -16,8 +16,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from factrank.experiments.specs.trial import Trial
-from factrank.experiments.study.study import Size, Study
+from factrank.experiments.specs import Trial
+from factrank.experiments.study import Size, Study
 from factrank.studies.mahdavi.growth import Growth
 from factrank.studies.mahdavi.heads import Sizes
 from factrank.studies.mahdavi.settings import (

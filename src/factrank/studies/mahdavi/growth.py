@@ -12,11 +12,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from factrank.experiments.statistics.claims import Claim, Quantity
-from factrank.experiments.statistics.expressions import Where
-from factrank.experiments.statistics.fits import Fit
-from factrank.experiments.statistics.summaries import Summary
-from factrank.experiments.study.study import Chart, Size
+from factrank.experiments.statistics import Claim, Fit, Quantity, Summary, Where
+from factrank.experiments.study import Chart, Size
 from factrank.studies.mahdavi.settings import (
     CONTEXT_SIZES,
     HELD,

@@ -16,11 +16,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from factrank.experiments.specs.trial import Trial
-from factrank.experiments.statistics.claims import Claim, Quantity
-from factrank.experiments.statistics.fits import Fit
-from factrank.experiments.statistics.summaries import Summary
-from factrank.experiments.study.study import Chart, Size, Study
+from factrank.experiments.specs import Trial
+from factrank.experiments.statistics import Claim, Fit, Quantity, Summary
+from factrank.experiments.study import Chart, Size, Study
 from factrank.studies.mahdavi.growth import Growth
 from factrank.studies.mahdavi.settings import (
     CONTEXT_SIZE,

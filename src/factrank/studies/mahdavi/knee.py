@@ -18,12 +18,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from factrank.experiments.specs.trial import Trial
-from factrank.experiments.statistics.claims import Claim, Quantity
-from factrank.experiments.statistics.expressions import Where
-from factrank.experiments.statistics.summaries import Summary
-from factrank.experiments.study.study import Chart, Size, Study
-from factrank.families.memoriser.memoriser_shape import ScaledBy
+from factrank.experiments.specs import Trial
+from factrank.experiments.statistics import Claim, Quantity, Summary, Where
+from factrank.experiments.study import Chart, Size, Study
+from factrank.families.memoriser import ScaledBy
 from factrank.studies.mahdavi.head_size import HEADS_HERE, NOTHING
 from factrank.studies.mahdavi.settings import (
     D_QK,

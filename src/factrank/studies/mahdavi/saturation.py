@@ -12,12 +12,9 @@ least loss, we at the last state.
 
 from __future__ import annotations
 
-from factrank.experiments.specs.measures import Measures
-from factrank.experiments.specs.trial import Trial
-from factrank.experiments.statistics.claims import Claim, Direction, Quantity
-from factrank.experiments.statistics.expressions import Where
-from factrank.experiments.statistics.summaries import Summary
-from factrank.experiments.study.study import Chart, Size, Study
+from factrank.experiments.specs import Measures, Trial
+from factrank.experiments.statistics import Claim, Direction, Quantity, Summary, Where
+from factrank.experiments.study import Chart, Size, Study
 from factrank.studies.mahdavi.settings import CONTEXT_SIZE, N_HEADS, RECALL, Setting, source
 
 SIZES: dict[Size, tuple[tuple[int, int, int], ...]] = {"quick": ((2, 60, 3),), "full": ((4, 550, 3), (8, 1300, 8))}

@@ -25,13 +25,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from factrank.experiments.specs.measures import Measures
-from factrank.experiments.specs.training_spec import Training, TrainingPrecision
-from factrank.experiments.specs.trial import Trial
-from factrank.experiments.statistics.expressions import Where
-from factrank.experiments.study.study import Size, Source
-from factrank.families.memoriser.examples.examples import RandomExamples
-from factrank.families.memoriser.memoriser_shape import MemoriserShape
+from factrank.experiments.specs import Measures, Training, TrainingPrecision, Trial
+from factrank.experiments.statistics import Where
+from factrank.experiments.study import Size, Source
+from factrank.families.memoriser import MemoriserShape
+from factrank.families.memoriser.examples import RandomExamples
 
 PAPER = "Mahdavi, Liao, Thrampoulidis 2024, Memorization Capacity of Multi-Head Attention in Transformers"
 LINK = "https://arxiv.org/abs/2306.02010"

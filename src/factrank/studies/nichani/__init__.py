@@ -6,7 +6,7 @@ share. What may enter: another question of the paper; `STUDIES` lists them in th
 
 from __future__ import annotations
 
-from factrank.experiments.study.study import Study
+from factrank.experiments.study import Study
 from factrank.studies.nichani.attention_against_mlp import ATTENTION_AGAINST_MLP
 from factrank.studies.nichani.attention_against_mlp_criteria import ATTENTION_AGAINST_MLP_CRITERIA
 from factrank.studies.nichani.beyond_memorisation import BEYOND_MEMORISATION

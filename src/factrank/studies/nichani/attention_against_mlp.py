@@ -19,14 +19,10 @@ both as questions of ours.
 
 from __future__ import annotations
 
-from factrank.experiments.specs.measures import Measures
-from factrank.experiments.specs.trial import Trial
-from factrank.experiments.statistics.claims import Claim, Quantity
-from factrank.experiments.statistics.expressions import Where
-from factrank.experiments.statistics.fits import Fit
-from factrank.experiments.statistics.summaries import Summary
-from factrank.experiments.study.study import Chart, Size, Study
-from factrank.families.factual_recall.factual_recall_shape import FactualRecallShape
+from factrank.experiments.specs import Measures, Trial
+from factrank.experiments.statistics import Claim, Fit, Quantity, Summary, Where
+from factrank.experiments.study import Chart, Size, Study
+from factrank.families.factual_recall import FactualRecallShape
 from factrank.studies.nichani.factual_recall_settings import (
     HEADS_TITLE,
     MLP,

@@ -17,12 +17,9 @@ Claims and criteria were fixed before the runs.
 
 from __future__ import annotations
 
-from factrank.experiments.specs.trial import Trial
-from factrank.experiments.statistics.claims import Claim, Quantity
-from factrank.experiments.statistics.expressions import Where
-from factrank.experiments.statistics.fits import Fit
-from factrank.experiments.statistics.summaries import Summary
-from factrank.experiments.study.study import Chart, Size, Study
+from factrank.experiments.specs import Trial
+from factrank.experiments.statistics import Claim, Fit, Quantity, Summary, Where
+from factrank.experiments.study import Chart, Size, Study
 from factrank.studies.nichani.attention_against_mlp import (
     PER_HEAD,
     QUICK_SIDE,

@@ -13,14 +13,10 @@ steps of 1,024 sequences; all trials run to the end.
 
 from __future__ import annotations
 
-from factrank.experiments.specs.measures import Measures
-from factrank.experiments.specs.training_spec import Training
-from factrank.experiments.specs.trial import Trial
-from factrank.experiments.statistics.claims import Claim, Direction, Quantity
-from factrank.experiments.statistics.expressions import Where
-from factrank.experiments.statistics.summaries import Summary
-from factrank.experiments.study.study import Chart, Size, Study
-from factrank.families.factual_recall.factual_recall_shape import FactualRecallShape
+from factrank.experiments.specs import Measures, Training, Trial
+from factrank.experiments.statistics import Claim, Direction, Quantity, Summary, Where
+from factrank.experiments.study import Chart, Size, Study
+from factrank.families.factual_recall import FactualRecallShape
 from factrank.studies.nichani.factual_recall_settings import BATCH, D_VO, PRECISION, RECALL, facts
 from factrank.studies.nichani.settings import SEEDS, source
 

@@ -30,15 +30,11 @@ from __future__ import annotations
 
 from math import sqrt
 
-from factrank.experiments.capacity.capacity_interval import Criterion
-from factrank.experiments.capacity.capacity_search import CapacitySearch
-from factrank.experiments.specs.trial import Trial
-from factrank.experiments.statistics.claims import Claim, Quantity
-from factrank.experiments.statistics.expressions import Where
-from factrank.experiments.statistics.fits import Fit
-from factrank.experiments.statistics.summaries import Summary
-from factrank.experiments.study.study import Chart, Size, Study, no_trials
-from factrank.families.factual_recall.factual_recall_shape import FactualRecallShape
+from factrank.experiments.capacity import CapacitySearch, Criterion
+from factrank.experiments.specs import Trial
+from factrank.experiments.statistics import Claim, Fit, Quantity, Summary, Where
+from factrank.experiments.study import Chart, Size, Study, no_trials
+from factrank.families.factual_recall import FactualRecallShape
 from factrank.studies.nichani.factual_recall_capacity import PROPORTIONAL, PUBLISHED, TRADE, shapes
 from factrank.studies.nichani.factual_recall_settings import (
     AT_END,

@@ -15,13 +15,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import isqrt
 
-from factrank.experiments.capacity.capacity_search import CapacitySearch
-from factrank.experiments.specs.data import Generated
-from factrank.experiments.statistics.claims import Claim, Quantity
-from factrank.experiments.statistics.expressions import Where
-from factrank.experiments.statistics.summaries import Summary
-from factrank.experiments.study.study import Chart, Size, Study, no_trials
-from factrank.families.factual_recall.factual_recall_shape import FactualRecallShape
+from factrank.experiments.capacity import CapacitySearch
+from factrank.experiments.specs import Generated
+from factrank.experiments.statistics import Claim, Quantity, Summary, Where
+from factrank.experiments.study import Chart, Size, Study, no_trials
+from factrank.families.factual_recall import FactualRecallShape
 from factrank.studies.nichani.factual_recall_settings import (
     D_MODEL,
     FACTS,

@@ -18,14 +18,10 @@ from __future__ import annotations
 
 from math import log
 
-from factrank.experiments.specs.measures import Measures
-from factrank.experiments.specs.training_spec import Optimiser, Training
-from factrank.experiments.specs.trial import Trial
-from factrank.experiments.statistics.claims import Claim, Quantity
-from factrank.experiments.statistics.expressions import Where
-from factrank.experiments.statistics.summaries import Summary
-from factrank.experiments.study.study import Chart, Size, Study
-from factrank.families.factual_recall.factual_recall_shape import FactualRecallOneHotShape
+from factrank.experiments.specs import Measures, Optimiser, Training, Trial
+from factrank.experiments.statistics import Claim, Quantity, Summary, Where
+from factrank.experiments.study import Chart, Size, Study
+from factrank.families.factual_recall import FactualRecallOneHotShape
 from factrank.studies.nichani.factual_recall_settings import EPOCH_TITLE, facts
 from factrank.studies.nichani.settings import SEEDS, source
 

@@ -20,14 +20,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import isqrt
 
-from factrank.experiments.capacity.capacity_interval import Criterion
-from factrank.experiments.capacity.capacity_search import CapacitySearch
-from factrank.experiments.specs.data import Generated, generated
-from factrank.experiments.specs.measures import Measures
-from factrank.experiments.specs.training_spec import Training, TrainingPrecision
-from factrank.experiments.specs.trial import Trial
-from factrank.experiments.study.study import Size
-from factrank.families.factual_recall.factual_recall_shape import FactualRecallShape
+from factrank.experiments.capacity import CapacitySearch, Criterion
+from factrank.experiments.specs import Generated, Measures, Training, TrainingPrecision, Trial, generated
+from factrank.experiments.study import Size
+from factrank.families.factual_recall import FactualRecallShape
 from factrank.studies.nichani.settings import MOST_RIGHT
 
 HEADS, ANSWERS = 8, 8

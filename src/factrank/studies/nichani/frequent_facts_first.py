@@ -12,13 +12,9 @@ every seed; half of it, at which curves are compared too, was chosen after the f
 
 from __future__ import annotations
 
-from factrank.experiments.specs.measures import Measures
-from factrank.experiments.specs.training_spec import Training
-from factrank.experiments.specs.trial import Trial
-from factrank.experiments.statistics.claims import Claim, Direction, Quantity
-from factrank.experiments.statistics.expressions import Where
-from factrank.experiments.statistics.summaries import Summary
-from factrank.experiments.study.study import Chart, Size, Study
+from factrank.experiments.specs import Measures, Training, Trial
+from factrank.experiments.statistics import Claim, Direction, Quantity, Summary, Where
+from factrank.experiments.study import Chart, Size, Study
 from factrank.studies.nichani.factual_recall_settings import BATCH, EPOCH_TITLE, N_KEYS, PRECISION, facts, transformer
 from factrank.studies.nichani.settings import SEEDS, source
 

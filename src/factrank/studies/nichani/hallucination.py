@@ -13,14 +13,10 @@ it has learnt the relation only by then); transformers (d = m = 32, 4 heads of s
 
 from __future__ import annotations
 
-from factrank.experiments.specs.measures import Measures
-from factrank.experiments.specs.training_spec import Optimiser, Training
-from factrank.experiments.specs.trial import Trial
-from factrank.experiments.statistics.claims import Claim, Direction, Quantity
-from factrank.experiments.statistics.expressions import Where
-from factrank.experiments.statistics.summaries import Summary
-from factrank.experiments.study.study import Chart, Size, Study
-from factrank.families.factual_recall.factual_recall_shape import FactualRecallOneHotShape, FactualRecallShape
+from factrank.experiments.specs import Measures, Optimiser, Training, Trial
+from factrank.experiments.statistics import Claim, Direction, Quantity, Summary, Where
+from factrank.experiments.study import Chart, Size, Study
+from factrank.families.factual_recall import FactualRecallOneHotShape, FactualRecallShape
 from factrank.studies.nichani.factual_recall_dynamics import ANSWERS, IN_TURN, NOISE, RELATIONS, START, SUBJECTS
 from factrank.studies.nichani.factual_recall_settings import EPOCH_TITLE, KIND, LINEAR, RECALL, STRUCTURE, facts
 from factrank.studies.nichani.settings import SEEDS, source

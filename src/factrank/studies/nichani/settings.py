@@ -13,13 +13,10 @@ from math import floor, log2
 
 from scipy.special import lambertw
 
-from factrank.experiments.capacity.capacity_interval import Criterion
-from factrank.experiments.capacity.capacity_search import CapacitySearch
-from factrank.experiments.specs.data import generated
-from factrank.experiments.specs.training_spec import Training
-from factrank.experiments.specs.trial import Trial
-from factrank.experiments.study.study import Size, Source
-from factrank.families.memory.memory_shape import MemoryShape
+from factrank.experiments.capacity import CapacitySearch, Criterion
+from factrank.experiments.specs import Training, Trial, generated
+from factrank.experiments.study import Size, Source
+from factrank.families.memory import MemoryShape
 
 PAPER = "Nichani, Lee, Bietti 2025, Understanding Factual Recall in Transformers via Associative Memories"
 LINK = "https://arxiv.org/abs/2412.06538"

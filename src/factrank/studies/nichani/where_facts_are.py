@@ -10,10 +10,8 @@ anew; a fact counts as held by a part when that part alone gets it right in ever
 
 from __future__ import annotations
 
-from factrank.experiments.statistics.claims import Claim, Quantity
-from factrank.experiments.statistics.expressions import Where
-from factrank.experiments.statistics.summaries import Summary
-from factrank.experiments.study.study import Chart, Study
+from factrank.experiments.statistics import Claim, Quantity, Summary, Where
+from factrank.experiments.study import Chart, Study
 from factrank.studies.nichani.attention_against_mlp import trials
 from factrank.studies.nichani.factual_recall_settings import HEADS_TITLE, MLP, MLP_TITLE, N_HEADS
 from factrank.studies.nichani.settings import source

@@ -6,7 +6,7 @@ What lives here: one module per study, and `settings`, what they share. What may
 
 from __future__ import annotations
 
-from factrank.experiments.study.study import Study
+from factrank.experiments.study import Study
 from factrank.studies.wong.additive_motif import ADDITIVE_MOTIF
 from factrank.studies.wong.architectures import ARCHITECTURES
 from factrank.studies.wong.artifacts import ARTIFACTS

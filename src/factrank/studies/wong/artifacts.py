@@ -13,12 +13,9 @@ well, and the share of silent pairs that are answered stands beside the multiple
 
 from __future__ import annotations
 
-from factrank.experiments.specs.measures import Measures
-from factrank.experiments.specs.trial import Trial
-from factrank.experiments.statistics.claims import Claim, Quantity
-from factrank.experiments.statistics.expressions import Where
-from factrank.experiments.statistics.summaries import Summary
-from factrank.experiments.study.study import Chart, Size, Source, Study
+from factrank.experiments.specs import Measures, Trial
+from factrank.experiments.statistics import Claim, Quantity, Summary, Where
+from factrank.experiments.study import Chart, Size, Source, Study
 from factrank.studies.wong.settings import (
     CONFIDENT,
     CONFIDENT_TITLE,

@@ -16,14 +16,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from factrank.experiments.specs.data import generated
-from factrank.experiments.specs.measures import Measures, Readings
-from factrank.experiments.specs.training_spec import Training, TrainingPrecision
-from factrank.experiments.specs.trial import Trial
-from factrank.experiments.statistics.claims import Claim, Quantity
-from factrank.experiments.statistics.expressions import Where
-from factrank.experiments.statistics.summaries import Summary
-from factrank.experiments.study.study import Chart, Size, Study
+from factrank.experiments.specs import Measures, Readings, Training, TrainingPrecision, Trial, generated
+from factrank.experiments.statistics import Claim, Quantity, Summary, Where
+from factrank.experiments.study import Chart, Size, Study
 from factrank.studies.wong.settings import (
     ARGMAX,
     CONFIDENT,

@@ -15,13 +15,9 @@ Ranks are brackets certified for each table; where a correlation needs one numbe
 
 from __future__ import annotations
 
-from factrank.experiments.specs.data import Generated, generated
-from factrank.experiments.specs.measures import Measures
-from factrank.experiments.specs.trial import Trial
-from factrank.experiments.statistics.claims import Claim, Quantity
-from factrank.experiments.statistics.expressions import Where
-from factrank.experiments.statistics.summaries import Summary
-from factrank.experiments.study.study import Chart, Size, Study
+from factrank.experiments.specs import Generated, Measures, Trial, generated
+from factrank.experiments.statistics import Claim, Quantity, Summary, Where
+from factrank.experiments.study import Chart, Size, Study
 from factrank.studies.wong.settings import (
     ARGMAX,
     CONFIDENT,

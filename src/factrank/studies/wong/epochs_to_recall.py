@@ -11,14 +11,10 @@ after every epoch.
 
 from __future__ import annotations
 
-from factrank.experiments.specs.measures import Measures
-from factrank.experiments.specs.training_spec import Training
-from factrank.experiments.specs.trial import Trial
-from factrank.experiments.statistics.claims import Claim, Quantity
-from factrank.experiments.statistics.expressions import Where
-from factrank.experiments.statistics.summaries import Summary
-from factrank.experiments.study.study import Chart, Size, Study
-from factrank.families.attention.layer_shape import LayerShape
+from factrank.experiments.specs import Measures, Training, Trial
+from factrank.experiments.statistics import Claim, Quantity, Summary, Where
+from factrank.experiments.study import Chart, Size, Study
+from factrank.families.attention import LayerShape
 from factrank.studies.wong.settings import D_MODEL, MORE_SEEDS, N_QUERIES, TAU, TAU_TITLE, TAUS, source, uniform_table
 
 KEYS, VALUES, HEADS = 20, 20, 6

@@ -14,14 +14,10 @@ tables: with 20 keys and 20 values 4 heads hold everything at 10 queries.
 
 from __future__ import annotations
 
-from factrank.experiments.specs.data import generated
-from factrank.experiments.specs.measures import Measures
-from factrank.experiments.specs.trial import Trial
-from factrank.experiments.statistics.claims import Claim, Quantity
-from factrank.experiments.statistics.expressions import Where
-from factrank.experiments.statistics.summaries import Summary
-from factrank.experiments.study.study import Chart, Size, Study
-from factrank.families.attention.layer_shape import LayerShape
+from factrank.experiments.specs import Measures, Trial, generated
+from factrank.experiments.statistics import Claim, Quantity, Summary, Where
+from factrank.experiments.study import Chart, Size, Study
+from factrank.families.attention import LayerShape
 from factrank.studies.wong.settings import (
     ARGMAX,
     CONFIDENT,

@@ -10,13 +10,9 @@ is not small. At 2 queries recall is near 1 at every d_qk, at 40 it is low throu
 
 from __future__ import annotations
 
-from factrank.experiments.specs.data import generated
-from factrank.experiments.specs.measures import Measures
-from factrank.experiments.specs.trial import Trial
-from factrank.experiments.statistics.claims import Claim, Quantity
-from factrank.experiments.statistics.expressions import Where
-from factrank.experiments.statistics.summaries import Summary
-from factrank.experiments.study.study import Chart, Size, Study
+from factrank.experiments.specs import Measures, Trial, generated
+from factrank.experiments.statistics import Claim, Quantity, Summary, Where
+from factrank.experiments.study import Chart, Size, Study
 from factrank.studies.wong.settings import (
     ARGMAX,
     D_QK,

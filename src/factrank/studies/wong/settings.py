@@ -9,12 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from factrank.experiments.specs.data import Generated, generated
-from factrank.experiments.specs.measures import Measures
-from factrank.experiments.specs.training_spec import Training
-from factrank.experiments.specs.trial import Trial
-from factrank.experiments.study.study import Size, Source
-from factrank.families.attention.layer_shape import LayerShape
+from factrank.experiments.specs import Generated, Measures, Training, Trial, generated
+from factrank.experiments.study import Size, Source
+from factrank.families.attention import LayerShape
 
 PAPER = "Wong 2025, Paying Attention to Facts: Quantifying the Knowledge Capacity of Attention Layers"
 LINK = "https://arxiv.org/abs/2502.05076"

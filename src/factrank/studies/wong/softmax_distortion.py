@@ -14,12 +14,9 @@ queries, 80 values) with a layer of rank at most 6 leaves room for inflation tha
 
 from __future__ import annotations
 
-from factrank.experiments.specs.measures import Measures, Readings
-from factrank.experiments.specs.trial import Trial
-from factrank.experiments.statistics.claims import Claim, Quantity
-from factrank.experiments.statistics.expressions import Where
-from factrank.experiments.statistics.summaries import Summary
-from factrank.experiments.study.study import Chart, Size, Study
+from factrank.experiments.specs import Measures, Readings, Trial
+from factrank.experiments.statistics import Claim, Quantity, Summary, Where
+from factrank.experiments.study import Chart, Size, Study
 from factrank.studies.wong.settings import (
     D_VO,
     LAYER_RANK,

@@ -3,3 +3,25 @@
 What lives here: the registry of bounds, the ledger that runs them within a budget, and the three brackets. Each bound
 is in `lower` and `upper`. What may enter: another bound, as one module that registers itself.
 """
+
+from typing import TYPE_CHECKING
+
+from factrank.lazy_face import lazy_face
+
+if TYPE_CHECKING:
+    from factrank.tensors.bounds.certified_bounds import Bound as Bound
+    from factrank.tensors.bounds.certified_bounds import RankBounds as RankBounds
+    from factrank.tensors.bounds.completion import completion_bounds as completion_bounds
+    from factrank.tensors.bounds.effective import effective_bounds as effective_bounds
+    from factrank.tensors.bounds.ledger import INTERRUPTED as INTERRUPTED
+    from factrank.tensors.bounds.ledger import Ledger as Ledger
+    from factrank.tensors.bounds.ledger import expected_of as expected_of
+    from factrank.tensors.bounds.method import BoundMethod as BoundMethod
+    from factrank.tensors.bounds.method import Stage as Stage
+    from factrank.tensors.bounds.needs import functional as functional
+    from factrank.tensors.bounds.rank import flattening_and_upper as flattening_and_upper
+    from factrank.tensors.bounds.rank import rank_bounds as rank_bounds
+    from factrank.tensors.bounds.registry import registered as registered
+    from factrank.tensors.bounds.steady_ledger import SteadyLedger as SteadyLedger
+else:
+    __getattr__, __dir__, __all__ = lazy_face(__name__, __file__)

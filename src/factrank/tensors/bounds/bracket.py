@@ -9,10 +9,9 @@ from typing import Literal
 
 from factrank.tensors.bounds.certified_bounds import Bound, Estimate, RankBounds
 from factrank.tensors.bounds.ledger import Ledger
-from factrank.tensors.bounds.lower.known_ranks import Flattenings, RankedFlattening
-from factrank.tensors.bounds.upper.by_component import UpperBound, best_upper
-from factrank.tensors.core.decomposition import lifted
-from factrank.tensors.core.zero_one import Core, ZeroOneTensor
+from factrank.tensors.bounds.lower import Flattenings, RankedFlattening
+from factrank.tensors.bounds.upper import UpperBound, best_upper
+from factrank.tensors.core import Core, ZeroOneTensor, lifted
 
 RankName = Literal["rank", "completion rank", "effective rank"]
 Side = Literal["lower", "upper"]

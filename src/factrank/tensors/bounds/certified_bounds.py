@@ -6,9 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
-from factrank.tensors.core.decomposition import Decomposition
-from factrank.tensors.core.zero_one import ZeroOneTensor
-from factrank.tensors.cp.interval_proof import IntervalProof
+from factrank.tensors.core import Decomposition, ZeroOneTensor
+from factrank.tensors.cp import IntervalProof
 
 
 @runtime_checkable

@@ -13,7 +13,7 @@ from factrank.tensors.bounds.certified_bounds import RankBounds
 from factrank.tensors.bounds.ledger import Ledger
 from factrank.tensors.bounds.method import run_methods
 from factrank.tensors.bounds.registry import methods
-from factrank.tensors.core.zero_one import Core
+from factrank.tensors.core import Core
 
 
 def completion_bounds(core: Core, rank: RankBounds, ledger: Ledger, *, full: bool) -> RankBounds:

@@ -20,7 +20,7 @@ from factrank.tensors.bounds.certified_bounds import RankBounds
 from factrank.tensors.bounds.ledger import Ledger
 from factrank.tensors.bounds.method import run_methods
 from factrank.tensors.bounds.registry import methods
-from factrank.tensors.core.zero_one import Core
+from factrank.tensors.core import Core
 
 
 def effective_bounds(core: Core, completion: RankBounds, ledger: Ledger) -> RankBounds:

@@ -7,7 +7,7 @@ from factrank.tensors.bounds.certified_bounds import Bound, RankBounds
 from factrank.tensors.bounds.ledger import Ledger
 from factrank.tensors.bounds.method import Stage, run_methods
 from factrank.tensors.bounds.registry import methods
-from factrank.tensors.core.zero_one import Core
+from factrank.tensors.core import Core
 
 
 def rank_bounds(core: Core, ledger: Ledger) -> RankBounds:

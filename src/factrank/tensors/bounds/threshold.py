@@ -22,9 +22,8 @@ from jaxtyping import Int
 
 from factrank.errors import InputError
 from factrank.tensors.bounds.certified_bounds import RankBounds
-from factrank.tensors.codes.parabola import least_margin
-from factrank.tensors.core.decomposition import Decomposition, Factor
-from factrank.tensors.core.zero_one import ZeroOneTensor, distinct
+from factrank.tensors.codes import least_margin
+from factrank.tensors.core import Decomposition, Factor, ZeroOneTensor, distinct
 
 ROUNDING = 1e-12
 """Excess, absolute and relative, that outweighs the rounding of the odds and of their logarithm."""

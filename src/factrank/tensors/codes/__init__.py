@@ -3,3 +3,26 @@
 What lives here: parabola codes, labels, trained logits, distortion, codes of sets. What may enter: another code, with
 the proof of its readout.
 """
+
+from typing import TYPE_CHECKING
+
+from factrank.lazy_face import lazy_face
+
+if TYPE_CHECKING:
+    from factrank.tensors.codes.distortion import ReadoutCode as ReadoutCode
+    from factrank.tensors.codes.distortion import argmax_code as argmax_code
+    from factrank.tensors.codes.parabola import CodeBound as CodeBound
+    from factrank.tensors.codes.parabola import least_margin as least_margin
+    from factrank.tensors.codes.parabola import shared_bias_bound as shared_bias_bound
+    from factrank.tensors.codes.parabola import slicewise_bound as slicewise_bound
+    from factrank.tensors.codes.set_codes import set_code as set_code
+    from factrank.tensors.codes.set_codes import set_margin as set_margin
+    from factrank.tensors.codes.trained_logits import ITERATIONS as ITERATIONS
+    from factrank.tensors.codes.trained_logits import LARGEST_LOGITS as LARGEST_LOGITS
+    from factrank.tensors.codes.trained_logits import PER_LOGIT as PER_LOGIT
+    from factrank.tensors.codes.trained_logits import trained_bound as trained_bound
+    from factrank.tensors.codes.value_labels import STEPS as STEPS
+    from factrank.tensors.codes.value_labels import fits as fits
+    from factrank.tensors.codes.value_labels import label_bound as label_bound
+else:
+    __getattr__, __dir__, __all__ = lazy_face(__name__, __file__)

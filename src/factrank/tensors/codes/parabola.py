@@ -20,10 +20,8 @@ import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Int
 
-from factrank.tensors.core.decomposition import Decomposition, Factor
-from factrank.tensors.core.zero_one import ZeroOneTensor, distinct
-from factrank.tensors.matrix.factorisation import Factorisation, factorise, integers
-from factrank.tensors.matrix.matrix_ranks import matrix_rank_bounds
+from factrank.tensors.core import Decomposition, Factor, ZeroOneTensor, distinct
+from factrank.tensors.matrix import Factorisation, factorise, integers, matrix_rank_bounds
 
 FREE = np.iinfo(np.int64).min
 """Marks a cell of F without a fact."""

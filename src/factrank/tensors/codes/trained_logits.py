@@ -22,8 +22,7 @@ from jaxtyping import Float
 from scipy.optimize import minimize
 
 from factrank.tensors.codes.parabola import CodeBound
-from factrank.tensors.core.integer_margins import IntegerLogits, rounded
-from factrank.tensors.core.zero_one import ZeroOneTensor
+from factrank.tensors.core import IntegerLogits, ZeroOneTensor, rounded
 
 DECAYS = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 1e-3, 1e-4)
 """Weight decay of each stage."""

@@ -24,8 +24,7 @@ from jaxtyping import Float, Int
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from factrank.tensors.codes.parabola import CodeBound
-from factrank.tensors.core.integer_margins import IntegerLogits, rounded
-from factrank.tensors.core.zero_one import ZeroOneTensor
+from factrank.tensors.core import IntegerLogits, ZeroOneTensor, rounded
 
 STEPS = 30
 """Rounds of one start."""

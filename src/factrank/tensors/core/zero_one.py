@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from jaxtyping import Int
 from scipy.sparse.csgraph import connected_components
 
-from factrank.databases.database import COLUMNS, Database
+from factrank.databases import COLUMNS, Database
 
 AXES = (0, 1, 2)
 AXIS_NAMES = COLUMNS

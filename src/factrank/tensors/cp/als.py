@@ -17,7 +17,7 @@ import scipy.sparse as sp
 from jaxtyping import Float, Int, Num
 from scipy.linalg import lapack
 
-from factrank.tensors.core.zero_one import AXES, ZeroOneTensor, others
+from factrank.tensors.core import AXES, ZeroOneTensor, others
 from factrank.tensors.cp.cp_equations import Factors, balance, term_norms
 from factrank.tensors.cp.cp_fit import CONVERGED, LARGE_RESIDUAL, LARGEST_TERM, CPFit, FitStatus
 

@@ -17,8 +17,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from jaxtyping import Bool, Float
 
-from factrank.tensors.core.decomposition import Decomposition
-from factrank.tensors.core.zero_one import Core, ZeroOneTensor
+from factrank.tensors.core import Core, Decomposition, ZeroOneTensor
 from factrank.tensors.cp.cp_equations import Factors, Fibers, Tensor
 from factrank.tensors.cp.cp_fit import RIDGES, CPFit, Problem, improve, random_start
 from factrank.tensors.cp.interval_proof import IntervalProof, equations_target, has_one_value, prove, valid_fibers

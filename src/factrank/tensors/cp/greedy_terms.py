@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 from jaxtyping import Float
 
-from factrank.tensors.core.zero_one import AXES, others
+from factrank.tensors.core import AXES, others
 from factrank.tensors.cp.cp_equations import Factors, Tensor
 
 POWER_STEPS, SETTLED = 30, 1e-10

@@ -23,7 +23,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from scipy.linalg import qr
 
-from factrank.tensors.core.zero_one import ZeroOneTensor
+from factrank.tensors.core import ZeroOneTensor
 from factrank.tensors.cp.cp_equations import Factors, Fibers, jacobian, join, split
 
 PRECISION = 96

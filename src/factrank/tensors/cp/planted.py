@@ -18,9 +18,9 @@ from math import nan
 import numpy as np
 from jaxtyping import Float
 
-from factrank.databases.database import Database
+from factrank.databases import Database
 from factrank.errors import InputError
-from factrank.tensors.core.zero_one import AXES, Core, ZeroOneTensor, others
+from factrank.tensors.core import AXES, Core, ZeroOneTensor, others
 from factrank.tensors.cp.als import DenseEntries, improve_by_sweeps
 from factrank.tensors.cp.cp_equations import Tensor, multiply, term_norms
 from factrank.tensors.cp.cp_fit import LARGEST_TERM, RIDGES, Problem, improve, random_start

@@ -15,11 +15,10 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
 
-from factrank.tensors.core.decomposition import Decomposition, Factor
-from factrank.tensors.core.zero_one import AXES, ZeroOneTensor
+from factrank.tensors.core import AXES, Decomposition, Factor, ZeroOneTensor
 from factrank.tensors.cp.cp_equations import Factors, Fibers, Tensor, join, split
 from factrank.tensors.cp.cp_fit import CONVERGED, Problem, improve
-from factrank.tensors.matrix.factorisation import integers
+from factrank.tensors.matrix import integers
 
 GRIDS = ((-1.0, 0.0, 1.0), (-2.0, -0.5, 0.5, 2.0), tuple(x / 4 for x in range(-8, 9)))
 """Values that entries are rounded to, the preferred ones first."""

@@ -14,8 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Int, Shaped
 
-from factrank.tensors.core.decomposition import Factor
-from factrank.tensors.core.zero_one import distinct
+from factrank.tensors.core import Factor, distinct
 from factrank.tensors.matrix.matrix_ranks import piece_bounds, without_zeros
 from factrank.tensors.matrix.peeling import Peeling, peel
 from factrank.tensors.matrix.pieces import MatrixPiece, split_core

@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from jaxtyping import Bool, Int
 from scipy.sparse.csgraph import connected_components
 
-from factrank.tensors.core.zero_one import distinct
+from factrank.tensors.core import distinct
 from factrank.tensors.matrix.modular import ranks_mod_prime
 from factrank.tensors.matrix.peeling import Peeling
 

@@ -13,13 +13,12 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from factrank.databases.vocabulary import Vocabulary
+from factrank.databases import Vocabulary
 from factrank.errors import InputError
 from factrank.families.attention.circuits.attribution import attribute
 from factrank.families.attention.circuits.layer_parts import has_parts
 from factrank.families.attention.layer_files import SavedLayer, Verdict, verdict
-from factrank.readouts.readout import logits_at, require_threshold, softmax_at
-from factrank.readouts.recall_report import DEFAULT_TAU
+from factrank.readouts import DEFAULT_TAU, logits_at, require_threshold, softmax_at
 
 MOST_VALUES = 5
 """How many of the most probable values an answer lists."""

@@ -25,15 +25,21 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from factrank.databases.database import Database
+from factrank.databases import Database
 from factrank.errors import InputError
 from factrank.families.attention.circuits.layer_parts import has_parts, parts_of
 from factrank.families.attention.layer_tensor import LayerTensor
-from factrank.nn.weights import on_device
-from factrank.readouts.evaluation_blocks import ReadsFacts, full_precision, in_blocks, require_code, require_match
-from factrank.readouts.fiber_margins import margins
-from factrank.readouts.fiber_values import fibers_of
-from factrank.readouts.recall_report import share
+from factrank.nn import on_device
+from factrank.readouts import (
+    ReadsFacts,
+    fibers_of,
+    full_precision,
+    in_blocks,
+    margins,
+    require_code,
+    require_match,
+    share,
+)
 
 
 @dataclass(frozen=True)

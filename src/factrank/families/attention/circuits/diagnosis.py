@@ -29,18 +29,24 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int
 
-from factrank.databases.database import Database
+from factrank.databases import Database
 from factrank.families.attention.circuits.best_routing import routable
 from factrank.families.attention.circuits.layer_parts import Layer, has_shares, parts_of
 from factrank.families.attention.layer_bounds import layer_rank_bounds
 from factrank.families.attention.layer_tensor import LayerTensor
-from factrank.readouts.evaluation_blocks import ReadsFacts
-from factrank.readouts.fiber_values import fiber_sizes, fibers_of
-from factrank.readouts.plain_data import percent
-from factrank.readouts.recall_report import DEFAULT_TAU, FactMargins, RecallReport, margins_of, recall
-from factrank.tensors.bounds.lower.forster import two_value_bound
-from factrank.tensors.bounds.lower.value_sets import rank_one_bound
-from factrank.tensors.core.zero_one import Core, ZeroOneTensor
+from factrank.readouts import (
+    DEFAULT_TAU,
+    FactMargins,
+    ReadsFacts,
+    RecallReport,
+    fiber_sizes,
+    fibers_of,
+    margins_of,
+    percent,
+    recall,
+)
+from factrank.tensors.bounds.lower import rank_one_bound, two_value_bound
+from factrank.tensors.core import Core, ZeroOneTensor
 
 EXPLAINS = 0.25
 """A cause is named when it explains this share of the wrong facts; mending a lesser one would change little."""

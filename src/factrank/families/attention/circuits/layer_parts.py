@@ -10,7 +10,7 @@ from factrank.errors import InputError
 from factrank.families.attention.layer_shape import LayerShape
 from factrank.families.attention.layer_tensor import LayerTensor
 from factrank.families.attention.pair_transformer import TransformerShape
-from factrank.readouts.evaluation_blocks import ReadsFacts, full_precision
+from factrank.readouts import ReadsFacts, full_precision
 
 
 @runtime_checkable

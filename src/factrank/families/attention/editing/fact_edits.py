@@ -27,23 +27,18 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Bool, Int, Shaped
 
-from factrank.certificates.certified_weights import precision_of
-from factrank.databases.database import Database
-from factrank.databases.vocabulary import NAME_TYPE, Vocabulary
+from factrank.certificates import precision_of
+from factrank.databases import NAME_TYPE, Database, Vocabulary
 from factrank.errors import InputError
 from factrank.families.attention.attention_layer import AttentionLayer
 from factrank.families.attention.editing.fact_places import FactPlaces, free_columns, layout_of
 from factrank.families.attention.editing.some_keys import of_keys
-from factrank.families.attention.forms.constructed import construction_of, notes_of
-from factrank.families.attention.forms.registry import CONSTRUCTIONS
+from factrank.families.attention.forms import CONSTRUCTIONS, construction_of, notes_of
 from factrank.families.attention.layer_files import SavedLayer, load_layer, write_layer
-from factrank.families.attention.proof.certificate import Certificate
-from factrank.families.attention.proof.verification import verify
-from factrank.host.locking import locked
-from factrank.host.streams import require_file
-from factrank.nn.part_arrays import to_arrays
-from factrank.nn.weights import on_device
-from factrank.readouts.evaluation_blocks import full_precision
+from factrank.families.attention.proof import Certificate, verify
+from factrank.host import locked, require_file
+from factrank.nn import on_device, to_arrays
+from factrank.readouts import full_precision
 
 REBUILD = "rebuild it with factrank construct"
 
@@ -125,7 +120,7 @@ def edit(saved: SavedLayer, changes: Iterable[Change | Sequence[str | None]]) ->
         saved: a layer made by `construct`, as `load_layer` or `Constructed.to_saved` give it.
         changes: (key, query, value) to set and (key, query) or (key, query, None) to delete.
 
-    >>> from factrank.families.attention.forms.choose import construct
+    >>> from factrank import construct
     >>> facts = Database.from_facts([("Oslo", "country", "Norway"), ("Lima", "country", "Chile")])
     >>> edited = edit(construct(facts).to_saved(), [("Lima", "country", "Peru"), ("Rome", "country", "Norway")])
     >>> edited.certificate.certified, list(edited.saved.database)[1:], edited.new_values

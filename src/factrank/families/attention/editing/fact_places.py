@@ -21,11 +21,10 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
 
 from factrank.errors import InputError
-from factrank.families.attention.forms.attention_map import score_of
-from factrank.families.attention.forms.building.parabola_labels import Labels, label_choices
-from factrank.families.attention.forms.digits_layer import digits
+from factrank.families.attention.forms import digits, score_of
+from factrank.families.attention.forms.building import Labels, label_choices
 from factrank.families.attention.layer_shape import LayerShape
-from factrank.nn.precision import Precision, dtype_of
+from factrank.nn import Precision, dtype_of
 
 MOST_BITS = 62
 """Longer words have more places than values can ever take."""

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int
 
-from factrank.databases.database import Database
+from factrank.databases import Database
 from factrank.families.attention.attention_layer import AttentionLayer
-from factrank.nn.part_arrays import to_arrays
+from factrank.nn import to_arrays
 
 
 def of_keys(layer: Any, database: Database, keys: Int[np.ndarray, " some"]) -> tuple[AttentionLayer, Database]:

@@ -33,11 +33,11 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
-from factrank.databases.database import Database
+from factrank.databases import Database
 from factrank.families.attention.forms.binary_codes import used_queries, used_values
 from factrank.families.attention.forms.construction import Built, FormSearch, host_layer, require_held, table_refusal
 from factrank.families.attention.layer_shape import LayerShape
-from factrank.nn.precision import SIGNIFICAND, Precision
+from factrank.nn import SIGNIFICAND, Precision
 
 
 def most_levels(n_queries: int, precision: Precision) -> int:

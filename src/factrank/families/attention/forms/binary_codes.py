@@ -21,16 +21,11 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
-from factrank.databases.database import Database
-from factrank.families.attention.forms.building.block_layers import (
-    BlockPlan,
-    QueryGroup,
-    block_layer,
-    contents_by_value,
-)
+from factrank.databases import Database
+from factrank.families.attention.forms.building import BlockPlan, QueryGroup, block_layer, contents_by_value
 from factrank.families.attention.forms.construction import Built, FormSearch, require_held, table_refusal
 from factrank.families.attention.layer_shape import LayerShape
-from factrank.nn.precision import Precision
+from factrank.nn import Precision
 
 
 def bits_for(n_values: int) -> int:

@@ -12,16 +12,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
-from factrank.databases.database import Database
+from factrank.databases import Database
 from factrank.errors import InputError
 from factrank.families.attention.forms.constructed import Candidate, Constructed, width_in_bits
 from factrank.families.attention.forms.construction import Built, Construction, FormSearch
 from factrank.families.attention.forms.registry import CONSTRUCTIONS
 from factrank.families.attention.forms.shared_tokens import shared_token_model
-from factrank.families.attention.proof.certificate import Certificate
-from factrank.families.attention.proof.verification import verify
-from factrank.host.memory import memory_room
-from factrank.nn.precision import Precision, dtype_of
+from factrank.families.attention.proof import Certificate, verify
+from factrank.host import memory_room
+from factrank.nn import Precision, dtype_of
 
 Minimise = Literal["parameters", "heads", "d_model", "margin", "bits"]
 """What counts: stored scalars, heads, the width of the embedding, the bits of all weights; or the least margin, which

@@ -29,20 +29,21 @@ from typing import Any, cast
 import numpy as np
 from jaxtyping import Float, Int
 
-from factrank.databases.database import Database
+from factrank.databases import Database
 from factrank.families.attention.attention_layer import AttentionLayer
 from factrank.families.attention.forms.binary_codes import editing_of, used_queries, used_values
-from factrank.families.attention.forms.building.block_layers import (
+from factrank.families.attention.forms.building import (
+    SATURATION,
+    STRENGTHS,
     BlockPlan,
     QueryGroup,
     block_layer,
     contents_by_value,
 )
-from factrank.families.attention.forms.building.query_routing import SATURATION, STRENGTHS
 from factrank.families.attention.forms.construction import Built, FormSearch, require_held, table_refusal
 from factrank.families.attention.forms.shared_heads import Grouping, grouped_by_range
 from factrank.families.attention.layer_shape import LayerShape
-from factrank.nn.precision import SIGNIFICAND, Precision
+from factrank.nn import SIGNIFICAND, Precision
 
 ROUNDINGS = 9
 """Two of stored numbers, seven of a logit."""

@@ -14,13 +14,13 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from factrank.databases.database import Database
+from factrank.databases import Database
 from factrank.errors import InputError
 from factrank.families.attention.layer_files import SavedLayer, save_layer
 from factrank.families.attention.layer_shape import LayerShape
 from factrank.families.attention.pair_transformer import AnyLayer, TransformerShape
-from factrank.families.attention.proof.certificate import CERTIFICATE_NOTE, Certificate
-from factrank.nn.precision import Precision, dtype_of
+from factrank.families.attention.proof import CERTIFICATE_NOTE, Certificate
+from factrank.nn import Precision, dtype_of
 
 AnyShape = LayerShape | TransformerShape
 

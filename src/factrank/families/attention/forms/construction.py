@@ -15,11 +15,11 @@ from typing import Any, Protocol, cast, runtime_checkable
 import numpy as np
 from jaxtyping import Float, Shaped
 
-from factrank.databases.database import Database
+from factrank.databases import Database
 from factrank.errors import InputError
 from factrank.families.attention.attention_layer import AttentionLayer
 from factrank.families.attention.layer_shape import LayerShape
-from factrank.nn.precision import Precision, dtype_of
+from factrank.nn import Precision, dtype_of
 
 
 @dataclass(frozen=True)

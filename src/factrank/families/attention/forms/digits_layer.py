@@ -25,12 +25,12 @@ from typing import Any, cast
 import numpy as np
 from jaxtyping import Float, Int
 
-from factrank.databases.database import Database
+from factrank.databases import Database
 from factrank.families.attention.forms.binary_codes import editing_of, used_queries, used_values
-from factrank.families.attention.forms.building.block_layers import BlockPlan, Contents, QueryGroup, block_layer
+from factrank.families.attention.forms.building import BlockPlan, Contents, QueryGroup, block_layer
 from factrank.families.attention.forms.construction import Built, FormSearch, require_held, table_refusal
 from factrank.families.attention.layer_shape import LayerShape
-from factrank.nn.precision import SIGNIFICAND, Precision, dtype_of
+from factrank.nn import SIGNIFICAND, Precision, dtype_of
 
 FEWEST_DIGITS = 2
 

@@ -28,14 +28,20 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from factrank.databases.database import Database
+from factrank.databases import Database
 from factrank.families.attention.attention_layer import AttentionLayer
-from factrank.families.attention.forms.building.block_layers import D_QK, best_width
-from factrank.families.attention.forms.building.cp_terms import Terms, about_terms, exact_terms, numerical_terms
-from factrank.families.attention.forms.building.query_routing import STRENGTHS
+from factrank.families.attention.forms.building import (
+    D_QK,
+    STRENGTHS,
+    Terms,
+    about_terms,
+    best_width,
+    exact_terms,
+    numerical_terms,
+)
 from factrank.families.attention.forms.construction import Built, FormSearch, host_layer, require_held, table_refusal
 from factrank.families.attention.layer_shape import LayerShape
-from factrank.nn.precision import Precision
+from factrank.nn import Precision
 
 ALPHA = 0.45
 """How far dials turn from 1/2."""

@@ -23,13 +23,13 @@ from __future__ import annotations
 import numpy as np
 from jaxtyping import Float
 
-from factrank.databases.database import Database
+from factrank.databases import Database
 from factrank.errors import InputError
 from factrank.families.attention.attention_layer import AttentionLayer
 from factrank.families.attention.forms.binary_codes import used_values
 from factrank.families.attention.forms.construction import Built, FormSearch, host_layer, require_held, table_refusal
 from factrank.families.attention.layer_shape import LayerShape
-from factrank.nn.precision import Precision
+from factrank.nn import Precision
 
 MOST_FACTS = 2_000
 """The solve takes time as the cube of the facts."""

@@ -25,10 +25,10 @@ from math import ceil
 import numpy as np
 from jaxtyping import Float, Int
 
-from factrank.databases.database import Database
+from factrank.databases import Database
 from factrank.errors import InputError
 from factrank.families.attention.attention_layer import AttentionLayer
-from factrank.families.attention.forms.building.query_routing import STRENGTHS
+from factrank.families.attention.forms.building import STRENGTHS
 from factrank.families.attention.forms.construction import (
     Built,
     Construction,
@@ -38,8 +38,7 @@ from factrank.families.attention.forms.construction import (
     table_refusal,
 )
 from factrank.families.attention.layer_shape import LayerShape
-from factrank.nn.part_arrays import to_arrays
-from factrank.nn.precision import Precision
+from factrank.nn import Precision, to_arrays
 
 ROUTED_BY_QUERY = ("parabola", "digits", "circle", "shared-heads", "binary", "set-valued")
 """Constructions that can be parts: their attention depends on the query alone."""

@@ -30,20 +30,25 @@ from typing import Any, Literal
 import numpy as np
 from jaxtyping import Float, Int
 
-from factrank.databases.database import Database
+from factrank.databases import Database
 from factrank.families.attention.forms.binary_codes import used_queries, used_values
-from factrank.families.attention.forms.building.block_layers import D_QK, QueryGroup
-from factrank.families.attention.forms.building.circle_routing import (
+from factrank.families.attention.forms.building import (
     CIRCLE_COORDINATES,
+    D_QK,
+    Labels,
+    QueryGroup,
+    Routing,
+    block_routing,
     compact_refusal,
     compact_routing,
+    label_choices,
+    labels_for,
+    most_values,
 )
-from factrank.families.attention.forms.building.parabola_labels import Labels, label_choices, labels_for, most_values
-from factrank.families.attention.forms.building.query_routing import Routing, block_routing
 from factrank.families.attention.forms.construction import Built, FormSearch, host_layer, require_held, table_refusal
 from factrank.families.attention.forms.shared_heads import Grouping, grouped_by_range
 from factrank.families.attention.layer_shape import LayerShape
-from factrank.nn.precision import Precision
+from factrank.nn import Precision
 
 QueryCode = Literal["own coordinates", "one-hot", "compact"]
 NAMES: dict[QueryCode, str] = {

@@ -31,15 +31,14 @@ from math import ceil
 import numpy as np
 from jaxtyping import Float, Int
 
-from factrank.databases.database import Database
+from factrank.databases import Database
 from factrank.families.attention.forms.binary_codes import bits_for, code_words
-from factrank.families.attention.forms.building.block_layers import BlockPlan, Contents, block_layer
+from factrank.families.attention.forms.building import BlockPlan, Contents, block_layer
 from factrank.families.attention.forms.construction import Built, FormSearch, require_held, table_refusal
 from factrank.families.attention.forms.shared_heads import grouped_by_range, plan_of
 from factrank.families.attention.layer_shape import LayerShape
-from factrank.nn.precision import SIGNIFICAND, Precision
-from factrank.tensors.codes.distortion import ReadoutCode
-from factrank.tensors.codes.set_codes import set_code, set_margin
+from factrank.nn import SIGNIFICAND, Precision
+from factrank.tensors.codes import ReadoutCode, set_code, set_margin
 
 Sets = list[tuple[int, ...]]
 

@@ -21,13 +21,12 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from jaxtyping import Int
 
-from factrank.databases.database import Database
+from factrank.databases import Database
 from factrank.families.attention.forms.binary_codes import bits_for, built_with_words, used_queries, used_values
-from factrank.families.attention.forms.building.block_layers import BlockPlan, QueryGroup
-from factrank.families.attention.forms.building.colouring import coloured, overlap_graph
+from factrank.families.attention.forms.building import BlockPlan, QueryGroup, coloured, overlap_graph
 from factrank.families.attention.forms.construction import Built, FormSearch, require_held, table_refusal
 from factrank.families.attention.layer_shape import LayerShape
-from factrank.nn.precision import Precision
+from factrank.nn import Precision
 
 Widths = Callable[[Sequence[int], int], int]
 """From the queries of a group and the size of its range to the width of its blocks."""

@@ -29,14 +29,14 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from jaxtyping import Float, Int
 
-from factrank.databases.database import Database
+from factrank.databases import Database
 from factrank.errors import InputError
 from factrank.families.attention.forms.binary_codes import bits_for, code_words, used_queries, used_values
-from factrank.families.attention.forms.building.query_routing import SATURATION, STRENGTHS
+from factrank.families.attention.forms.building import SATURATION, STRENGTHS
 from factrank.families.attention.forms.construction import table_refusal
 from factrank.families.attention.layer_shape import LayerShape
 from factrank.families.attention.pair_transformer import Block, PairTransformer, TransformerShape, shared_rows
-from factrank.nn.precision import SIGNIFICAND, Precision, dtype_of
+from factrank.nn import SIGNIFICAND, Precision, dtype_of
 
 
 class _Sizes(NamedTuple):

@@ -15,13 +15,12 @@ from typing import cast
 import numpy as np
 
 from factrank.errors import InputError
-from factrank.experiments.checks import Checks
-from factrank.experiments.run_checkpoints import CheckpointError, Checkpoints, Marks, read_checkpoint
-from factrank.experiments.specs.trial import Trial
+from factrank.experiments import CheckpointError, Checkpoints, Checks, Marks, read_checkpoint
+from factrank.experiments.specs import Trial
 from factrank.families.attention.facts_task import FactsTask
 from factrank.families.attention.fused.fused_run import RIGHT, Run, State
 from factrank.families.attention.layer_shape import LayerShape
-from factrank.nn.sealed_file import Sealed, write_sealed
+from factrank.nn import Sealed, write_sealed
 
 FORMAT, VERSION = "factrank.checkpoint", 1
 ARRAYS = ("weights", "first", "second", "records")

@@ -13,10 +13,8 @@ from typing import Protocol, cast
 import numpy as np
 
 from factrank.errors import InputError
-from factrank.experiments.checks import Finished
-from factrank.experiments.frozen_parts import split
-from factrank.experiments.run_checkpoints import Checkpoints
-from factrank.experiments.specs.trial import Trial
+from factrank.experiments import Checkpoints, Finished, split
+from factrank.experiments.specs import Trial
 from factrank.families.attention.attention_layer import PARTS, draw_layer
 from factrank.families.attention.attention_work import products, sizes_of
 from factrank.families.attention.facts_task import FactsTask

@@ -17,10 +17,9 @@ import jax
 import numpy as np
 from jaxtyping import Float, Int64
 
-from factrank.databases.database import Database
-from factrank.experiments.checks import Checks, Finished, Record
-from factrank.experiments.specs.trial import Trial
-from factrank.experiments.task import tau_recall
+from factrank.databases import Database
+from factrank.experiments import Checks, Finished, Record, tau_recall
+from factrank.experiments.specs import Trial
 from factrank.families.attention.attention_layer import PARTS, AttentionLayer, draw_layer, part_sizes
 from factrank.families.attention.attention_work import LayerSizes, sizes_of
 from factrank.families.attention.facts_task import FactsTask

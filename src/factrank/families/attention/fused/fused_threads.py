@@ -26,7 +26,7 @@ import jax
 import numpy as np
 
 from factrank.errors import InputError
-from factrank.experiments.compilation_cache import use_compilation_cache
+from factrank.experiments import use_compilation_cache
 from factrank.families.attention.attention_work import products
 from factrank.families.attention.fused.fused_run import RIGHT, Evaluation, Run, State
 

@@ -3,3 +3,15 @@
 What lives here: the forward pass on every fact, error bounds of attention and streams, the certificate. What may
 enter: a bound that covers more ways to evaluate a layer.
 """
+
+from typing import TYPE_CHECKING
+
+from factrank.lazy_face import lazy_face
+
+if TYPE_CHECKING:
+    from factrank.families.attention.proof.certificate import CERTIFICATE_NOTE as CERTIFICATE_NOTE
+    from factrank.families.attention.proof.certificate import Certificate as Certificate
+    from factrank.families.attention.proof.certificate import certificate_from_json as certificate_from_json
+    from factrank.families.attention.proof.verification import verify as verify
+else:
+    __getattr__, __dir__, __all__ = lazy_face(__name__, __file__)

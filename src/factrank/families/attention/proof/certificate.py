@@ -10,8 +10,8 @@ from typing import Any, get_args
 
 from factrank.errors import InputError
 from factrank.families.attention.proof.recall_proofs import ArithmeticUsed
-from factrank.nn.precision import Precision
-from factrank.readouts.plain_data import finite_data
+from factrank.nn import Precision
+from factrank.readouts import finite_data
 
 CERTIFICATE_NOTE = "certificate"
 """The name of the note of a layer file that holds the certificate."""

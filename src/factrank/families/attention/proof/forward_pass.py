@@ -17,13 +17,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from factrank.databases.database import Database
+from factrank.databases import Database
 from factrank.families.attention.attention_layer import AttentionLayer
 from factrank.families.attention.pair_transformer import AnyLayer
-from factrank.nn.weights import on_device
-from factrank.readouts.evaluation_blocks import BLOCK_CELLS, cells_per_pair, full_precision
-from factrank.readouts.fiber_margins import margins
-from factrank.readouts.fiber_values import fibers_of
+from factrank.nn import on_device
+from factrank.readouts import BLOCK_CELLS, cells_per_pair, fibers_of, full_precision, margins
 
 CONFIDENT = 0.95
 """The probability from which an answer where the database says nothing is an artifact."""

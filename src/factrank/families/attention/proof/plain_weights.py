@@ -7,10 +7,10 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Shaped
 
-from factrank.certificates.arithmetic import ARITHMETIC
+from factrank.certificates import ARITHMETIC
 from factrank.families.attention.attention_layer import AttentionLayer
 from factrank.families.attention.pair_transformer import AnyLayer, PairTransformer
-from factrank.nn.part_arrays import to_arrays
+from factrank.nn import to_arrays
 
 
 class PlainWeights(NamedTuple):

@@ -27,7 +27,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from scipy.special import expit
 
-from factrank.certificates.arithmetic import LOGISTIC_UNITS, Arithmetic, integral, most_nonzero, roundings_of_product
+from factrank.certificates import LOGISTIC_UNITS, Arithmetic, integral, most_nonzero, roundings_of_product
 from factrank.families.attention.proof.plain_weights import PlainWeights
 
 Projected = Float[np.ndarray, "tokens heads d_qk"]

@@ -26,7 +26,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy.sparse import csr_array
 
-from factrank.certificates.arithmetic import Arithmetic, integral, most_nonzero
+from factrank.certificates import Arithmetic, integral, most_nonzero
 from factrank.families.attention.proof.plain_weights import PlainWeights
 from factrank.families.attention.proof.proved_attention import ProvedAttention
 from factrank.families.attention.proof.roundings import LayerTerms, PairTerms, layer_terms

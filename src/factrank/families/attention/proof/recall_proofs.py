@@ -30,15 +30,14 @@ from typing import Literal, NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from factrank.certificates.arithmetic import ARITHMETIC, Arithmetic
-from factrank.certificates.certified_weights import precision_of
-from factrank.databases.database import Database
+from factrank.certificates import ARITHMETIC, Arithmetic, precision_of
+from factrank.databases import Database
 from factrank.families.attention.pair_transformer import AnyLayer
 from factrank.families.attention.proof.plain_weights import PlainWeights, plain_weights, why_not_plain
 from factrank.families.attention.proof.proved_attention import ProvedScores
 from factrank.families.attention.proof.proved_streams import ProvedStreams, Streams
 from factrank.families.attention.proof.roundings import roundings_of_logits
-from factrank.readouts.fiber_values import fibers_of
+from factrank.readouts import fibers_of
 
 ArithmeticUsed = Literal["exact integers", "running error bound", "none"]
 

@@ -36,7 +36,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from factrank.certificates.arithmetic import most_nonzero, powers_of_two, roundings_of_product
+from factrank.certificates import most_nonzero, powers_of_two, roundings_of_product
 
 Counts = Float[np.ndarray, " pairs"]
 

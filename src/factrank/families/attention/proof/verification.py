@@ -12,14 +12,13 @@ from math import inf
 import numpy as np
 from jaxtyping import Float, Int
 
-from factrank.certificates.arithmetic import ARITHMETIC, why_refuted
-from factrank.certificates.certified_weights import fingerprint_of, precision_of
-from factrank.databases.database import Database
+from factrank.certificates import ARITHMETIC, fingerprint_of, precision_of, why_refuted
+from factrank.databases import Database
 from factrank.families.attention.pair_transformer import AnyLayer
 from factrank.families.attention.proof.certificate import Certificate
 from factrank.families.attention.proof.forward_pass import evaluate
 from factrank.families.attention.proof.recall_proofs import prove
-from factrank.readouts.evaluation_blocks import require_match
+from factrank.readouts import require_match
 
 
 def verify(layer: AnyLayer, database: Database) -> Certificate:

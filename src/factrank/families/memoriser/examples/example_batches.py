@@ -21,8 +21,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Shaped, UInt, UInt32
 
-from factrank.experiments.lanes.ladder import rung_above
-from factrank.experiments.task import Epoch
+from factrank.experiments import Epoch
+from factrank.experiments.lanes import rung_above
 from factrank.families.memoriser.examples.example_vectors import context_vectors, example_labels, query_vectors
 from factrank.families.memoriser.examples.examples import Examples, RandomExamples
 

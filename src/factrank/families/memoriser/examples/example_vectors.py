@@ -28,7 +28,7 @@ import numpy as np
 from jaxtyping import Array, Float32, Int, Shaped, UInt32
 
 from factrank.families.memoriser.examples.examples import RandomExamples, VectorExamples
-from factrank.nn.weights import AnyArray
+from factrank.nn import AnyArray
 
 QUERIES, CONTEXTS, LABELS = range(3)
 """What is drawn."""

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Float64, Int, Int64, Shaped
 
-from factrank.databases.database import Database
+from factrank.databases import Database
 from factrank.errors import InputError
 
 LARGEST = 2**31 - 1

@@ -14,13 +14,11 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from factrank.checkpoints.checkpoint import FAMILIES, bundled_folder
-from factrank.checkpoints.layers import Stage
-from factrank.checkpoints.token_representations import TokenSource, query_position, representations
+from factrank.checkpoints import FAMILIES, Stage, TokenSource, bundled_folder, query_position, representations
 from factrank.errors import InputError
 from factrank.families.memoriser.examples.examples import VectorExamples
-from factrank.families.memoriser.ranks.assumptions import queries_of
-from factrank.nn.sizes import require_sizes
+from factrank.families.memoriser.ranks import queries_of
+from factrank.nn import require_sizes
 
 QueryKind = Literal["token", "token + mean"]
 READERS: Mapping[TokenSource, tuple[str, ...]] = {

@@ -37,7 +37,7 @@ import numpy as np
 from jaxtyping import Int
 
 from factrank.errors import InputError
-from factrank.families.memoriser.examples.examples import Examples
+from factrank.families.memoriser.examples import Examples
 
 GENERIC = "queries, contexts, W_Q and W_K are in general position: distinct keys in every head, d_qk >= 1"
 SCALAR = "one real label per example; m of them need d_vo >= min(d_model, m)"

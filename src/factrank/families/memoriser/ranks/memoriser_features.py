@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Int
 
 from factrank.families.memoriser.ranks.label_ranks import HeadSizes
-from factrank.tensors.matrix.modular import PRIME, rank_mod_prime
+from factrank.tensors.matrix import PRIME, rank_mod_prime
 
 WEIGHTS, VECTORS = 2**10, 2**20
 """Entries are drawn between minus these and these: few vectors and keys coincide, even in one dimension."""

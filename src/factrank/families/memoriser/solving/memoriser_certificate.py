@@ -19,16 +19,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Shaped
 
-from factrank.certificates.arithmetic import ARITHMETIC, why_refuted
-from factrank.certificates.certified_weights import fingerprint_of, precision_of
+from factrank.certificates import ARITHMETIC, fingerprint_of, precision_of, why_refuted
 from factrank.errors import InputError
-from factrank.families.memoriser.examples.example_vectors import stored
-from factrank.families.memoriser.examples.examples import Examples, VectorExamples
+from factrank.families.memoriser.examples import Examples, VectorExamples, stored
 from factrank.families.memoriser.memoriser import Memoriser
 from factrank.families.memoriser.solving.memoriser_proof import BLOCK_CELLS, OutputProver, leads, plain_memoriser
-from factrank.nn.precision import Precision, dtype_of
-from factrank.nn.weights import on_device
-from factrank.readouts.plain_data import finite_data
+from factrank.nn import Precision, dtype_of, on_device
+from factrank.readouts import finite_data
 
 TOLERANCE = 1e-4
 """How far from a real label an answer may be. Solved answers are off by 1e-13 or so; what is proved of every order of

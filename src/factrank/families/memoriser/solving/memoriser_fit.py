@@ -21,10 +21,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from factrank.families.memoriser.examples.examples import VectorExamples
+from factrank.families.memoriser.examples import VectorExamples
 from factrank.families.memoriser.memoriser import Memoriser, sinusoids
 from factrank.families.memoriser.solving.memoriser_certificate import blocks_of
-from factrank.nn.weights import on_device
+from factrank.nn import on_device
 
 
 class LinearFit(NamedTuple):

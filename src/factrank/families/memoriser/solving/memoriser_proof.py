@@ -55,8 +55,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from factrank.certificates.arithmetic import EXPONENTIAL_UNITS, OUR_BITS, SLACK, Arithmetic
-from factrank.families.memoriser.examples.examples import VectorExamples
+from factrank.certificates import EXPONENTIAL_UNITS, OUR_BITS, SLACK, Arithmetic
+from factrank.families.memoriser.examples import VectorExamples
 from factrank.families.memoriser.memoriser import Memoriser, sinusoids
 
 BLOCK_CELLS = 2**22

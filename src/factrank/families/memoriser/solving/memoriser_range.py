@@ -9,11 +9,10 @@ from typing import Any, cast
 import numpy as np
 from jaxtyping import Float
 
-from factrank.certificates.arithmetic import ARITHMETIC
+from factrank.certificates import ARITHMETIC
 from factrank.errors import InputError
-from factrank.families.memoriser.examples.examples import VectorExamples
-from factrank.nn.part_arrays import PartArrays
-from factrank.nn.precision import Precision
+from factrank.families.memoriser.examples import VectorExamples
+from factrank.nn import PartArrays, Precision
 
 
 @contextmanager

@@ -26,11 +26,10 @@ import numpy as np
 from jaxtyping import Float
 
 from factrank.errors import InputError
-from factrank.families.memoriser.examples.example_vectors import stored
-from factrank.families.memoriser.examples.examples import Examples, VectorExamples
+from factrank.families.memoriser.examples import Examples, VectorExamples, stored
 from factrank.families.memoriser.memoriser import Memoriser, draw_memoriser, memoriser_of, sinusoids
 from factrank.families.memoriser.memoriser_shape import MemoriserShape
-from factrank.families.memoriser.ranks.label_ranks import MemoriserRank, memoriser_rank
+from factrank.families.memoriser.ranks import MemoriserRank, memoriser_rank
 from factrank.families.memoriser.solving.memoriser_certificate import (
     TOLERANCE,
     MemoriserCertificate,
@@ -40,9 +39,7 @@ from factrank.families.memoriser.solving.memoriser_certificate import (
 from factrank.families.memoriser.solving.memoriser_fit import LinearFit, features_of, fitted
 from factrank.families.memoriser.solving.memoriser_proof import raw_scores
 from factrank.families.memoriser.solving.memoriser_range import in_range, require_finite, rounded_parts, vanishes
-from factrank.nn.part_arrays import PartArrays, to_arrays
-from factrank.nn.precision import SIGNIFICAND, Precision, dtype_of
-from factrank.nn.sizes import require_sizes
+from factrank.nn import SIGNIFICAND, PartArrays, Precision, dtype_of, require_sizes, to_arrays
 
 LOGIT_STD = 2.0
 """Standard deviation of the scores: at 0.3 the features of narrow heads are all but dependent."""

@@ -17,14 +17,11 @@ the authors' largest, had 3 seeds when the claims were chosen and has no part in
 
 from __future__ import annotations
 
-from factrank.experiments.capacity.capacity_search import CapacitySearch
-from factrank.experiments.specs.training_spec import Training
-from factrank.experiments.statistics.claims import Claim, Quantity
-from factrank.experiments.statistics.expressions import Where
-from factrank.experiments.statistics.fits import Fit
-from factrank.experiments.statistics.summaries import Summary
-from factrank.experiments.study.study import Chart, Size, Study, no_trials
-from factrank.families.memory.memory_shape import MemoryShape
+from factrank.experiments.capacity import CapacitySearch
+from factrank.experiments.specs import Training
+from factrank.experiments.statistics import Claim, Fit, Quantity, Summary, Where
+from factrank.experiments.study import Chart, Size, Study, no_trials
+from factrank.families.memory import MemoryShape
 from factrank.studies.nichani.memories.memory_parts import Law, interval_summary
 from factrank.studies.nichani.settings import (
     D_MODEL,

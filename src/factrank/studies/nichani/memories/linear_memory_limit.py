@@ -19,14 +19,11 @@ are computed in float64, rounded to float32 and measured; they have no training 
 
 from __future__ import annotations
 
-from factrank.experiments.capacity.capacity_interval import Criterion
-from factrank.experiments.capacity.capacity_search import CapacitySearch
-from factrank.experiments.specs.training_spec import Training
-from factrank.experiments.statistics.claims import Claim, Quantity
-from factrank.experiments.statistics.expressions import Where
-from factrank.experiments.statistics.summaries import Summary
-from factrank.experiments.study.study import Chart, Size, Study, no_trials
-from factrank.families.memory.memory_shape import MemoryShape, Start
+from factrank.experiments.capacity import CapacitySearch, Criterion
+from factrank.experiments.specs import Training
+from factrank.experiments.statistics import Claim, Quantity, Summary, Where
+from factrank.experiments.study import Chart, Size, Study, no_trials
+from factrank.families.memory import MemoryShape, Start
 from factrank.studies.nichani.settings import (
     D_MODEL,
     FACTS,

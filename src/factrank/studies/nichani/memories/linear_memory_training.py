@@ -14,13 +14,11 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import product
 
-from factrank.experiments.capacity.capacity_search import CapacitySearch
-from factrank.experiments.specs.training_spec import Training, TrainingPrecision
-from factrank.experiments.statistics.claims import Claim, Quantity
-from factrank.experiments.statistics.expressions import Value, Where
-from factrank.experiments.statistics.summaries import Summary
-from factrank.experiments.study.study import Chart, Size, Study, no_trials
-from factrank.families.memory.memory_shape import MemoryShape
+from factrank.experiments.capacity import CapacitySearch
+from factrank.experiments.specs import Training, TrainingPrecision
+from factrank.experiments.statistics import Claim, Quantity, Summary, Value, Where
+from factrank.experiments.study import Chart, Size, Study, no_trials
+from factrank.families.memory import MemoryShape
 from factrank.studies.nichani.memories.linear_memory import CONSTANT, GUESS, TRAINING
 from factrank.studies.nichani.settings import D_MODEL, FEW_SEEDS, WIDTH_TITLE, memory_search, n_with, on_a_rung, source
 

@@ -8,11 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from factrank.experiments.statistics.claims import Claim, Quantity
-from factrank.experiments.statistics.expressions import Where
-from factrank.experiments.statistics.fits import Fit
-from factrank.experiments.statistics.summaries import Summary
-from factrank.experiments.study.study import Chart
+from factrank.experiments.statistics import Claim, Fit, Quantity, Summary, Where
+from factrank.experiments.study import Chart
 from factrank.studies.nichani.settings import D_MODEL, FACTS, PRODUCT, PRODUCT_TITLE, RATIO, WIDTH
 
 

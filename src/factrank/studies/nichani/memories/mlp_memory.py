@@ -18,11 +18,10 @@ in no claim about numbers, d = 32 with m / d = 4 and d = 64 with m / d = 1 (m d 
 
 from __future__ import annotations
 
-from factrank.experiments.capacity.capacity_search import CapacitySearch
-from factrank.experiments.statistics.claims import Claim, Quantity
-from factrank.experiments.statistics.expressions import Where
-from factrank.experiments.study.study import Size, Study, no_trials
-from factrank.families.memory.memory_shape import MemoryShape
+from factrank.experiments.capacity import CapacitySearch
+from factrank.experiments.statistics import Claim, Quantity, Where
+from factrank.experiments.study import Size, Study, no_trials
+from factrank.families.memory import MemoryShape
 from factrank.studies.nichani.memories.memory_parts import Law, mlp_chart, mlp_fits, mlp_summaries
 from factrank.studies.nichani.settings import (
     D_MODEL,

@@ -18,11 +18,10 @@ out. The claims read them since; the slope without them is reported next to it, 
 
 from __future__ import annotations
 
-from factrank.experiments.capacity.capacity_search import CapacitySearch
-from factrank.experiments.statistics.claims import Claim, Quantity
-from factrank.experiments.statistics.expressions import Where
-from factrank.experiments.study.study import Size, Study, no_trials
-from factrank.families.memory.memory_shape import MemoryShape
+from factrank.experiments.capacity import CapacitySearch
+from factrank.experiments.statistics import Claim, Quantity, Where
+from factrank.experiments.study import Size, Study, no_trials
+from factrank.families.memory import MemoryShape
 from factrank.studies.nichani.memories.memory_parts import Law, mlp_chart, mlp_fits, mlp_summaries
 from factrank.studies.nichani.settings import (
     D_MODEL,

@@ -23,8 +23,8 @@ from factrank.tensors.bounds.ledger import expected_of
 from factrank.tensors.bounds.lower.known_ranks import RankedFlattening
 from factrank.tensors.bounds.lower.koszul import Koszul, koszul_bound
 from factrank.tensors.bounds.method import BoundMethod, Stage
-from factrank.tensors.core.zero_one import AXES, AXIS_NAMES, Core, ZeroOneTensor, flattening
-from factrank.tensors.matrix.matrix_ranks import block_ranks, rational_rank
+from factrank.tensors.core import AXES, AXIS_NAMES, Core, ZeroOneTensor, flattening
+from factrank.tensors.matrix import block_ranks, rational_rank
 
 
 def flattening_ranks(core: Core, axis: int) -> tuple[Int[np.ndarray, " components"], Int[np.ndarray, " components"]]:

@@ -22,7 +22,7 @@ from factrank.tensors.bounds.ledger import PER_FACT
 from factrank.tensors.bounds.lower.valid_fibers import largest_full_block
 from factrank.tensors.bounds.method import BoundMethod, Stage
 from factrank.tensors.bounds.needs import functional, gap
-from factrank.tensors.core.zero_one import ZeroOneTensor, distinct
+from factrank.tensors.core import ZeroOneTensor, distinct
 
 NAME = "Forster's bound on two values"
 ROUNDING = 2.0**-53

@@ -21,8 +21,8 @@ import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Int
 
-from factrank.tensors.core.zero_one import AXES, AXIS_NAMES, ZeroOneTensor, others
-from factrank.tensors.matrix.modular import PRIME, rank_mod_prime
+from factrank.tensors.core import AXES, AXIS_NAMES, ZeroOneTensor, others
+from factrank.tensors.matrix import PRIME, rank_mod_prime
 
 MAX_P = 5
 MAX_SIZE = 5_000

@@ -14,7 +14,7 @@ from factrank.tensors.bounds.lower.flattenings import flattening_bound, with_kos
 from factrank.tensors.bounds.lower.koszul import Koszul, koszul_choices
 from factrank.tensors.bounds.method import BoundMethod, Stage
 from factrank.tensors.bounds.needs import gap_beyond_flattenings
-from factrank.tensors.core.zero_one import ZeroOneTensor
+from factrank.tensors.core import ZeroOneTensor
 
 NAME = "B2 Koszul flattening"
 

@@ -37,8 +37,8 @@ from factrank.tensors.bounds.certified_bounds import Bound
 from factrank.tensors.bounds.lower.flattenings import flattening_ranks
 from factrank.tensors.bounds.method import BoundMethod, Stage
 from factrank.tensors.bounds.needs import gap_beyond_flattenings
-from factrank.tensors.core.zero_one import AXES, AXIS_NAMES, Core, ZeroOneTensor, flattening
-from factrank.tensors.matrix.matrix_ranks import rational_rank
+from factrank.tensors.core import AXES, AXIS_NAMES, Core, ZeroOneTensor, flattening
+from factrank.tensors.matrix import rational_rank
 
 LARGEST_SIDE, MOST_CELLS = 60, 30_000
 """Components with a longer side or more cells count by their flattenings."""

@@ -27,7 +27,7 @@ from factrank.tensors.bounds.ledger import PER_FACT
 from factrank.tensors.bounds.lower.flattenings import flattening_ranks
 from factrank.tensors.bounds.method import BoundMethod, Stage
 from factrank.tensors.bounds.needs import gap_beyond_flattenings
-from factrank.tensors.core.zero_one import (
+from factrank.tensors.core import (
     AXES,
     AXIS_NAMES,
     Core,
@@ -38,7 +38,7 @@ from factrank.tensors.core.zero_one import (
     others,
     pair_index,
 )
-from factrank.tensors.matrix.matrix_ranks import matrix_rank_bounds
+from factrank.tensors.matrix import matrix_rank_bounds
 
 MOST_CUTS = 12
 """How many sets Z are tried for each pair of axes."""

@@ -18,7 +18,7 @@ from factrank.tensors.bounds.ledger import PER_FACT
 from factrank.tensors.bounds.lower import flattenings, koszul_bounds
 from factrank.tensors.bounds.method import BoundMethod, Stage, run_methods
 from factrank.tensors.bounds.needs import gap
-from factrank.tensors.core.zero_one import Core, ZeroOneTensor, distinct
+from factrank.tensors.core import Core, ZeroOneTensor, distinct
 
 SPAN, FULL = "B1 span of the valid fibers", "full sub-table"
 

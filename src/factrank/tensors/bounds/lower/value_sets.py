@@ -8,7 +8,7 @@ from factrank.tensors.bounds.bracket import Bracket
 from factrank.tensors.bounds.certified_bounds import Bound
 from factrank.tensors.bounds.ledger import expected_of
 from factrank.tensors.bounds.method import BoundMethod, Stage
-from factrank.tensors.core.zero_one import ZeroOneTensor, pair_index
+from factrank.tensors.core import ZeroOneTensor, pair_index
 
 
 def rank_one_bound(tensor: ZeroOneTensor) -> Bound:

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Int
 
-from factrank.tensors.core.decomposition import Decomposition, concatenate
-from factrank.tensors.core.zero_one import Core
+from factrank.tensors.core import Core, Decomposition, concatenate
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,9 +10,8 @@ from factrank.tensors.bounds.certified_bounds import Bound
 from factrank.tensors.bounds.ledger import expected_of
 from factrank.tensors.bounds.method import BoundMethod, Stage
 from factrank.tensors.bounds.needs import functional, met_here
-from factrank.tensors.codes.parabola import CodeBound, shared_bias_bound, slicewise_bound
-from factrank.tensors.core.decomposition import lifted
-from factrank.tensors.core.zero_one import AXIS_NAMES, Core, ZeroOneTensor
+from factrank.tensors.codes import CodeBound, shared_bias_bound, slicewise_bound
+from factrank.tensors.core import AXIS_NAMES, Core, ZeroOneTensor, lifted
 
 PER_MERGING = 0.002
 """Passes of E2 per slice."""

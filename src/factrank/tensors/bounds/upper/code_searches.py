@@ -12,10 +12,17 @@ from factrank.tensors.bounds.certified_bounds import Bound
 from factrank.tensors.bounds.method import BoundMethod, Stage
 from factrank.tensors.bounds.needs import functional, met, no_searches
 from factrank.tensors.bounds.upper.code_bounds import code_bound
-from factrank.tensors.codes.parabola import CodeBound
-from factrank.tensors.codes.trained_logits import ITERATIONS, LARGEST_LOGITS, PER_LOGIT, trained_bound
-from factrank.tensors.codes.value_labels import STEPS, fits, label_bound
-from factrank.tensors.core.zero_one import ZeroOneTensor
+from factrank.tensors.codes import (
+    ITERATIONS,
+    LARGEST_LOGITS,
+    PER_LOGIT,
+    STEPS,
+    CodeBound,
+    fits,
+    label_bound,
+    trained_bound,
+)
+from factrank.tensors.core import ZeroOneTensor
 
 SEARCH_SECONDS = 3.0
 """Most seconds of the label search, and of training; each takes at most half of what is left of the budget."""

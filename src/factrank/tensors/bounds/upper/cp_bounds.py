@@ -12,10 +12,8 @@ from factrank.tensors.bounds.certified_bounds import Bound, Estimate
 from factrank.tensors.bounds.ledger import Ledger
 from factrank.tensors.bounds.method import BoundMethod, Stage
 from factrank.tensors.bounds.needs import gap, no_searches
-from factrank.tensors.core.decomposition import Decomposition, lift
-from factrank.tensors.core.zero_one import Core
-from factrank.tensors.cp.cp_search import MOST_UNKNOWNS, CPBound, completion_cp_bound, cp_bound, generic_rank
-from factrank.tensors.cp.interval_proof import IntervalProof
+from factrank.tensors.core import Core, Decomposition, lift
+from factrank.tensors.cp import MOST_UNKNOWNS, CPBound, IntervalProof, completion_cp_bound, cp_bound, generic_rank
 
 SHARE = 0.4
 """Share of the time left that a search may take."""

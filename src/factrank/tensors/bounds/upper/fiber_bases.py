@@ -5,10 +5,8 @@ from __future__ import annotations
 import numpy as np
 from jaxtyping import Int
 
-from factrank.tensors.core.decomposition import Decomposition, Factor
-from factrank.tensors.core.zero_one import AXES, ZeroOneTensor, distinct, flattening, pair_index
-from factrank.tensors.matrix.factorisation import integers
-from factrank.tensors.matrix.matrix_ranks import matrix_rank_bounds
+from factrank.tensors.core import AXES, Decomposition, Factor, ZeroOneTensor, distinct, flattening, pair_index
+from factrank.tensors.matrix import integers, matrix_rank_bounds
 
 
 def fiber_decomposition(tensor: ZeroOneTensor, first: int, second: int) -> Decomposition:

@@ -17,19 +17,19 @@ from factrank.tensors.bounds.ledger import expected_of
 from factrank.tensors.bounds.method import BoundMethod, Stage
 from factrank.tensors.bounds.needs import met_here
 from factrank.tensors.bounds.upper.by_component import UpperBound
-from factrank.tensors.core.decomposition import Decomposition, Factor
-from factrank.tensors.core.zero_one import (
+from factrank.tensors.core import (
     AXES,
     AXIS_NAMES,
     Core,
+    Decomposition,
+    Factor,
     ZeroOneTensor,
     distinct_pairs,
     others,
     pair_index,
     stacked_slices,
 )
-from factrank.tensors.matrix.factorisation import factorise
-from factrank.tensors.matrix.matrix_ranks import block_ranks
+from factrank.tensors.matrix import block_ranks, factorise
 
 FACTS = "U1 facts, equal slices merged"
 

@@ -26,8 +26,18 @@ from factrank.tensors.bounds.ledger import expected_of
 from factrank.tensors.bounds.method import BoundMethod, Stage
 from factrank.tensors.bounds.needs import functional, met_here
 from factrank.tensors.bounds.upper.by_component import UpperBound
-from factrank.tensors.core.decomposition import Decomposition, Factor, lifted
-from factrank.tensors.core.zero_one import AXES, AXIS_NAMES, Core, ZeroOneTensor, distinct, others, pair_index
+from factrank.tensors.core import (
+    AXES,
+    AXIS_NAMES,
+    Core,
+    Decomposition,
+    Factor,
+    ZeroOneTensor,
+    distinct,
+    lifted,
+    others,
+    pair_index,
+)
 
 PASSES = 1.2
 """How many passes over the facts (see `ledger.expected_of`) it takes."""

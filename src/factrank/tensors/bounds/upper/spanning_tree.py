@@ -28,10 +28,18 @@ from factrank.tensors.bounds.ledger import PER_FACT
 from factrank.tensors.bounds.method import BoundMethod, Stage
 from factrank.tensors.bounds.needs import met_here
 from factrank.tensors.bounds.upper.by_component import UpperBound
-from factrank.tensors.core.decomposition import Decomposition, Factor, concatenate
-from factrank.tensors.core.zero_one import AXIS_NAMES, Core, ZeroOneTensor, distinct, flattening, others
-from factrank.tensors.matrix.factorisation import Factorisation, factorise
-from factrank.tensors.matrix.matrix_ranks import block_ranks
+from factrank.tensors.core import (
+    AXIS_NAMES,
+    Core,
+    Decomposition,
+    Factor,
+    ZeroOneTensor,
+    concatenate,
+    distinct,
+    flattening,
+    others,
+)
+from factrank.tensors.matrix import Factorisation, block_ranks, factorise
 
 ALL_PAIRS_WORK = 3_000_000
 """Up to this many facts in the differences of all pairs of slices, the graph is complete."""

@@ -27,7 +27,7 @@ from jaxtyping import Int
 from scipy.optimize import linprog
 from scipy.sparse.csgraph import breadth_first_order, connected_components
 
-from factrank.databases.database import Database
+from factrank.databases import Database
 from factrank.errors import InputError
 
 MOST_INEQUALITIES = 200_000

@@ -27,12 +27,12 @@ from functools import cached_property
 import numpy as np
 from jaxtyping import Float, Int
 
-from factrank.databases.database import Database
+from factrank.databases import Database
 from factrank.families.attention.attention_layer import AttentionLayer
 from factrank.families.attention.forms.building.query_routing import block_routing
 from factrank.families.attention.forms.construction import host_layer
 from factrank.families.attention.layer_shape import LayerShape
-from factrank.nn.precision import Precision, dtype_of
+from factrank.nn import Precision, dtype_of
 
 D_QK = 1
 

@@ -17,9 +17,9 @@ from math import cos, pi
 import numpy as np
 from jaxtyping import Int
 
-from factrank.certificates.arithmetic import ARITHMETIC
+from factrank.certificates import ARITHMETIC
 from factrank.families.attention.forms.building.query_routing import SATURATION, Routing
-from factrank.nn.precision import Precision
+from factrank.nn import Precision
 
 CIRCLE_COORDINATES = 3
 CIRCLE_STRENGTH = 4.0

@@ -15,14 +15,11 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Int
 
-from factrank.databases.database import Database
-from factrank.tensors.bounds.upper.plain_bounds import slices_bound
-from factrank.tensors.bounds.upper.reference_values import completion_bound
-from factrank.tensors.core.decomposition import Decomposition, lift
-from factrank.tensors.core.zero_one import Core, ZeroOneTensor
-from factrank.tensors.cp.cp_search import MOST_UNKNOWNS
-from factrank.tensors.cp.cp_search import CpSearch as NumericalSearch
-from factrank.tensors.cp.interval_proof import valid_fibers
+from factrank.databases import Database
+from factrank.tensors.bounds.upper import completion_bound, slices_bound
+from factrank.tensors.core import Core, Decomposition, ZeroOneTensor, lift
+from factrank.tensors.cp import MOST_UNKNOWNS, valid_fibers
+from factrank.tensors.cp import CpSearch as NumericalSearch
 
 STARTS_PER_RANK = 6
 """Starts of a numerical decomposition before one more term is allowed."""

@@ -29,7 +29,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from factrank.nn.precision import SIGNIFICAND, Precision
+from factrank.nn import SIGNIFICAND, Precision
 
 LabelKind = Literal["integers", "shifted integers", "stretched integers"]
 

@@ -32,7 +32,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from factrank.errors import InputError
-from factrank.nn.precision import Precision
+from factrank.nn import Precision
 
 SATURATION: dict[Precision, float] = {"float64": 750.0, "float32": 104.0, "bfloat16": 104.0}
 """Scores of this size make attention exactly 0 or 1."""
