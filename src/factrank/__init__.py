@@ -11,10 +11,10 @@ into an attention layer in closed form or trains layers on it, and says what the
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
-from factrank.version import __version__
+from factrank.lazy_face import lazy_face
+from factrank.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from factrank.databases.database import Database as Database
@@ -80,81 +80,5 @@ if TYPE_CHECKING:
     from factrank.tensors.bounds.certified_bounds import RankBounds as RankBounds
     from factrank.tensors.measurement import Measurement as Measurement
     from factrank.tensors.measurement import measure as measure
-
-_HOME = {
-    "answer": "factrank.families.attention.circuits.answers",
-    "AttentionLayer": "factrank.families.attention.attention_layer",
-    "attribute": "factrank.families.attention.circuits.attribution",
-    "best_of": "factrank.experiments.training",
-    "capacity": "factrank.experiments.capacity.find_capacities",
-    "CapacitySearch": "factrank.experiments.capacity.capacity_search",
-    "Certificate": "factrank.families.attention.proof.certificate",
-    "Chart": "factrank.experiments.study.study",
-    "Claim": "factrank.experiments.statistics.claims",
-    "construct": "factrank.families.attention.forms.choose",
-    "construct_memory": "factrank.families.memory.memory_construction",
-    "construct_factual_recall": "factrank.families.factual_recall.factual_recall_form",
-    "Constructed": "factrank.families.attention.forms.constructed",
-    "Criterion": "factrank.experiments.capacity.capacity_interval",
-    "Database": "factrank.databases.database",
-    "diagnose": "factrank.families.attention.circuits.diagnosis",
-    "edit": "factrank.families.attention.editing.fact_edits",
-    "FactrankError": "factrank.errors",
-    "from_table": "factrank.databases.tables",
-    "generate": "factrank.databases.generators.registry",
-    "generated": "factrank.experiments.specs.data",
-    "Given": "factrank.experiments.specs.data",
-    "init_layer": "factrank.families.attention.attention_layer",
-    "layer_from_arrays": "factrank.families.attention.attention_layer",
-    "LayerShape": "factrank.families.attention.layer_shape",
-    "load_layer": "factrank.families.attention.layer_files",
-    "measure": "factrank.tensors.measurement",
-    "Measurement": "factrank.tensors.measurement",
-    "Measures": "factrank.experiments.specs.measures",
-    "MemoriserShape": "factrank.families.memoriser.memoriser_shape",
-    "MemoryShape": "factrank.families.memory.memory_shape",
-    "no_trials": "factrank.experiments.study.study",
-    "FactualRecallOneHotShape": "factrank.families.factual_recall.factual_recall_shape",
-    "Quantity": "factrank.experiments.statistics.claims",
-    "RandomExamples": "factrank.families.memoriser.examples.examples",
-    "RankBounds": "factrank.tensors.bounds.certified_bounds",
-    "read": "factrank.databases.files.formats",
-    "recall": "factrank.readouts.recall_report",
-    "PairTransformer": "factrank.families.attention.pair_transformer",
-    "run_study": "factrank.experiments.execution.runner",
-    "sample": "factrank.databases.sample_tables",
-    "save_layer": "factrank.families.attention.layer_files",
-    "FactualRecallShape": "factrank.families.factual_recall.factual_recall_shape",
-    "smallest_factual_recall": "factrank.families.factual_recall.certified_sizes",
-    "solve": "factrank.families.memoriser.solving.memoriser_solve",
-    "Store": "factrank.experiments.store.store",
-    "Study": "factrank.experiments.study.study",
-    "to_table": "factrank.databases.tables",
-    "train": "factrank.experiments.training",
-    "train_many": "factrank.experiments.training",
-    "Training": "factrank.experiments.specs.training_spec",
-    "TransformerShape": "factrank.families.attention.pair_transformer",
-    "Trial": "factrank.experiments.specs.trial",
-    "VectorExamples": "factrank.families.memoriser.examples.examples",
-    "verdict": "factrank.families.attention.layer_files",
-    "verify": "factrank.families.attention.proof.verification",
-    "verify_memoriser": "factrank.families.memoriser.solving.memoriser_certificate",
-    "verify_memory": "factrank.families.memory.memory_proof",
-    "write": "factrank.databases.files.formats",
-}
-"""Where each public name lives. It is loaded when first used, so that `import factrank` stays fast."""
-
-__all__ = [  # noqa: PLE0604 - all strings
-    *_HOME,
-    "__version__",
-]
-
-
-def __getattr__(name: str) -> object:
-    if name not in _HOME:
-        raise AttributeError(f"module 'factrank' has no attribute {name!r}")
-    return getattr(import_module(_HOME[name]), name)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+else:
+    __getattr__, __dir__, __all__ = lazy_face(__name__, __file__, "__version__")

@@ -13,8 +13,10 @@ from importlib import import_module
 Face = tuple[Callable[[str], object], Callable[[], list[str]], list[str]]
 
 
-def lazy_face(package: str, file: str) -> Face:
+def lazy_face(package: str, file: str, *present: str) -> Face:
     """The `__getattr__`, `__dir__` and `__all__` of a package, from the imports in its `__init__` file.
+
+    `present` are public names that the package has already.
 
     >>> from factrank import Database
     >>> Database.__module__
@@ -28,7 +30,7 @@ def lazy_face(package: str, file: str) -> Face:
         return getattr(import_module(homes[name]), name)
 
     def names() -> list[str]:
-        return sorted(homes)
+        return sorted([*homes, *present])
 
     return load, names, names()
 

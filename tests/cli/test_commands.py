@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from factrank.databases.files.formats import read, write
-from factrank.databases.generators.answer_sets import answer_sets
-from factrank.databases.generators.associations import associations
+from factrank.databases.generators.answer_set_tables import answer_sets
+from factrank.databases.generators.association_tables import associations
 from factrank.databases.generators.named import matmul
 from factrank.databases.sample_tables import SAMPLES, sample
 

@@ -13,7 +13,7 @@ import pytest
 from exact_layers import numbered
 
 from factrank.certificates.arithmetic import ARITHMETIC
-from factrank.databases.generators.associations import associations
+from factrank.databases.generators.association_tables import associations
 from factrank.families.attention.attention_layer import draw_layer
 from factrank.families.attention.layer_shape import LayerShape
 from factrank.families.attention.proof.plain_weights import plain_weights

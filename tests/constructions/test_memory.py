@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.optimize import check_grad
 
 from factrank.databases.database import Database
-from factrank.databases.generators.associations import associations
+from factrank.databases.generators.association_tables import associations
 from factrank.errors import InputError
 from factrank.families.memory.associative_memory import LinearMemory, MlpMemory, unit_rows
 from factrank.families.memory.memory_construction import construct_memory

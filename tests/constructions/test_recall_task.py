@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from factrank.databases.database import Database
-from factrank.databases.generators.answer_sets import answer_sets
+from factrank.databases.generators.answer_set_tables import answer_sets
 from factrank.errors import InputError
 from factrank.families.factual_recall import factual_recall_form as recall_task
 from factrank.families.factual_recall.certified_sizes import smallest_factual_recall

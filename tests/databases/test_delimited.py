@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from factrank.databases.columns import Form
+from factrank.databases.columns import TableForm
 from factrank.databases.database import Database
 from factrank.databases.files.delimited import Delimited
 from factrank.databases.files.formats import read
@@ -58,7 +58,9 @@ def outcome(facts: object) -> object:
     return [tuple(vocabulary) for vocabulary in database.vocabularies], sorted(database), database.duplicates
 
 
-@pytest.mark.parametrize("form", [Form(), Form(header=False), Form(wide=True), Form(long=(3, 1, 2))], ids=str)
+@pytest.mark.parametrize(
+    "form", [TableForm(), TableForm(header=False), TableForm(wide=True), TableForm(long=(3, 1, 2))], ids=str
+)
 @given(text=st.one_of(tables, tables.map(lambda table: "key,query,value\n" + table)))
 @example(text='key,query,value\n1,2,"3\n4,5,6\n')
 @example(text='key,query,value\n1,2,"3""')
@@ -66,7 +68,7 @@ def outcome(facts: object) -> object:
 @example(text="\ufeffkey,query,value\r\n\r\na,b,c\r\n")
 @example(text="a,b,c\n\ufeff1,2,3")
 @thorough
-def test_fast_and_slow_agree(tmp_path: Path, form: Form, text: str) -> None:
+def test_fast_and_slow_agree(tmp_path: Path, form: TableForm, text: str) -> None:
     path = saved(tmp_path, text)
     csv_format, source = Delimited(Dialect(",")), SourceFile(path, str(path))
 

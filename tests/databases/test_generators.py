@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from factrank.databases.database import Database
 from factrank.databases.generators import random_tables as generators_module
 from factrank.databases.generators import registry
-from factrank.databases.generators.answer_sets import answer_sets
-from factrank.databases.generators.associations import associations
+from factrank.databases.generators.answer_set_tables import answer_sets
+from factrank.databases.generators.association_tables import associations
 from factrank.databases.generators.known_rank import KnownRank, boxes, overlapping_boxes
 from factrank.databases.generators.named import diagonal, diagonal2, matmul, unit, w_state
 from factrank.databases.generators.random_tables import bijections, disjoint, structured, uniform, zipf

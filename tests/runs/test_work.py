@@ -6,8 +6,8 @@ import jax
 import numpy as np
 import pytest
 
-from factrank.databases.generators.answer_sets import answer_sets
-from factrank.databases.generators.associations import associations
+from factrank.databases.generators.answer_set_tables import answer_sets
+from factrank.databases.generators.association_tables import associations
 from factrank.errors import InputError
 from factrank.experiments.prepared import task_of
 from factrank.experiments.registry import family_of

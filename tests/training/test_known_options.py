@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from factrank.databases.generators.answer_sets import answer_sets
-from factrank.databases.generators.associations import associations
+from factrank.databases.generators.answer_set_tables import answer_sets
+from factrank.databases.generators.association_tables import associations
 from factrank.errors import InputError
 from factrank.experiments.prepared import task_of as make_task
 from factrank.experiments.specs.data import Given

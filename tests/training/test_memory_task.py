@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from factrank.databases.database import Database
-from factrank.databases.generators.associations import associations
+from factrank.databases.generators.association_tables import associations
 from factrank.errors import InputError
 from factrank.experiments.specs.data import Given, generated
 from factrank.experiments.specs.measures import Measures

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from factrank.checkpoints.checkpoint import read_family as read_family
     from factrank.checkpoints.checkpoint import read_model as read_model
     from factrank.checkpoints.checkpoint import require_type as require_type
-    from factrank.checkpoints.layers import Stage as Stage
+    from factrank.checkpoints.layers import TokenStage as TokenStage
     from factrank.checkpoints.token_representations import CONTEXT_SIZE as CONTEXT_SIZE
     from factrank.checkpoints.token_representations import EXAMPLES as EXAMPLES
     from factrank.checkpoints.token_representations import TokenSource as TokenSource

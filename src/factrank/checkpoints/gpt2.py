@@ -17,8 +17,8 @@ from factrank.checkpoints.configuration import Settings, require_ids
 from factrank.checkpoints.layers import (
     ACTIVATIONS,
     Part,
-    Stage,
     Tokens,
+    TokenStage,
     Weights,
     attention,
     layer_norm,
@@ -88,7 +88,7 @@ class Gpt2:
             parts[f"{name}.weight"], parts[f"{name}.bias"] = Part((d,), start=1.0), Part((d,))
         return parts
 
-    def tokens(self, weights: Weights, inputs: Integer[np.ndarray, "examples tokens"], stage: Stage) -> Tokens:
+    def tokens(self, weights: Weights, inputs: Integer[np.ndarray, "examples tokens"], stage: TokenStage) -> Tokens:
         """The token vectors of each example at a stage."""
         require_ids(inputs, self.vocabulary, self.positions)
         words: Tokens = weights["wte.weight"][inputs]

@@ -16,8 +16,8 @@ from scipy.special import erf, softmax
 
 from factrank.errors import InputError
 
-Stage = Literal["embedding", "positions", "attention", "block"]
-STAGES: tuple[Stage, ...] = ("embedding", "positions", "attention", "block")
+TokenStage = Literal["embedding", "positions", "attention", "block"]
+STAGES: tuple[TokenStage, ...] = ("embedding", "positions", "attention", "block")
 """Tokens as they are embedded; with positions (and what else is added, and normed, before the first layer); after the
 first attention layer with its residual path; after the whole first block, with its MLP."""
 

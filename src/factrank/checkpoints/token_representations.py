@@ -11,7 +11,7 @@ from jaxtyping import Float, Int, Integer, Num
 from factrank.checkpoints.bert import Bert
 from factrank.checkpoints.checkpoint import FAMILIES, Architecture, TokenModel, random_weights, read_model
 from factrank.checkpoints.gpt2 import Gpt2
-from factrank.checkpoints.layers import STAGES, Stage, Tokens
+from factrank.checkpoints.layers import STAGES, Tokens, TokenStage
 from factrank.checkpoints.text import first_token, token_ids
 from factrank.checkpoints.token_sources import SPECIAL_WORDS, digit_images, passage, windows, word_ids
 from factrank.checkpoints.vit import Vit
@@ -68,7 +68,7 @@ def tiny_model(family: str, text: str, seed: int) -> TokenModel:
     return TokenModel(sizes, random_weights(sizes, seed))
 
 
-def tokens_of(model: TokenModel, inputs: Num[np.ndarray, "..."], stage: Stage) -> Tokens:
+def tokens_of(model: TokenModel, inputs: Num[np.ndarray, "..."], stage: TokenStage) -> Tokens:
     """The contexts of a model for token numbers or images, at a stage."""
     if stage not in STAGES:
         raise InputError(f"the stage {str(stage)[:40]!r} is not known; there are {', '.join(STAGES)}")
@@ -87,7 +87,7 @@ def query_position(family: str) -> int:
 def representations(
     source: TokenSource,
     family: str = "bert",
-    stage: Stage = "attention",
+    stage: TokenStage = "attention",
     *,
     folder: Path | None = None,
     seed: int = 0,

@@ -17,8 +17,8 @@ from factrank.checkpoints.configuration import Settings
 from factrank.checkpoints.layers import (
     ACTIVATIONS,
     Part,
-    Stage,
     Tokens,
+    TokenStage,
     Weights,
     attention,
     layer_norm,
@@ -101,7 +101,7 @@ class Vit:
             parts[f"{name}.weight"], parts[f"{name}.bias"] = Part((d,), start=1.0), Part((d,))
         return parts
 
-    def tokens(self, weights: Weights, inputs: Num[np.ndarray, "b c h w"], stage: Stage) -> Tokens:
+    def tokens(self, weights: Weights, inputs: Num[np.ndarray, "b c h w"], stage: TokenStage) -> Tokens:
         """The token vectors of each image [channels, rows, columns] at a stage."""
         expected = (self.channels, self.image_size, self.image_size)
         if inputs.shape[1:] != expected:

@@ -29,7 +29,7 @@ OTHER_DELIMITERS = {"\t": "tab", ";": ";", "|": "|", ",": ","}
 
 
 @dataclass(frozen=True)
-class Form:
+class TableForm:
     """How facts lie in a table: `long` with the three columns (names or 1-based positions), or `wide`."""
 
     long: Sequence[str | int] | None = None
@@ -61,7 +61,7 @@ class LongColumns:
     named: bool
 
 
-def long_columns(names: Sequence[str], form: Form, source: str) -> LongColumns:
+def long_columns(names: Sequence[str], form: TableForm, source: str) -> LongColumns:
     """Choose three columns: those asked for, else those with recognised names, else the only three there are.
 
     >>> long_columns(["year", "Head", "Relation", "Tail"], Form(), "facts.csv")
@@ -95,7 +95,9 @@ def require_wide(names: Sequence[str], source: str) -> None:
         raise InputError(f"{source}: column {names.index('', 1) + 1} has no name; in the wide form it names a query")
 
 
-def guesses(names: Sequence[str], form: Form, source: str, *, delimited: bool, only_long: bool = False) -> list[str]:
+def guesses(
+    names: Sequence[str], form: TableForm, source: str, *, delimited: bool, only_long: bool = False
+) -> list[str]:
     """What is taken for granted about a table because neither its header nor the user says it, and how to say it."""
     if form.wide or not form.headed:
         return []

@@ -12,7 +12,7 @@ import pyarrow as pa
 from jaxtyping import Int, Int32
 
 from factrank.databases.cells import EMPTY, TEXT, CodedColumn, code_column, in_order_of_appearance, spell
-from factrank.databases.columns import Form, guesses, key_column_name, long_columns, require_wide
+from factrank.databases.columns import TableForm, guesses, key_column_name, long_columns, require_wide
 from factrank.databases.conflicts import PlacedFact, require_functional
 from factrank.databases.database import COLUMNS, Database
 from factrank.databases.vocabulary import Vocabulary
@@ -44,7 +44,7 @@ def from_table(
       (Astrid, city, Oslo)
       (Colin, city, Lima)
     """
-    arrow, form = _arrow_table(table), Form(long, wide, missing=tuple(missing))
+    arrow, form = _arrow_table(table), TableForm(long, wide, missing=tuple(missing))
     for guess in guesses(arrow.column_names, form, "table", delimited=False):
         warnings.warn(InputWarning(guess), stacklevel=2)
     facts = coded_facts(arrow, form, "table")
@@ -88,7 +88,7 @@ class CodedFacts:
             yield int(row), (key, query, value)
 
 
-def coded_facts(table: pa.Table, form: Form, source: str) -> CodedFacts:
+def coded_facts(table: pa.Table, form: TableForm, source: str) -> CodedFacts:
     """Read the columns of a table, whatever their types, as facts."""
     facts = _wide_facts(table, form, source) if form.wide else _long_facts(table, form, source)
     if not len(facts.rows):
@@ -114,7 +114,7 @@ def coded_table(database: Database, *, wide: bool) -> pa.Table:
     return pa.table(columns, names=[key_column_name(database.queries), *database.queries])
 
 
-def _long_facts(table: pa.Table, form: Form, source: str) -> CodedFacts:
+def _long_facts(table: pa.Table, form: TableForm, source: str) -> CodedFacts:
     indices = long_columns(table.column_names, form, source).indices
     columns = (_named_column(table, index, form, source) for index in indices)
     facts = _gathered(range(1, len(table) + 1), columns)
@@ -133,7 +133,7 @@ def _with_values(facts: CodedFacts) -> CodedFacts:
     return _gathered(kept + 1, columns)
 
 
-def _wide_facts(table: pa.Table, form: Form, source: str) -> CodedFacts:
+def _wide_facts(table: pa.Table, form: TableForm, source: str) -> CodedFacts:
     require_wide(table.column_names, source)
     keys, *cells = (_named_column(table, index, form, source) for index in range(table.num_columns))
     if len(table) and keys.codes.min() == EMPTY:
@@ -162,7 +162,7 @@ def _gathered(rows: Sequence[int] | Int[np.ndarray, " facts"], columns: Iterable
     return CodedFacts(rows, triples, tuple(names))
 
 
-def _named_column(table: pa.Table, index: int, form: Form, source: str) -> CodedColumn:
+def _named_column(table: pa.Table, index: int, form: TableForm, source: str) -> CodedColumn:
     try:
         return code_column(table.column(index), form.missing)
     except InputError as error:

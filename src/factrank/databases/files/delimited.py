@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from factrank.databases.cells import TEXT
-from factrank.databases.columns import Form, long_columns
+from factrank.databases.columns import TableForm, long_columns
 from factrank.databases.conflicts import PlacedFact
 from factrank.databases.database import Database
 from factrank.databases.files.records import Dialect, column_names, placed_facts
@@ -33,11 +33,11 @@ class Delimited:
     dialect: Dialect
     place: ClassVar[str] = "line"
 
-    def column_names(self, source: SourceFile, form: Form) -> list[str]:
+    def column_names(self, source: SourceFile, form: TableForm) -> list[str]:
         """The names of the columns: the header's, or else their 1-based positions."""
         return column_names(source, self.dialect, form)
 
-    def read(self, source: SourceFile, form: Form) -> Database:
+    def read(self, source: SourceFile, form: TableForm) -> Database:
         """The facts of a file; errors name its lines."""
         names = self.column_names(source, form)
         try:
@@ -48,7 +48,7 @@ class Delimited:
             raise InputError(str(error) if isinstance(error, InputError) else f"{source}: {error}") from None
         return facts.database()
 
-    def placed(self, source: SourceFile, form: Form, *, open_values: bool = False) -> Iterator[PlacedFact]:
+    def placed(self, source: SourceFile, form: TableForm, *, open_values: bool = False) -> Iterator[PlacedFact]:
         """Each fact with its line; with `open_values` also those whose value is empty."""
         return placed_facts(source, self.dialect, form, open_values=open_values)
 
@@ -60,17 +60,17 @@ class Delimited:
         stream.write((self.dialect.delimiter.join(map(self._quoted, table.column_names)) + "\n").encode())
         write_rows(stream, table, self._line)
 
-    def _long(self, source: SourceFile, names: list[str], form: Form) -> CodedFacts:
+    def _long(self, source: SourceFile, names: list[str], form: TableForm) -> CodedFacts:
         chosen = long_columns(names, form, str(source))
         table = read_blocks(source, self.dialect, len(names), chosen.indices).slice(int(form.headed))
-        facts = coded_facts(table, Form(long=(1, 2, 3), missing=form.missing), str(source))
+        facts = coded_facts(table, TableForm(long=(1, 2, 3), missing=form.missing), str(source))
         if form.header is None and not chosen.named:
             for below, index in zip(facts.names, chosen.indices, strict=True):
                 if pc.index(below, pa.scalar(names[index], TEXT)).as_py() >= 0:
                     raise InputError(f"{source}: the first line looks like a fact")
         return facts
 
-    def _wide(self, source: SourceFile, names: list[str], form: Form) -> CodedFacts:
+    def _wide(self, source: SourceFile, names: list[str], form: TableForm) -> CodedFacts:
         table = read_blocks(source, self.dialect, len(names), range(len(names))).slice(1)
         return coded_facts(table.rename_columns(names), form, str(source))
 

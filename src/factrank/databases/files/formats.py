@@ -11,7 +11,7 @@ from io import BufferedIOBase
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from factrank.databases.columns import Form, guesses
+from factrank.databases.columns import TableForm, guesses
 from factrank.databases.conflicts import PlacedFact, require_functional
 from factrank.databases.database import Database, Fact
 from factrank.databases.files.delimited import Delimited
@@ -35,13 +35,13 @@ class Format(Protocol):
     def place(self) -> str:
         """What its errors count: "line" or "row"."""
 
-    def column_names(self, source: SourceFile, form: Form) -> list[str]:
+    def column_names(self, source: SourceFile, form: TableForm) -> list[str]:
         """The names of the columns."""
 
-    def read(self, source: SourceFile, form: Form) -> Database:
+    def read(self, source: SourceFile, form: TableForm) -> Database:
         """The facts of a file, multi-valued where they are."""
 
-    def placed(self, source: SourceFile, form: Form) -> Iterator[PlacedFact]:
+    def placed(self, source: SourceFile, form: TableForm) -> Iterator[PlacedFact]:
         """Each fact with its line or row, in the order of the file."""
 
     def write(self, database: Database, stream: BufferedIOBase, *, wide: bool) -> None:
@@ -194,7 +194,7 @@ class _Table:
 
     source: SourceFile
     file_format: Format
-    form: Form
+    form: TableForm
 
     def warn_of_guesses(self, *, only_long: bool = False) -> None:
         """Report what was chosen because neither the file nor the user says it."""
@@ -207,7 +207,7 @@ class _Table:
 @contextmanager
 def _opened(path: AnyPath, layout: FileLayout) -> Iterator[_Table]:
     """A file with some bytes in it, after the arguments are checked."""
-    form = Form(layout.long, layout.wide, layout.header, tuple(layout.missing))
+    form = TableForm(layout.long, layout.wide, layout.header, tuple(layout.missing))
     with source_file(path, layout.encoding) as source:
         name = layout.suffix or (".csv" if path == STANDARD_INPUT else source.path.name)
         file_format = _format_of(name, str(source), layout)

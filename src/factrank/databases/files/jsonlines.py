@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Never
 
 import pyarrow as pa
 
-from factrank.databases.columns import Form, listed, long_columns, require_wide
+from factrank.databases.columns import TableForm, listed, long_columns, require_wide
 from factrank.databases.conflicts import PlacedFact, collect
 from factrank.databases.database import Database
 from factrank.databases.files.rows import Piece, prefixed, require_no_name, spelled_table, write_rows
@@ -36,15 +36,15 @@ class JsonLines:
 
     place: ClassVar[str] = "line"
 
-    def column_names(self, source: SourceFile, _form: Form) -> list[str]:
+    def column_names(self, source: SourceFile, _form: TableForm) -> list[str]:
         """The fields of the first object."""
         return _opened(source)[0]
 
-    def read(self, source: SourceFile, form: Form) -> Database:
+    def read(self, source: SourceFile, form: TableForm) -> Database:
         """The facts of a file; errors name its lines."""
         return collect(source, self.placed(source, form))
 
-    def placed(self, source: SourceFile, form: Form) -> Iterator[PlacedFact]:
+    def placed(self, source: SourceFile, form: TableForm) -> Iterator[PlacedFact]:
         """Each fact with its line."""
         names, objects = _opened(source)
         return _wide_facts(source, names, objects, form) if form.wide else _long_facts(source, names, objects, form)
@@ -71,7 +71,9 @@ def _opened(source: SourceFile) -> tuple[list[str], NumberedObjects]:
     return list(first[1]), chain([first], objects)
 
 
-def _long_facts(source: SourceFile, names: list[str], objects: NumberedObjects, form: Form) -> Iterator[PlacedFact]:
+def _long_facts(
+    source: SourceFile, names: list[str], objects: NumberedObjects, form: TableForm
+) -> Iterator[PlacedFact]:
     key, query, value = (names[index] for index in long_columns(names, form, str(source)).indices)
     for line, cells in objects:
         where = f"{source}, line {line}"
@@ -81,7 +83,9 @@ def _long_facts(source: SourceFile, names: list[str], objects: NumberedObjects, 
         yield line, (*pair, _filled(cells, value, where, form))
 
 
-def _wide_facts(source: SourceFile, names: list[str], objects: NumberedObjects, form: Form) -> Iterator[PlacedFact]:
+def _wide_facts(
+    source: SourceFile, names: list[str], objects: NumberedObjects, form: TableForm
+) -> Iterator[PlacedFact]:
     require_wide(names, str(source))
     for line, cells in objects:
         where = f"{source}, line {line}"
@@ -135,14 +139,14 @@ def _is_unicode(parsed: Object) -> bool:
     return True
 
 
-def _filled(cells: Object, field: str, where: str, form: Form) -> str:
+def _filled(cells: Object, field: str, where: str, form: TableForm) -> str:
     text = _text(cells, field, where, form)
     if not text:
         raise InputError(f"{where}: empty cell in column {quoted(field)}")
     return text
 
 
-def _text(cells: Object, field: str, where: str, form: Form) -> str:
+def _text(cells: Object, field: str, where: str, form: TableForm) -> str:
     """The text of a cell, empty for null and for what stands for it."""
     if field not in cells:
         raise InputError(f"{where}: no field {quoted(field)}; the fields are {listed(list(cells))}")

@@ -11,7 +11,7 @@ from typing import ClassVar, get_args
 
 import pyarrow as pa
 
-from factrank.databases.columns import Form, long_columns
+from factrank.databases.columns import TableForm, long_columns
 from factrank.databases.conflicts import PlacedFact, collect
 from factrank.databases.database import Database
 from factrank.databases.files.rdf_terms import BLANK_NODE, IRI, LITERAL, Position, spell_term, term_text
@@ -38,15 +38,15 @@ class NTriples:
 
     place: ClassVar[str] = "line"
 
-    def column_names(self, _source: SourceFile, _form: Form) -> list[str]:
+    def column_names(self, _source: SourceFile, _form: TableForm) -> list[str]:
         """Subject, predicate and object."""
         return list(POSITIONS)
 
-    def read(self, source: SourceFile, form: Form) -> Database:
+    def read(self, source: SourceFile, form: TableForm) -> Database:
         """The facts of a file; errors name its lines."""
         return collect(source, self.placed(source, form))
 
-    def placed(self, source: SourceFile, form: Form) -> Iterator[PlacedFact]:
+    def placed(self, source: SourceFile, form: TableForm) -> Iterator[PlacedFact]:
         """Each fact with its line."""
         _require_long(form.wide)
         key, query, value = long_columns(POSITIONS, form, str(source)).indices

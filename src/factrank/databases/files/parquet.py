@@ -11,7 +11,7 @@ from typing import ClassVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from factrank.databases.columns import Form, long_columns
+from factrank.databases.columns import TableForm, long_columns
 from factrank.databases.conflicts import PlacedFact
 from factrank.databases.database import Database
 from factrank.databases.files.rows import require_no_name
@@ -26,16 +26,16 @@ class Parquet:
 
     place: ClassVar[str] = "row"
 
-    def column_names(self, source: SourceFile, _form: Form) -> list[str]:
+    def column_names(self, source: SourceFile, _form: TableForm) -> list[str]:
         """The names in the schema."""
         with _opened(source) as file:
             return _column_names(file)
 
-    def read(self, source: SourceFile, form: Form) -> Database:
+    def read(self, source: SourceFile, form: TableForm) -> Database:
         """The facts of a file; errors name its rows and columns."""
         return _facts(source, form).database()
 
-    def placed(self, source: SourceFile, form: Form) -> Iterator[PlacedFact]:
+    def placed(self, source: SourceFile, form: TableForm) -> Iterator[PlacedFact]:
         """Each fact with its row."""
         return _facts(source, form).placed()
 
@@ -46,14 +46,14 @@ class Parquet:
         pq.write_table(table, stream, compression="zstd", store_schema=False, write_page_checksum=True)
 
 
-def _facts(source: SourceFile, form: Form) -> CodedFacts:
+def _facts(source: SourceFile, form: TableForm) -> CodedFacts:
     with _opened(source) as file:
         names = _column_names(file)
         wanted = names if form.wide else [names[i] for i in long_columns(names, form, str(source)).indices]
         table = pq.read_table(
             file, columns=wanted, read_dictionary=wanted, page_checksum_verification=True, partitioning=None
         )
-    return coded_facts(table, form if form.wide else Form(long=(1, 2, 3), missing=form.missing), str(source))
+    return coded_facts(table, form if form.wide else TableForm(long=(1, 2, 3), missing=form.missing), str(source))
 
 
 def _column_names(file: pa.NativeFile) -> list[str]:

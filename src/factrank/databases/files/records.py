@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
-from factrank.databases.columns import Form, LongColumns, long_columns, require_wide
+from factrank.databases.columns import LongColumns, TableForm, long_columns, require_wide
 from factrank.databases.conflicts import PlacedFact
 from factrank.databases.database import COLUMNS, Fact
 from factrank.databases.source_files import LONGEST_LINE, SourceFile, numbered_lines
@@ -44,13 +44,13 @@ class Dialect:
             )
 
 
-def column_names(source: SourceFile, dialect: Dialect, form: Form) -> list[str]:
+def column_names(source: SourceFile, dialect: Dialect, form: TableForm) -> list[str]:
     """The names of the columns: the header's, or else their 1-based positions."""
     return _opened(source, dialect, form)[0]
 
 
 def placed_facts(
-    source: SourceFile, dialect: Dialect, form: Form, *, open_values: bool = False
+    source: SourceFile, dialect: Dialect, form: TableForm, *, open_values: bool = False
 ) -> Iterator[PlacedFact]:
     """Each fact with its line; an `InputError` names the first line that is wrong.
 
@@ -74,7 +74,7 @@ def placed_facts(
         yield line, fact
 
 
-def _opened(source: SourceFile, dialect: Dialect, form: Form) -> tuple[list[str], Iterator[Record]]:
+def _opened(source: SourceFile, dialect: Dialect, form: TableForm) -> tuple[list[str], Iterator[Record]]:
     """The names of the columns, and the records of facts."""
     records = _records(source, dialect)
     first = next(records, None)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from factrank.lazy_face import lazy_face
 
 if TYPE_CHECKING:
-    from factrank.databases.generators.answer_sets import answer_sets as answer_sets
-    from factrank.databases.generators.associations import associations as associations
+    from factrank.databases.generators.answer_set_tables import answer_sets as answer_sets
+    from factrank.databases.generators.association_tables import associations as associations
     from factrank.databases.generators.known_rank import KnownRank as KnownRank
     from factrank.databases.generators.registry import GENERATORS as GENERATORS
     from factrank.databases.generators.registry import call_generator as call_generator

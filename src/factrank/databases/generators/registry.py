@@ -9,8 +9,8 @@ from types import MappingProxyType
 from typing import Any, Literal, get_args, get_origin
 
 from factrank.databases.database import Database
-from factrank.databases.generators.answer_sets import answer_sets
-from factrank.databases.generators.associations import associations
+from factrank.databases.generators.answer_set_tables import answer_sets
+from factrank.databases.generators.association_tables import associations
 from factrank.databases.generators.known_rank import KnownRank, boxes, overlapping_boxes
 from factrank.databases.generators.named import diagonal, diagonal2, matmul, unit, w_state
 from factrank.databases.generators.random_tables import bijections, disjoint, structured, uniform, zipf

@@ -21,7 +21,7 @@ assumption is not refuted; it is proved only where every subset could be tried.
 
 from __future__ import annotations
 
-from factrank.checkpoints import Stage
+from factrank.checkpoints import TokenStage
 from factrank.experiments.specs import Measures, Training, Trial
 from factrank.experiments.statistics import Claim, Quantity, Summary, Where
 from factrank.experiments.study import Chart, Size, Study
@@ -31,7 +31,7 @@ from factrank.studies.mahdavi.settings import source
 
 SEEDS = range(3)
 SUBSETS = 200
-STAGES: tuple[Stage, ...] = ("embedding", "positions", "attention")
+STAGES: tuple[TokenStage, ...] = ("embedding", "positions", "attention")
 QUERIES: tuple[QueryKind, ...] = ("token", "token + mean")
 SHAPE = MemoriserShape(n_heads=1, d_model=8, d_qk=8)
 """Trials have a model; nothing is measured of this one."""
@@ -72,7 +72,7 @@ PLACE = "the experiments on the assumptions"
 SUMMARISED = "As summaries of the paper have it; its text we could not check."
 
 
-def _at(stage: Stage, query: QueryKind, models: Where = RANDOM) -> Where:
+def _at(stage: TokenStage, query: QueryKind, models: Where = RANDOM) -> Where:
     return (*models, (STAGE, stage), (QUERY, query))
 
 

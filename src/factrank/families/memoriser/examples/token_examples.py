@@ -14,7 +14,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from factrank.checkpoints import FAMILIES, Stage, TokenSource, bundled_folder, query_position, representations
+from factrank.checkpoints import FAMILIES, TokenSource, TokenStage, bundled_folder, query_position, representations
 from factrank.errors import InputError
 from factrank.families.memoriser.examples.examples import VectorExamples
 from factrank.families.memoriser.ranks import queries_of
@@ -45,7 +45,7 @@ class TokenExamples:
 
     source: TokenSource
     family: str = "bert"
-    stage: Stage = "embedding"
+    stage: TokenStage = "embedding"
     pretrained: bool = False
     query: QueryKind = "token"
     n_examples: int = 200
@@ -55,7 +55,7 @@ class TokenExamples:
     def __post_init__(self) -> None:
         require_sizes({"n_examples": self.n_examples, "context_size": self.context_size})
         require_sizes({"seed": self.seed}, least=0)
-        for name, kind in (("source", TokenSource), ("stage", Stage), ("query", QueryKind)):
+        for name, kind in (("source", TokenSource), ("stage", TokenStage), ("query", QueryKind)):
             if getattr(self, name) not in get_args(kind):
                 raise InputError(f"{name} must be one of {', '.join(get_args(kind))}; got {getattr(self, name)!r}")
         if self.family not in READERS[self.source]:
