@@ -20,8 +20,8 @@ from factrank.checkpoints import (
     BUNDLED_NAME,
     CONTEXT_SIZE,
     EXAMPLES,
-    Stage,
     TokenModel,
+    TokenStage,
     bundled_folder,
     digit_images,
     passage,
@@ -39,7 +39,7 @@ from factrank.families.memoriser.ranks import queries_of
 
 RANDOM_PREFIX, SAMPLE_PREFIX = "random:", "sample:"
 MOST_TEXT = 2**26
-STAGE: Stage = "attention"
+STAGE: TokenStage = "attention"
 
 Query = Literal["model", "first", "last", "all"]
 """Which token is the query: what fits the model, the first, the last, or each in turn."""
@@ -53,7 +53,7 @@ class Request:
     """
 
     source: str
-    stage: Stage | None = None
+    stage: TokenStage | None = None
     text: str | None = None
     images: str | None = None
     ids: Path | None = None

@@ -68,11 +68,7 @@ def assumptions(
     """
     from factrank.audit import Request, token_vectors  # noqa: PLC0415 - SciPy takes a moment to load
     from factrank.families.memoriser.ranks import check_assumptions  # noqa: PLC0415
-    from factrank.report import (  # noqa: PLC0415
-        assumptions_table,
-        json_text,
-        plain_assumptions,
-    )
+    from factrank.report import assumptions_table, json_text, plain_assumptions  # noqa: PLC0415
 
     if tolerance is not None and not 0 < tolerance < 1:
         raise InputError(f"--tolerance: expected a number between 0 and 1; got {tolerance}")
