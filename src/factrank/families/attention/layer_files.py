@@ -25,7 +25,7 @@ from factrank.host import waiting_for_others
 from factrank.nn import FACT_TENSORS, Sealed, facts_from_tensors, facts_to_tensors, read_sealed, to_arrays, write_sealed
 
 FORMAT, VERSION = "factrank.layer", 1
-SHAPES: dict[str, type[LayerShape] | type[TransformerShape]] = {
+SHAPE_OF_MODEL: dict[str, type[LayerShape] | type[TransformerShape]] = {
     AttentionLayer.__name__: LayerShape,
     PairTransformer.__name__: TransformerShape,
 }
@@ -127,9 +127,9 @@ def _shape(metadata: Mapping[str, str]) -> LayerShape | TransformerShape:
     """The shape that the metadata describe: exactly the known fields, each of its type."""
     if set(metadata) != {"model", "shape", "notes"}:
         raise InputError("expected the metadata model, shape and notes, and no other")
-    if metadata["model"] not in SHAPES:
-        raise InputError(f"expected the model {' or '.join(SHAPES)}; got {metadata['model'][:60]!r}")
-    kind = SHAPES[metadata["model"]]
+    if metadata["model"] not in SHAPE_OF_MODEL:
+        raise InputError(f"expected the model {' or '.join(SHAPE_OF_MODEL)}; got {metadata['model'][:60]!r}")
+    kind = SHAPE_OF_MODEL[metadata["model"]]
     values, hints = _json_object(metadata, "shape"), get_type_hints(kind)
     needed = {
         size.name for size in fields(kind) if size.default is MISSING

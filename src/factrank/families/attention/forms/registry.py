@@ -1,7 +1,14 @@
-"""The registry: every closed form by its name, equals in the order of preference; a new one is an entry here."""
+"""The registry: every closed form by its name, equals in the order of preference.
+
+A closed form of this package is an entry here; others are added by `register_form`.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from factrank.errors import InputError
 from factrank.families.attention.forms.attention_map import AttentionMap
 from factrank.families.attention.forms.binary_codes import BinaryCodes
 from factrank.families.attention.forms.circle_layer import Circle
@@ -33,3 +40,26 @@ _ALONE: dict[str, Construction] = {
 
 CONSTRUCTIONS: dict[str, Construction] = {**_ALONE, Mixed.name: Mixed(_ALONE)}
 """Every closed form by its name."""
+
+
+def register_form(form: Construction) -> Construction:
+    """Add a closed form: `construct` considers it from now on. Gives it back."""
+    if form.name in CONSTRUCTIONS:
+        raise InputError(f"there is already a construction {form.name!r}: give it another name")
+    CONSTRUCTIONS[form.name] = form
+    return form
+
+
+def unregister_form(form: Construction) -> None:
+    """Take away what was added."""
+    del CONSTRUCTIONS[form.name]
+
+
+@contextmanager
+def registered_form(form: Construction) -> Iterator[Construction]:
+    """Register a closed form for the time of a `with` block."""
+    register_form(form)
+    try:
+        yield form
+    finally:
+        unregister_form(form)
