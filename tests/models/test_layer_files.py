@@ -432,6 +432,6 @@ def test_the_verdict_is_what_the_facts_say():
     for codes in product(*map(range, database.shape)):
         key, query, value = (axis[code] for axis, code in zip(database.vocabularies, codes, strict=True))
         expected = "fact" if (key, query, value) in facts else "error" if database.fiber(key, query) else "artifact"
-        assert verdict(saved, *codes) == expected
+        assert verdict(saved.database, *codes) == expected
     with pytest.raises(InputError, match="code of the query must lie between 0 and 1; got 2"):
-        verdict(saved, 0, 2, 0)
+        verdict(saved.database, 0, 2, 0)

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 from planted_layers import random_layer
 
+from factrank.databases.close_spelling import MOST_COMPARED, close_names
 from factrank.databases.database import Database
 from factrank.databases.vocabulary import Vocabulary
 from factrank.errors import InputError
 from factrank.families.attention.attention_layer import PARTS, init_layer, layer_from_arrays
-from factrank.families.attention.circuits.answers import MOST_COMPARED, Answer, answer, close_names
+from factrank.families.attention.circuits.answers import Answer, answer
 from factrank.families.attention.circuits.attribution import attribute as attribute_pair
 from factrank.families.attention.layer_files import SavedLayer
 from factrank.families.attention.layer_shape import LayerShape
@@ -88,6 +89,6 @@ def test_close_names_are_found_in_large_vocabularies_with_bounded_work(monkeypat
         compared.append(len(among))
         return [name for name in among if sorted(name) == sorted(wanted)]
 
-    monkeypatch.setattr(sys.modules["factrank.families.attention.circuits.answers"], "get_close_matches", compare)
+    monkeypatch.setattr(sys.modules["factrank.databases.close_spelling"], "get_close_matches", compare)
     assert close_names("ASTIRD", names) == ["Astrid"]
     assert compared == [MOST_COMPARED]

@@ -12,6 +12,7 @@ from factrank.lazy_face import lazy_face
 if TYPE_CHECKING:
     from factrank.databases.agreement import Agreement as Agreement
     from factrank.databases.agreement import agreement_of as agreement_of
+    from factrank.databases.close_spelling import close_names as close_names
     from factrank.databases.database import COLUMNS as COLUMNS
     from factrank.databases.database import Column as Column
     from factrank.databases.database import Database as Database

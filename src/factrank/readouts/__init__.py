@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from factrank.readouts.fiber_margins import probabilities as probabilities
     from factrank.readouts.fiber_values import fiber_sizes as fiber_sizes
     from factrank.readouts.fiber_values import fibers_of as fibers_of
+    from factrank.readouts.handing_in import AnyModel as AnyModel
+    from factrank.readouts.handing_in import code_of as code_of
+    from factrank.readouts.handing_in import handed_in as handed_in
+    from factrank.readouts.handing_in import with_facts as with_facts
     from factrank.readouts.plain_data import finite_data as finite_data
     from factrank.readouts.plain_data import percent as percent
     from factrank.readouts.reading import readings_of as readings_of

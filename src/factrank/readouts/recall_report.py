@@ -27,6 +27,7 @@ from factrank.readouts.attention_statistics import HeadStatistics, attention_sta
 from factrank.readouts.evaluation_blocks import ReadsFacts, cells_per_pair, in_blocks, pairs, require_match
 from factrank.readouts.fiber_margins import margins, probabilities
 from factrank.readouts.fiber_values import fibers_of
+from factrank.readouts.handing_in import AnyModel, with_facts
 from factrank.readouts.plain_data import finite_data
 from factrank.readouts.readout import require_threshold
 
@@ -88,9 +89,16 @@ class RecallReport:
         return plain
 
 
-def recall(layer: ReadsFacts, database: Database, tau: float = DEFAULT_TAU) -> RecallReport:
-    """The recall of all facts, per query too, with artifacts and attention statistics."""
+def recall(given: AnyModel, database: Database | None = None, tau: float = DEFAULT_TAU) -> RecallReport:
+    """The recall of all facts, per query too, with artifacts and attention statistics.
+
+    Arguments:
+        given: a model that reads facts, or something trained, constructed or loaded that has one.
+        database: the facts, if not those that came with the model; other codes are matched by name.
+        tau: the threshold of softmax>=tau.
+    """
     require_threshold(tau)
+    layer, database = with_facts(given, database)
     facts = margins_of(layer, database)
     queries = database.triples[:, 1]
     order = np.argsort(queries, kind="stable")

@@ -23,6 +23,7 @@ from factrank.families.attention.layer_shape import LayerShape
 from factrank.families.attention.pair_transformer import AnyLayer, PairTransformer, TransformerShape
 from factrank.host import waiting_for_others
 from factrank.nn import FACT_TENSORS, Sealed, facts_from_tensors, facts_to_tensors, read_sealed, to_arrays, write_sealed
+from factrank.readouts import AnyModel, with_facts
 
 FORMAT, VERSION = "factrank.layer", 1
 SHAPE_OF_MODEL: dict[str, type[LayerShape] | type[TransformerShape]] = {
@@ -42,13 +43,23 @@ class SavedLayer:
     database: Database
     notes: dict[str, str] = field(default_factory=dict)
 
+    @property
+    def model(self) -> AnyLayer:
+        """The layer, as what every function that reads facts looks for."""
+        return self.layer
+
 
 def save_layer(
-    path: str | os.PathLike[str], layer: AnyLayer, database: Database, *, notes: Mapping[str, str] | None = None
+    path: str | os.PathLike[str],
+    given: AnyModel,
+    database: Database | None = None,
+    *,
+    notes: Mapping[str, str] | None = None,
 ) -> None:
     """Save a layer with its database; the name ends in .safetensors. An error leaves the file that was there.
 
-    Waits while another process edits the file that was there.
+    `given` is a layer, or something trained, constructed or loaded that has one. What came with its own database and
+    notes is saved with them, unless others are given. Waits while another process edits the file that was there.
 
     >>> import pathlib, tempfile
     >>> from factrank import init_layer
@@ -61,7 +72,11 @@ def save_layer(
     >>> saved.database == facts, saved.notes, bool((saved.layer.tensor() == layer.tensor()).all())
     (True, {'trained by': 'nobody'}, True)
     """
-    path, saved = Path(path), SavedLayer(layer, database, dict(notes or {}))
+    layer, facts = with_facts(given, database)
+    if not isinstance(layer, AttentionLayer | PairTransformer):
+        raise InputError(f"{path}: layer files hold attention layers; got {type(layer).__name__}")
+    own_notes = getattr(given, "notes", {})
+    path, saved = Path(path), SavedLayer(layer, facts, dict(own_notes if notes is None else notes))
     with waiting_for_others(path):
         write_layer(path, saved)
 
@@ -104,17 +119,17 @@ def load_layer(path: str | os.PathLike[str]) -> SavedLayer:
         raise InputError(f"{path}: not a sound layer file: {error}") from None
 
 
-def verdict(saved: SavedLayer, key_code: int, query_code: int, value_code: int) -> Verdict:
-    """What the database says of an answer.
+def verdict(database: Database, key_code: int, query_code: int, value_code: int) -> Verdict:
+    """What a database says of an answer.
 
     A fact when it has this very triple, an error when it has another value for the (key, query), an artifact when it
     says nothing there. How confident the answer was is the caller's matter.
     """
     codes = (key_code, query_code, value_code)
-    for column, code, size in zip(COLUMNS, codes, saved.database.shape, strict=True):
+    for column, code, size in zip(COLUMNS, codes, database.shape, strict=True):
         if not 0 <= code < size:
             raise InputError(f"the code of the {column} must lie between 0 and {size - 1}; got {code}")
-    rows = saved.database.triples  # sorted by (key, query, value)
+    rows = database.triples  # sorted by (key, query, value)
     for axis, code in enumerate(codes[:2]):
         first, last = np.searchsorted(rows[:, axis], [code, code + 1])
         rows = rows[first:last]

@@ -7,24 +7,20 @@ nothing. Ties are wrong: where a value that is no fact has the largest logit too
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
-from factrank.databases import Vocabulary
+from factrank.databases import Database
 from factrank.errors import InputError
 from factrank.families.attention.circuits.attribution import attribute
 from factrank.families.attention.circuits.layer_parts import has_parts
-from factrank.families.attention.layer_files import SavedLayer, Verdict, verdict
-from factrank.readouts import DEFAULT_TAU, logits_at, require_threshold, softmax_at
+from factrank.families.attention.layer_files import Verdict, verdict
+from factrank.readouts import DEFAULT_TAU, AnyModel, code_of, logits_at, require_threshold, softmax_at, with_facts
 
 MOST_VALUES = 5
 """How many of the most probable values an answer lists."""
-
-MOST_COMPARED = 20_000
-"""Names that are compared letter by letter when a close one is looked for: half a second."""
 
 
 @dataclass(frozen=True)
@@ -77,24 +73,41 @@ class Answer:
         return {**rest, "confident": self.confident, "top": top, "contributions": contributions}
 
 
-def answer(saved: SavedLayer, key: str, query: str, tau: float = DEFAULT_TAU) -> Answer:
-    """What a layer answers to the names of a key and a query, judged by the database it was saved with."""
+def answer(
+    given: AnyModel,
+    key: str | int,
+    query: str | int,
+    tau: float = DEFAULT_TAU,
+    *,
+    database: Database | None = None,
+) -> Answer:
+    """What a model answers to a key and a query, by name or code, judged by a database.
+
+    Arguments:
+        given: a layer, or something trained, constructed or loaded that has one.
+        key: the key that is asked about.
+        query: what is asked about it.
+        tau: the probability from which the answer is confident.
+        database: the facts that judge the answer, if not those that came with the model.
+    """
     require_threshold(tau)
-    keys, queries, values = saved.database.vocabularies
-    at = _code("key", key, keys, "query", queries), _code("query", query, queries, "key", keys)
+    model, database = with_facts(given, database)
+    at = code_of("key", key, model, database), code_of("query", query, model, database)
+    keys, queries, values = database.vocabularies
+    key, query = keys[at[0]], queries[at[1]]
     pair = np.array([at[0]], dtype=np.int32), np.array([at[1]], dtype=np.int32)
-    logits, probabilities = logits_at(saved.layer, *pair)[0], softmax_at(saved.layer, *pair)[0]
+    logits, probabilities = logits_at(model, *pair)[0], softmax_at(model, *pair)[0]
     if not np.isfinite(probabilities).all():
         raise InputError("the logits of the layer at this (key, query) are not numbers, as after a diverged training")
-    facts = saved.database.fiber(key, query)
+    facts = database.fiber(key, query)
     order = np.argsort(-logits, kind="stable")[:MOST_VALUES]
     found = int(order[0])
     competitor = _competitor(logits, found, frozenset(values.index(fact) for fact in facts))
     margin = float("inf") if competitor is None else float(logits[found] - logits[competitor])
-    judged = verdict(saved, *at, found)
+    judged = verdict(database, *at, found)
     if judged == "fact" and margin == 0 and competitor is not None and values[competitor] not in facts:
         judged = "error"
-    paths = attribute(saved.layer, *at, found, competitor) if has_parts(saved.layer) else None
+    paths = attribute(model, *at, found, competitor) if has_parts(model) else None
     return Answer(
         key=key,
         query=query,
@@ -119,33 +132,3 @@ def _competitor(logits: Float[np.ndarray, " values"], found: int, facts: frozens
         return None
     tied = np.flatnonzero(others == logits[found])
     return next((int(value) for value in tied if int(value) not in facts), int(others.argmax()))
-
-
-def _code(kind: str, name: str, vocabulary: Vocabulary, other_kind: str, other: Vocabulary) -> int:
-    """The code of a name, or an error with the names that are close to it."""
-    if not isinstance(name, str):
-        raise InputError(f"a {kind} is asked for by its name; got {name!r}")
-    if name in vocabulary:
-        return vocabulary.index(name)
-    if name in other:
-        raise InputError(f"{name!r} is a {other_kind} of this layer, not a {kind}: the order is key, query")
-    close = close_names(name, vocabulary)
-    shown = ", ".join(
-        repr(known if len(known) <= 60 else f"{known[:57]}...") for known in close or list(vocabulary[:3])
-    )
-    hint = f"did you mean {shown}?" if close else f"it knows {len(vocabulary):,}, such as {shown}"
-    raise InputError(f"{name!r} is not a {kind} that this layer knows; {hint}")
-
-
-def close_names(name: str, vocabulary: Vocabulary) -> list[str]:
-    """At most three names that are spelt alike, upper and lower case aside.
-
-    In a large vocabulary only some names are compared, first those that begin alike and are about as long.
-
-    >>> close_names("zurich", Vocabulary(["Zürich", "Oslo", "Lima"]))
-    ['Zürich']
-    """
-    wanted = name.casefold()
-    known = {known.casefold(): known for known in vocabulary}
-    likely = sorted(known, key=lambda other: (other[:1] != wanted[:1], abs(len(other) - len(wanted))))
-    return [known[match] for match in get_close_matches(wanted, likely[:MOST_COMPARED], n=3, cutoff=0.6)]

@@ -31,14 +31,17 @@ from factrank.families.attention.circuits.layer_parts import has_parts, parts_of
 from factrank.families.attention.layer_tensor import LayerTensor
 from factrank.nn import on_device
 from factrank.readouts import (
+    AnyModel,
     ReadsFacts,
+    code_of,
     fibers_of,
     full_precision,
+    handed_in,
     in_blocks,
     margins,
-    require_code,
     require_match,
     share,
+    with_facts,
 )
 
 
@@ -99,11 +102,12 @@ class Attribution:
         }
 
 
-def attribute_facts(layer: ReadsFacts, database: Database) -> Attribution:
-    """The contributions of all paths to the margins of all facts."""
-    require_match(layer, database)
-    triples, fibers = database.triples, fibers_of(database)
-    blocks = _contributions(parts_of(layer), triples[:, :2], fibers)
+def attribute_facts(given: AnyModel, database: Database | None = None) -> Attribution:
+    """The contributions of all paths to the margins of all facts: those given, else those that came with the layer."""
+    model, facts = with_facts(given, database)
+    require_match(model, facts)
+    triples, fibers = facts.triples, fibers_of(facts)
+    blocks = _contributions(parts_of(model), triples[:, :2], fibers)
     return Attribution(blocks.margins, blocks.paths[:, 0], blocks.paths[:, 1:], blocks.margins > 0, blocks.right)
 
 
@@ -124,26 +128,35 @@ def additive_numbers(model: ReadsFacts, database: Database) -> dict[str, float]:
 
 
 def attribute(
-    layer: ReadsFacts, key: int, query: int, value: int | None = None, competitor: int | None = None
+    given: AnyModel,
+    key: str | int,
+    query: str | int,
+    value: str | int | None = None,
+    competitor: str | int | None = None,
+    *,
+    database: Database | None = None,
 ) -> PairAttribution:
-    """The contributions of all paths at one pair of codes, for a value (by default the layer's answer).
+    """The contributions of all paths at one (key, query), for a value (by default the layer's answer).
 
-    They are those to its lead over the competitor, by default the value with the largest other logit.
+    They are those to its lead over the competitor, by default the value with the largest other logit. All are asked for
+    by name or code; names need a database, which came with the layer or is given.
     """
-    key, query = require_code("key", key, layer.n_keys), require_code("query", query, layer.n_queries)
-    given = [None if code is None else require_code("value", code, layer.n_values) for code in (value, competitor)]
-    parts = parts_of(layer)
-    at = np.array([key], dtype=np.int32), np.array([query], dtype=np.int32)
+    model, own = handed_in(given)
+    database = own if database is None else database
+    codes = code_of("key", key, model, database), code_of("query", query, model, database)
+    asked = [None if one is None else code_of("value", one, model, database) for one in (value, competitor)]
+    parts = parts_of(model)
+    at = np.array([codes[0]], dtype=np.int32), np.array([codes[1]], dtype=np.int32)
     with full_precision(parts):
         paths = np.asarray(_paths(parts, *map(jnp.asarray, at)))[0]
     total = paths.sum(axis=0)
-    value = int(total.argmax()) if given[0] is None else given[0]
-    if given[1] == value:
+    value = int(total.argmax()) if asked[0] is None else asked[0]
+    if asked[1] == value:
         raise InputError(f"the competitor is another value than the one that is asked for; got {value} for both")
     if len(total) == 1:
         return PairAttribution(value, None, np.inf, np.nan, (np.nan,) * (len(paths) - 1))
     rest = np.where(np.arange(len(total)) == value, -np.inf, total)
-    competitor = int(rest.argmax()) if given[1] is None else given[1]
+    competitor = int(rest.argmax()) if asked[1] is None else asked[1]
     direct, *heads = (paths[:, value] - paths[:, competitor]).tolist()
     return PairAttribution(value, competitor, float(total[value] - total[competitor]), direct, (*heads,))
 

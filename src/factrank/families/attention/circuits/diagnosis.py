@@ -36,6 +36,7 @@ from factrank.families.attention.layer_bounds import layer_rank_bounds
 from factrank.families.attention.layer_tensor import LayerTensor
 from factrank.readouts import (
     DEFAULT_TAU,
+    AnyModel,
     FactMargins,
     ReadsFacts,
     RecallReport,
@@ -44,6 +45,7 @@ from factrank.readouts import (
     margins_of,
     percent,
     recall,
+    with_facts,
 )
 from factrank.tensors.bounds.lower import rank_one_bound, two_value_bound
 from factrank.tensors.core import Core, ZeroOneTensor
@@ -96,8 +98,9 @@ class Diagnosis:
         return {"text": self.text, "findings": plain}
 
 
-def diagnose(layer: ReadsFacts, database: Database, tau: float = DEFAULT_TAU) -> Diagnosis:
-    """Name what keeps the layer from recalling the database."""
+def diagnose(given: AnyModel, database: Database | None = None, tau: float = DEFAULT_TAU) -> Diagnosis:
+    """Name what keeps a layer from recalling a database: the one given, else the one that came with the layer."""
+    layer, database = with_facts(given, database)
     found, facts = recall(layer, database, tau), margins_of(layer, database)
     findings = [*_wrong_facts(layer, database, facts), *_distortion(database, facts, found)]
     state = (

@@ -75,6 +75,16 @@ class Constructed:
     runners_up: tuple[Candidate, ...] = ()
 
     @property
+    def model(self) -> AnyLayer:
+        """The layer, as what every function that reads facts looks for."""
+        return self.layer
+
+    @property
+    def notes(self) -> dict[str, str]:
+        """The notes that `verify` and `edit` read in a layer file."""
+        return notes_of(self.construction, self.editing, self.certificate)
+
+    @property
     def shape(self) -> AnyShape:
         """The sizes of the layer."""
         return self.layer.shape
@@ -133,12 +143,11 @@ class Constructed:
 
     def to_saved(self) -> SavedLayer:
         """What a layer file holds: the layer, the database, and the notes that `verify` and `edit` read."""
-        return SavedLayer(self.layer, self.database, notes_of(self.construction, self.editing, self.certificate))
+        return SavedLayer(self.layer, self.database, self.notes)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a layer file; its name ends in .safetensors."""
-        saved = self.to_saved()
-        save_layer(path, saved.layer, saved.database, notes=saved.notes)
+        save_layer(path, self)
 
 
 def width_in_bits(precision: Precision) -> int:
