@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from exact_layers import dtype_of
 
+from exact_layers import dtype_of
 from factrank.certificates.arithmetic import ARITHMETIC
 from factrank.families.attention.attention_layer import AttentionLayer
 

@@ -10,7 +10,7 @@ from factrank.experiments.statistics.fits import Fit
 from factrank.experiments.statistics.summaries import Summary
 from factrank.experiments.study.study import Chart, Source, Study
 from factrank.families.attention.layer_shape import LayerShape
-from runs.made_up_results import made_up_result
+from made_up_results import made_up_result
 
 WIDTHS, TAUS = (1, 2, 3, 4), (0.5, 0.95)
 SEEDS = {"quick": range(3), "full": range(10)}

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from adversarial_layers import total
 
+from adversarial_layers import total
 from factrank.certificates.arithmetic import ARITHMETIC
 from factrank.databases.database import Database
 from factrank.families.factual_recall.factual_recall_proof import FactualRecallProver

@@ -10,8 +10,8 @@ from math import exp, log1p, sqrt
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from exact_layers import numbered
 
+from exact_layers import numbered
 from factrank.certificates.arithmetic import ARITHMETIC
 from factrank.databases.generators.association_tables import associations
 from factrank.families.attention.attention_layer import draw_layer

@@ -8,7 +8,6 @@ from types import SimpleNamespace
 import jax
 import numpy as np
 import pytest
-from small_studies import fused_trials, lanes_trials, same_table, sixty_trials, study_of
 
 from factrank.databases.generators.random_tables import uniform
 from factrank.experiments.execution import ray_executor
@@ -23,6 +22,7 @@ from factrank.experiments.specs.training_spec import Training
 from factrank.experiments.specs.trial import Trial
 from factrank.experiments.store.store import Store
 from factrank.families.attention.layer_shape import LayerShape
+from small_studies import fused_trials, lanes_trials, same_table, sixty_trials, study_of
 
 
 @pytest.fixture(scope="module")

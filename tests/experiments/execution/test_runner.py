@@ -12,7 +12,6 @@ from pathlib import Path
 import numpy as np
 import pyarrow.compute as pc
 import pytest
-from small_studies import facts, fused_trials, lanes_trials, run_sixty, same_table, sixty_trials, study_of
 
 from factrank.databases.generators.random_tables import uniform
 from factrank.errors import InputError
@@ -30,6 +29,7 @@ from factrank.experiments.specs.trial import Trial
 from factrank.experiments.store.store import Store
 from factrank.experiments.training import train_many
 from factrank.families.attention.layer_shape import LayerShape
+from small_studies import facts, fused_trials, lanes_trials, run_sixty, same_table, sixty_trials, study_of
 
 
 class Counting:
@@ -315,7 +315,7 @@ def processes():
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["warm_kernel"])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", str(Path(__file__).parent))
+        patch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
         forkserver.ensure_running()
     return context
 

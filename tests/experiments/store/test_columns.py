@@ -8,7 +8,6 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from made_up_results import made_up_result, made_up_trial
 
 from factrank.errors import InputError
 from factrank.experiments.specs.data import Given, generated
@@ -29,6 +28,7 @@ from factrank.experiments.store.columns import (
     versions,
 )
 from factrank.experiments.store.parquet_parts import table_of
+from made_up_results import made_up_result, made_up_trial
 
 
 def test_a_row_holds_the_whole_result():

@@ -4,8 +4,6 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pytest
-from made_up_results import made_up_result
-from small_studies import facts, same_table, study_of
 
 from factrank.experiments.execution.estimate import plan_run
 from factrank.experiments.execution.executors import LocalExecutor
@@ -18,7 +16,9 @@ from factrank.experiments.store.store import Store
 from factrank.families.attention.attention_layer import draw_layer
 from factrank.families.attention.layer_shape import LayerShape
 from factrank.nn.part_arrays import to_arrays
+from made_up_results import made_up_result
 from made_up_searches import result_of, searches, study_with
+from small_studies import facts, same_table, study_of
 
 READ = [{"precision": "float32", "temperature": 1.0, "tau": 0.5, "recall": 0.25}]
 

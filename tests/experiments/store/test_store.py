@@ -14,7 +14,6 @@ import pyarrow as pa
 import pyarrow.dataset
 import pyarrow.parquet as pq
 import pytest
-from made_up_results import made_up_result, made_up_trial
 
 from factrank.databases.database import Database
 from factrank.errors import InputError
@@ -31,6 +30,7 @@ from factrank.families.attention.attention_layer import init_layer
 from factrank.families.attention.layer_shape import LayerShape
 from factrank.families.attention.pair_transformer import TransformerShape, init_transformer
 from factrank.nn.part_arrays import to_arrays
+from made_up_results import made_up_result, made_up_trial
 
 
 @pytest.fixture

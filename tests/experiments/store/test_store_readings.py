@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 import pytest
-from made_up_results import made_up_result, made_up_trial
 
 from factrank.experiments.store.columns import reading_rows
 from factrank.experiments.store.store import Store
+from made_up_results import made_up_result, made_up_trial
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 
 PRELUDE = f"""
 import os, random, resource, signal, sys, time
-sys.path.insert(0, {str(Path(__file__).parent)!r})
+sys.path.insert(0, {str(Path(__file__).parents[2])!r})
 from made_up_results import made_up_result
 from factrank.errors import InputError
 from factrank import Store

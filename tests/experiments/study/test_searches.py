@@ -6,7 +6,6 @@ from math import log
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from small_studies import same_table
 
 from factrank.databases.generators.random_tables import uniform
 from factrank.errors import InputError
@@ -17,6 +16,7 @@ from factrank.experiments.store.store import Store
 from factrank.experiments.study.study import Chart, Study, no_trials
 from factrank.experiments.study.study_judgement import asked_trials, fitted, judge, study_tables, summarise
 from made_up_searches import PARTS, FakeExecutor, family, keys_of, run, searches, study_with
+from small_studies import same_table
 
 
 @pytest.fixture(scope="module")

@@ -1,13 +1,13 @@
 """Studies: what they accept, and the list of trials that they give."""
 
 import pytest
-from made_up_results import FACTS, made_up_trial
 
 from factrank.databases.database import Database
 from factrank.errors import InputError
 from factrank.experiments.specs.data import Given
 from factrank.experiments.statistics.claims import Claim, Quantity
 from factrank.experiments.study.study import Chart, Source, Study
+from made_up_results import FACTS, made_up_trial
 
 SHORT = "name", "A title", Source("A paper", "Figure 1"), "Why?", "So."
 

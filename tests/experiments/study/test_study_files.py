@@ -123,7 +123,7 @@ def test_trials_are_list_times_grid_times_seeds(loaded):
 
 
 def test_the_example_of_the_documentation(loaded):
-    page = (Path(__file__).parents[2] / "docs" / "studies.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "studies.md").read_text(encoding="utf-8")
     study = loaded(re.search(r"^```yaml\n(.*?)^```", page, re.MULTILINE | re.DOTALL)[1])
     assert (len(study.trials_of("quick")), len(study.trials_of("full"))) == (12, 40)
 

@@ -9,7 +9,7 @@ from factrank.experiments.store.store import Store
 from factrank.report.markdown import number_text
 from factrank.report.publishing.lab_report import first_text, picture_name, pictures_named, render
 from factrank.report.study.study_findings import study_results
-from reproductions.made_up_paper import PAPER, fill
+from made_up_paper import PAPER, fill
 
 FIT = (
     "`mean = 0.02 + 0.1 d_vo`: error 0 (of the mean alone 0.112), error on settings left out 0 (of the mean alone "

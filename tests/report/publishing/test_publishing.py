@@ -22,7 +22,7 @@ from factrank.experiments.study.study_judgement import judge, study_table, summa
 from factrank.report.publishing.published_checks import checksums_text
 from factrank.report.publishing.published_tables import LEFT_OUT, load_published, published_size, write_published
 from factrank.report.publishing.publishing import differences, publish
-from reproductions.made_up_paper import PAPER, QUOTE, fill, recall_of, result_of, widths
+from made_up_paper import PAPER, QUOTE, fill, recall_of, result_of, widths
 
 WIDTHS, READOUTS = PAPER
 

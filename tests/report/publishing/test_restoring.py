@@ -9,7 +9,7 @@ from factrank.experiments.execution.runner import missing
 from factrank.experiments.store.store import Store
 from factrank.report.publishing.published_tables import write_published
 from factrank.report.publishing.restoring import restore
-from reproductions.made_up_paper import PAPER, fill, result_of
+from made_up_paper import PAPER, fill, result_of
 
 
 @pytest.fixture(scope="module")

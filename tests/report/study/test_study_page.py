@@ -8,20 +8,6 @@ from io import StringIO
 
 import pyarrow as pa
 import pytest
-from made_up_study import (
-    CHARTS,
-    CLAIMS,
-    DRAWN,
-    EMPTY,
-    MEAN,
-    SUMMARIES,
-    made,
-    made_curves,
-    made_study,
-    made_table,
-    only,
-    trials,
-)
 from rich.console import Console
 
 from factrank.experiments.statistics.claims import Claim
@@ -37,6 +23,20 @@ from factrank.report.study.study_page import build_page, script_data
 from factrank.report.study.study_pictures import save_charts
 from factrank.report.study.study_terminal import claims_table
 from factrank.report.study.summary_charts import draw_summary, summary_records
+from made_up_study import (
+    CHARTS,
+    CLAIMS,
+    DRAWN,
+    EMPTY,
+    MEAN,
+    SUMMARIES,
+    made,
+    made_curves,
+    made_study,
+    made_table,
+    only,
+    trials,
+)
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 HOSTILE = (

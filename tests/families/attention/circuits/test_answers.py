@@ -6,7 +6,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from planted_layers import random_layer
 
 from factrank.databases.database import Database
 from factrank.databases.vocabulary import Vocabulary
@@ -16,6 +15,7 @@ from factrank.families.attention.circuits.answers import MOST_COMPARED, Answer, 
 from factrank.families.attention.circuits.attribution import attribute as attribute_pair
 from factrank.families.attention.layer_files import SavedLayer
 from factrank.families.attention.layer_shape import LayerShape
+from planted_layers import random_layer
 
 
 def saved_with_logits(logits, facts):

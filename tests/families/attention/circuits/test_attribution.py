@@ -2,7 +2,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from planted_layers import Table, circle_layer, numbered, random_facts, random_layer
 
 from factrank.errors import InputError
 from factrank.families.attention.attention_layer import layer_from_arrays
@@ -10,6 +9,7 @@ from factrank.families.attention.circuits.attribution import attribute, attribut
 from factrank.families.attention.pair_transformer import TransformerShape, init_transformer
 from factrank.readouts import evaluation_blocks as blocks
 from factrank.readouts.recall_report import margins_of
+from planted_layers import Table, circle_layer, numbered, random_facts, random_layer
 
 SHAPE = (7, 5, 6)
 

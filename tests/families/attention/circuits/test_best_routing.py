@@ -5,11 +5,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from planted_layers import random_facts, random_layer
 
 from factrank.families.attention.circuits.best_routing import best_margin, free_logits, routable
 from factrank.families.attention.layer_tensor import LayerTensor
 from factrank.readouts.fiber_values import fibers_of
+from planted_layers import random_facts, random_layer
 
 GRID = np.linspace(0, 1, 41)
 

@@ -6,12 +6,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from planted_layers import Table, circle_layer, numbered, random_facts, random_layer, sufficient_scale
 
 from factrank.databases.generators.registry import generate
 from factrank.databases.sample_tables import sample
 from factrank.families.attention.circuits.diagnosis import diagnose, effective_rank_at_least, typical_trained_rank
 from factrank.families.attention.pair_transformer import TransformerShape, init_transformer
+from planted_layers import Table, circle_layer, numbered, random_facts, random_layer, sufficient_scale
 
 SHAPE = (20, 4, 6)
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from constructions.tables import UNICODE, slow_margins, with_ranges
+from fact_tables import UNICODE, slow_margins, with_ranges
 from factrank.certificates.certified_weights import fingerprint_of
 from factrank.databases.database import Database
 from factrank.databases.generators.random_tables import uniform

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from constructions.tables import UNICODE, slow_margins, with_ranges, with_sets
+from fact_tables import UNICODE, slow_margins, with_ranges, with_sets
 from factrank.databases.database import Database
 from factrank.databases.generators.random_tables import disjoint, numbered, uniform
 from factrank.databases.sample_tables import sample

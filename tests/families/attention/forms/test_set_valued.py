@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tables import slow_margins, with_sets
 
+from fact_tables import slow_margins, with_sets
 from factrank.databases.database import Database
 from factrank.databases.generators.random_tables import numbered, uniform
 from factrank.errors import InputError

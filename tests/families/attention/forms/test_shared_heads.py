@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tables import UNICODE, in_eight_bits, slow_margins, strict_winners, with_ranges
 
+from fact_tables import UNICODE, in_eight_bits, slow_margins, strict_winners, with_ranges
 from factrank.databases.generators.random_tables import disjoint, numbered, uniform
 from factrank.databases.sample_tables import sample
 from factrank.families.attention.forms.binary_codes import BinaryCodes, bits_for

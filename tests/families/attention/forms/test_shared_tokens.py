@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tables import UNICODE, slow_margins, strict_winners
 
+from fact_tables import UNICODE, slow_margins, strict_winners
 from factrank.databases.database import Database
 from factrank.databases.generators.random_tables import uniform
 from factrank.databases.vocabulary import Vocabulary

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 
 from factrank.errors import InputError
 from factrank.experiments import run_checkpoints as checkpoints
-from factrank.experiments.run_checkpoints import FORMAT, VERSION
 from factrank.experiments.specs.data import generated
 from factrank.experiments.specs.measures import Measures
 from factrank.experiments.specs.training_spec import Training
 from factrank.experiments.specs.trial import Trial
 from factrank.experiments.training import train_many
 from factrank.families.attention.fused import fused_engine, fused_threads
+from factrank.families.attention.fused.fused_checkpoints import FORMAT, VERSION
 from factrank.families.attention.layer_shape import LayerShape
 from factrank.families.attention.pair_transformer import TransformerShape
 from factrank.nn.sealed_file import Sealed, read_sealed, write_sealed

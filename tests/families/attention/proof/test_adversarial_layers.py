@@ -5,9 +5,9 @@ from contextlib import contextmanager
 import jax
 import numpy as np
 import pytest
+
 from adversarial_layers import Plan, attacks, jax_logits, leads, programs, score_attack
 from exact_layers import numbered
-
 from factrank.families.attention.proof import recall_proofs as proofs
 from factrank.families.attention.proof.proved_attention import ProvedScores
 from factrank.families.attention.proof.recall_proofs import margin_bounds

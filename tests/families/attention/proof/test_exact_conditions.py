@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from exact_layers import parabola_layer, random_table
 
+from exact_layers import parabola_layer, random_table
 from factrank.certificates.arithmetic import ARITHMETIC
 from factrank.families.attention.proof.plain_weights import PlainWeights
 from factrank.families.attention.proof.proved_attention import ProvedScores

@@ -4,6 +4,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import expit
+
 from exact_layers import (
     Malice,
     ball_logits,
@@ -16,10 +20,6 @@ from exact_layers import (
     random_table,
     sets_layer,
 )
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from scipy.special import expit
-
 from factrank.certificates.arithmetic import ARITHMETIC, LOGISTIC_UNITS
 from factrank.databases.database import Database
 from factrank.families.attention.attention_layer import draw_layer

@@ -10,8 +10,8 @@ from itertools import product
 
 import numpy as np
 import pytest
-from exact_layers import numbered
 
+from exact_layers import numbered
 from factrank.certificates.arithmetic import ARITHMETIC
 from factrank.families.attention.attention_layer import AttentionLayer
 from factrank.families.attention.proof.plain_weights import PlainWeights

@@ -8,9 +8,9 @@ import equinox as eqx
 import jax
 import numpy as np
 import pytest
-from exact_layers import margin, numbered, parabola_layer, random_table, sets_layer
 from scipy.special import softmax
 
+from exact_layers import margin, numbered, parabola_layer, random_table, sets_layer
 from factrank.databases.database import Database
 from factrank.errors import InputError
 from factrank.families.attention.attention_arrays import model_from_arrays

@@ -1,6 +1,6 @@
 """The rank formulas of the memoriser against exact ranks modulo a prime.
 
-`python tests/tensors/test_memoriser_rank.py` checks a larger grid and prints the cases and the mismatches.
+Run as a program, this file checks a larger grid and prints the cases and the mismatches.
 """
 
 from collections.abc import Iterator
