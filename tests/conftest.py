@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, settings
 from threadpoolctl import threadpool_limits
 
 # To look for doctests in it is to run it, and it compiles.
-collect_ignore = ["runs/warm_kernel.py"]
+collect_ignore = ["warm_kernel.py"]
 
 # Deadlines are times, and a test never asserts a time; data generation is slow under runtime type checks.
 settings.register_profile(

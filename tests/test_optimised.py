@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-FOLDERS = [str(ROOT / "tests" / name) for name in ("constructions", "models", "readouts", "training")]
+FOLDERS = [str(ROOT / "tests" / name) for name in ("experiments", "families", "readouts")]
 
 
 def test_bits_and_tolerances_hold_in_optimised_programs():

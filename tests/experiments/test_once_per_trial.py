@@ -3,12 +3,12 @@
 from collections import Counter
 
 import pytest
-from small_studies import fused_trials, lanes_trials, study_of
 
 from factrank import Store, run_study, train_many
 from factrank.experiments import bundles, prepared
 from factrank.experiments.execution import study_bundles
 from factrank.experiments.specs.data import Generated
+from small_studies import fused_trials, lanes_trials, study_of
 
 
 @pytest.fixture

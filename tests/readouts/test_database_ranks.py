@@ -6,7 +6,6 @@ import sys
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from planted_layers import random_facts
 
 from factrank.databases.generators.registry import generate
 from factrank.databases.sample_tables import sample
@@ -14,6 +13,7 @@ from factrank.readouts import database_ranks
 from factrank.readouts.database_ranks import certified_ranks
 from factrank.tensors.bounds.upper import code_searches, cp_bounds
 from factrank.tensors.measurement import measure
+from planted_layers import random_facts
 
 NAMES = ("rank", "completion", "effective")
 

@@ -7,7 +7,6 @@ import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
 import pytest
-from planted_layers import Table, numbered, random_facts, random_layer
 
 from factrank.errors import InputError
 from factrank.families.attention.circuits.attribution import additive_numbers, attribute_facts
@@ -17,6 +16,7 @@ from factrank.readouts.reading import readings_of, rounded_to, softmax
 from factrank.readouts.readout import readout_ranks, threshold_tensor
 from factrank.readouts.recall_report import margins_of
 from factrank.tensors.core.zero_one import ZeroOneTensor
+from planted_layers import Table, numbered, random_facts, random_layer
 
 SHAPE = (7, 5, 6)
 

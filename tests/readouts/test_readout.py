@@ -4,13 +4,13 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from planted_layers import Table, circle_layer, random_facts, random_layer, sufficient_scale
 
 from factrank.errors import InputError
 from factrank.readouts import evaluation_blocks as blocks
 from factrank.readouts.readout import argmax_tensor, logits_at, readout_ranks, softmax_at, threshold_tensor
 from factrank.tensors.core.zero_one import ZeroOneTensor
 from factrank.tensors.measurement import measure
+from planted_layers import Table, circle_layer, random_facts, random_layer, sufficient_scale
 
 SHAPE = (7, 5, 6)
 

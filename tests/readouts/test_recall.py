@@ -6,13 +6,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from planted_layers import Table, circle_layer, numbered, random_facts, random_layer, sufficient_scale
 
 from factrank.errors import InputError
 from factrank.families.attention.circuits.layer_parts import parts_of
 from factrank.families.attention.pair_transformer import TransformerShape, init_transformer
 from factrank.readouts import evaluation_blocks as blocks
 from factrank.readouts.recall_report import margins_of, recall
+from planted_layers import Table, circle_layer, numbered, random_facts, random_layer, sufficient_scale
 
 
 def slow_facts(logits, database):

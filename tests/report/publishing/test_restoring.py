@@ -1,0 +1,77 @@
+"""Restoring: a store is filled again from what was published."""
+
+from dataclasses import replace
+
+import pytest
+
+from factrank.errors import InputError
+from factrank.experiments.execution.runner import missing
+from factrank.experiments.store.store import Store
+from factrank.report.publishing.published_tables import write_published
+from factrank.report.publishing.restoring import restore
+from made_up_paper import PAPER, fill, result_of
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory):
+    """The tables of a paper; the rest of the folder is not needed."""
+    folder = tmp_path_factory.mktemp("published")
+    (folder / "tables").mkdir()
+    tables = fill(Store(folder / "store")).tables()
+    for study in PAPER:
+        write_published(folder / "tables", study, "full", tables)
+    return folder
+
+
+def test_a_store_is_restored_from_what_was_published(tmp_path, published):
+    """The restored store publishes the same bytes, and only what was not published is left to run."""
+    restored = Store(tmp_path / "restored")
+    n_trials = sum(len(study.trials_of("full")) for study in PAPER)
+    assert restore(published, PAPER, restored) == (n_trials, 0)
+    for study in PAPER:
+        for path in write_published(tmp_path, study, "full", restored.tables()):
+            assert path.read_bytes() == (published / "tables" / path.name).read_bytes()
+        assert not missing(study.trials_of("full"), restored)
+    assert restored.problems() == []
+    assert restore(published, PAPER, restored) == (0, 0)
+
+
+def test_curves_that_were_never_published_are_not_missed(tmp_path):
+    """Tables leave out what nothing is drawn from; that is no loss."""
+    bare = [replace(study, charts=(), claims=(), summaries=(), fits=()) for study in PAPER]
+    with_curves = [trial for study in bare for trial in study.trials_of("full") if trial.curve_epochs]
+    assert with_curves
+    store, restored = fill(Store(tmp_path / "store")), Store(tmp_path / "restored")
+    assert store.curves().num_rows
+    (tmp_path / "tables").mkdir()
+    for study in bare:
+        write_published(tmp_path / "tables", study, "full", store.tables())
+    restore(tmp_path, bare, restored)
+    assert restored.curves().num_rows == 0
+    assert not missing(with_curves, restored)
+    assert restored.problems() == []
+
+
+def test_settings_that_tables_lack_come_from_the_trials(tmp_path):
+    """An option that trials got after they were published has its value in the rows that are restored."""
+    study, store, restored = PAPER[0], fill(Store(tmp_path / "store")), Store(tmp_path / "restored")
+    tables = store.tables()
+    (tmp_path / "tables").mkdir()
+    older = replace(tables, trials=tables.trials.drop_columns(["measures.tolerance"]))
+    write_published(tmp_path / "tables", study, "full", older)
+    restore(tmp_path, [study], restored)
+    assert restored.trials()["measures.tolerance"].to_pylist() == [
+        trial.measures.tolerance for trial in study.trials_of("full")
+    ]
+
+
+def test_restoring_leaves_out_what_no_study_asks_for(tmp_path, published):
+    """Without its trial a row has no place in a store; what the store has stays as it is."""
+    widths, few = PAPER[0], lambda size: PAPER[0].trials_of(size)[:7]
+    smaller, restored = replace(widths, trials=few), Store(tmp_path / "restored")
+    restored.append([replace(result_of(few("full")[0]), metrics={"loss": 7.0, "recall": 0.0})])
+    assert restore(published, [smaller], restored) == (6, len(widths.trials_of("full")) - 7)
+    assert restored.finished() == {trial.hash for trial in few("full")}
+    assert max(restored.trials()["loss"].to_pylist()) == 7.0
+    with pytest.raises(InputError, match=r"no such file"):
+        restore(tmp_path / "nothing", PAPER, restored)
