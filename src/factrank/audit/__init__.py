@@ -1,6 +1,7 @@
-"""Audits: what theory assumes, checked on the vectors of real models and on files of vectors.
+"""Audits: the vectors of real models and of files, on which the assumptions of theory are checked.
 
-What lives here: from what a user names to token vectors. What may enter: another question to a real checkpoint.
+What lives here: the token vectors of a checkpoint, a small random model or a file, whichever a user names; the checks
+themselves belong to families. What may enter: another question to a real checkpoint.
 """
 
 from typing import TYPE_CHECKING

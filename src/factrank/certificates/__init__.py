@@ -1,7 +1,8 @@
 """Certificates: error bounds of floating-point arithmetic, shared by the proofs of all families.
 
-What lives here: what is assumed of a machine, what follows for sums of products, what certificates say of weights.
-What may enter: a bound that a second family needs; proofs about one kind of model stay with it.
+What lives here: what is assumed of a machine, the bounds that follow for sums of products, the precision and the
+fingerprint of certified weights, the part that several certificates share. What may enter: a bound that a second family
+needs; proofs about one kind of model stay with it.
 """
 
 from typing import TYPE_CHECKING

@@ -1,7 +1,8 @@
 """The command line: one thin file per command.
 
-What lives here: options, calls, printing. What may enter: a command. It holds no mathematics. Exit codes: 0 done,
-1 done but the answer is no, 2 bad input or usage, 130 interrupted (by Ctrl-C).
+What lives here: options, calls, printing; what commands share is in `support`. What may enter: a command, without
+mathematics of its own. Exit codes: 0 done, 1 done but the answer is no, 2 bad input or usage, 130 interrupted (by
+Ctrl-C).
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
 """Experiments: trials of any family of models, trained, stored, judged.
 
-What lives here: specifications (`specs`), the protocols that a family implements (`families`), engines and tasks, lanes
-(`lanes`), results on disk (`store`), who runs what where (`execution`), studies (`study`), claims and their statistics
-(`statistics`), capacity searches (`capacity`). What may enter: what serves every family; it knows none by name.
+What lives here: specifications (`specs`); the protocols that a family implements (`family`, `task`) and the registry
+that finds it (`registry`); trials prepared (`prepared`), cut into bundles (`bundles`) and trained (`training`), in
+lanes (`lanes`) or by an engine of their family; results on disk (`store`), runs of studies (`execution`), studies
+(`study`), claims and their statistics (`statistics`), capacity searches (`capacity`). What may enter: what serves every
+family. Only the registry lists the built-in ones, by the names of their modules.
 """
 
 from typing import TYPE_CHECKING

@@ -1,7 +1,7 @@
-"""What people see: tables for the terminal, charts for the page.
+"""What people see: tables and words for the terminal, charts and pages, published folders.
 
 What lives here: tables, charts, the reports of studies (`study`) and published folders (`publishing`). What may enter:
-another way to show a result; it computes none.
+another way to show a result; nothing here trains or measures.
 """
 
 from typing import TYPE_CHECKING

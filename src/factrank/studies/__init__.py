@@ -1,7 +1,7 @@
-"""Studies: the catalogue of experiments, one package per paper, with the published statements beside ours.
+"""Studies: the catalogue of experiments, one package per paper, with the published statements next to ours.
 
 What lives here: studies as data: lists of trials, charts and claims. What may enter: another study of a paper's figure;
-its module makes a `Study` and is entered in the `STUDIES` of its paper. It trains nothing and draws nothing: `runs` and
+its module makes a `Study` and is listed in the `STUDIES` of its paper. Nothing here trains or draws: `experiments` and
 `report` do.
 """
 

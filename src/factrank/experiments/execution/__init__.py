@@ -1,7 +1,7 @@
-"""Execution: which trials run together, and on what.
+"""Execution: the trials of a study, run on this machine or on a Ray cluster.
 
-What lives here: bundles, executors for this machine and for Ray, the runner, estimates of time and memory, trackers.
-What may enter: another executor or tracker.
+What lives here: the runner, a study's bundles, executors, estimates of time and memory, trackers. What may enter:
+another executor or tracker.
 """
 
 from typing import TYPE_CHECKING

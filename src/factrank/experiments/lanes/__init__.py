@@ -1,7 +1,7 @@
 """Lanes: any model by `jit(vmap(scan))` over trials of equal shape.
 
-What lives here: compiled programs, bundles of lanes with their checkpoints, the ladder of widths, optimisers. What may
-enter: what makes lanes faster or safer for every family.
+What lives here: compiled programs, which trials run side by side, bundles of lanes with their checkpoints, the ladder
+of widths, the memory of devices, optimisers. What may enter: what makes lanes faster or safer for every family.
 """
 
 from typing import TYPE_CHECKING

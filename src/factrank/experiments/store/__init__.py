@@ -1,7 +1,7 @@
-"""The store: results of trials as Parquet parts that are written once, and weights beside them.
+"""The store: results of trials as Parquet parts that are written once, and weights next to them.
 
-What lives here: rows and columns, parts and tables, kept weights, exports. What may enter: another kind of result that
-every family can have.
+What lives here: rows and columns, parts and tables, kept weights, what was lost, exports. What may enter: another kind
+of result that every family can have.
 """
 
 from typing import TYPE_CHECKING

@@ -1,7 +1,7 @@
 """The factual recall family: one-layer models that read sequences (Nichani, Lee and Bietti 2025).
 
 What lives here: shapes, layouts, models, batches of sequences, measures, closed forms with certificates for every noise
-context.
+context. What may enter: another model that answers from such sequences.
 """
 
 from typing import TYPE_CHECKING

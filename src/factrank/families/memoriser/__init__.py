@@ -1,7 +1,7 @@
 """The memoriser family: multi-head attention that memorises vectors (Mahdavi et al. 2024).
 
 What lives here: shapes, the model, its task and measures; examples (`examples`), the closed form with its proof
-(`solving`), ranks of vectors and of the model (`ranks`).
+(`solving`), ranks of vectors and of the model (`ranks`). What may enter: another model that memorises labelled vectors.
 """
 
 from typing import TYPE_CHECKING

@@ -1,8 +1,8 @@
 """Mahdavi, Liao and Thrampoulidis 2024, "Memorization capacity of multi-head attention in transformers" (2306.02010).
 
-What lives here: one module per study, but `heads` for the two on heads; `settings`, what they share, and `growth`, what
-those against heads and tokens show alike. What may enter: another question of the paper; `STUDIES` lists them in the
-order of the lab report.
+What lives here: one module per study, but `heads` for the two on heads; what they share is in `settings`, and in
+`growth` what those against heads and tokens share. What may enter: another question of the paper; `STUDIES` lists them
+in the order of the lab report.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Nichani, Lee and Bietti 2025, "Understanding factual recall in transformers via associative memories" (2412.06538).
 
-What lives here: one module per study; `settings`, what they share, and `recall_settings`, what those of factual recall
-share. What may enter: another question of the paper; `STUDIES` lists them in the order of the lab report.
+What lives here: one module per study, those of associative memories in `memories`; what they share is in `settings`,
+and in `factual_recall_settings` what those of factual recall share. What may enter: another question of the paper;
+`STUDIES` lists them in the order of the lab report.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Wong 2025, "Paying attention to facts" (arXiv 2502.05076): every experiment of the paper and those it asks for.
 
-What lives here: one module per study, and `settings`, what they share. What may enter: another question of the paper;
+What lives here: one module per study; what they share is in `settings`. What may enter: another question of the paper;
 `STUDIES` lists them in the order of the lab report.
 """
 

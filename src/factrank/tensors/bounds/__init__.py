@@ -1,7 +1,7 @@
 """Bounds on the rank, the completion rank and the effective rank, each certified or called an estimate.
 
-What lives here: the registry of bounds, the ledger that runs them within a budget, and the three brackets. Each bound
-is in `lower` and `upper`. What may enter: another bound, as one module that registers itself.
+What lives here: the registry of bounds, the ledger that runs them within a budget, and the three brackets. The bounds
+themselves are in `lower` and `upper`. What may enter: another bound, as one module that the registry names.
 """
 
 from typing import TYPE_CHECKING

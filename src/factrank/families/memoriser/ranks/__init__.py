@@ -1,6 +1,6 @@
 """Ranks of vectors and of memorisers: Kruskal ranks, features modulo a prime, the theorem's assumptions.
 
-What lives here: exact and sampled ranks. What may enter: another rank that memorisation theorems ask for.
+What lives here: exact and sampled ranks. What may enter: another rank that memorisation theorems need.
 """
 
 from typing import TYPE_CHECKING

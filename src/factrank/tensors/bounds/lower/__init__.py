@@ -1,7 +1,7 @@
 """Lower bounds: what no decomposition of a table can do without.
 
-What lives here: flattenings, Koszul flattenings, substitution, Forster's bound, counting. What may enter: another bound
-from below, with its proof in the docstring.
+What lives here: flattenings, Koszul flattenings, substitution, Forster's bound, spans of fibers and sets of values,
+counting. What may enter: another bound from below, with its proof in the docstring.
 """
 
 from typing import TYPE_CHECKING

@@ -1,7 +1,7 @@
-"""Upper bounds: decompositions of a table, which are their own witnesses.
+"""Upper bounds: each comes with a witness, a decomposition that can be multiplied out or proved again.
 
-What lives here: slices, fibers, spanning trees, reference values, CP searches. What may enter: another bound from above
-that builds its `Decomposition`.
+What lives here: slices, fibers, spanning trees, reference values, CP searches, and codes for the effective rank. What
+may enter: another bound from above, with a witness that can be checked.
 """
 
 from typing import TYPE_CHECKING
