@@ -24,7 +24,10 @@ if TYPE_CHECKING:
     from factrank.experiments.frozen_parts import split as split
     from factrank.experiments.measured import measure_of as measure_of
     from factrank.experiments.progress import TerminalMeter as TerminalMeter
+    from factrank.experiments.registry import families as families
     from factrank.experiments.registry import family_of as family_of
+    from factrank.experiments.registry import register_family as register_family
+    from factrank.experiments.registry import registered_family as registered_family
     from factrank.experiments.run_checkpoints import CheckpointError as CheckpointError
     from factrank.experiments.run_checkpoints import Checkpoints as Checkpoints
     from factrank.experiments.run_checkpoints import Marks as Marks

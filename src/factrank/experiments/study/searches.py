@@ -33,7 +33,7 @@ SEARCH_COLUMNS = ("search", "status", "why")
 
 @runtime_checkable
 class TrialSearch(Protocol):
-    """Something that is found by running trials, round after round; `factrank.capacity` has one."""
+    """Something that is found by running trials, round after round; `experiments.capacity` has one."""
 
     @property
     def name(self) -> str:

@@ -11,7 +11,7 @@ answers. Recall is over all facts, each in several noise contexts, which the see
     margin            least margin of a fact in a context; median_margin: the median over facts of their least
     copying           share right of all payloads of all groups x contexts
 
-Further numbers: `sequence_measures`. Copying sequences are the same number for every cue.
+Further numbers: `factual_recall_measures`. Copying sequences are the same number for every cue.
 
 Every size of a vocabulary is a compilation, and a search for a capacity tries many. So sizes are padded to rungs:
 keys, queries and values per query to the next power of two. Filled-up facts have weight 0, filled-up tokens never

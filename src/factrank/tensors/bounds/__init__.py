@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from factrank.tensors.bounds.needs import functional as functional
     from factrank.tensors.bounds.rank import flattening_and_upper as flattening_and_upper
     from factrank.tensors.bounds.rank import rank_bounds as rank_bounds
+    from factrank.tensors.bounds.registry import register as register
     from factrank.tensors.bounds.registry import registered as registered
     from factrank.tensors.bounds.steady_ledger import SteadyLedger as SteadyLedger
 else:

@@ -19,5 +19,7 @@ if TYPE_CHECKING:
     from factrank.families.attention.forms.constructed import width_in_bits as width_in_bits
     from factrank.families.attention.forms.digits_layer import digits as digits
     from factrank.families.attention.forms.registry import CONSTRUCTIONS as CONSTRUCTIONS
+    from factrank.families.attention.forms.registry import register_form as register_form
+    from factrank.families.attention.forms.registry import registered_form as registered_form
 else:
     __getattr__, __dir__, __all__ = lazy_face(__name__, __file__)
