@@ -1,8 +1,9 @@
 """Certificates of the factual recall task: that a one-layer transformer recalls every fact in every noise context.
 
 Two parts that share no code. The model's own forward pass, in its own precision, answers every fact in some contexts:
-random ones, and the noise tokens that attention suppresses least, each repeated. `factual_recall_proof` bounds the margins in
-all contexts and all orders of evaluation, in float64. A model is certified when both find every fact recalled.
+random ones, and the noise tokens that attention suppresses least, each repeated. `factual_recall_proof` bounds the
+margins in all contexts and all orders of evaluation, in float64. A model is certified when both find every fact
+recalled.
 """
 
 from __future__ import annotations

@@ -17,8 +17,8 @@ orthonormal columns, as in the paper. The first layer is drawn, divided by $\kap
 associative memory on $\mathrm{relu}(z W_{in})$; $\kappa = 2^{-8}$ makes z itself, which is added to what the MLP says,
 too small to matter.
 
-The paper uses outer products; the logistic optimum holds far more facts in the same weights (`certified_sizes`). Whether
-the facts are held is for the certificate to say: in every noise context, for every order of evaluation.
+The paper uses outer products; the logistic optimum holds far more facts in the same weights (`certified_sizes`).
+Whether the facts are held is for the certificate to say: in every noise context, for every order of evaluation.
 """
 
 from __future__ import annotations
