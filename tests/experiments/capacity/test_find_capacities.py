@@ -31,7 +31,7 @@ def test_a_linear_memory_holds_at_least_d_facts(tmp_path, monkeypatch):
     assert numbers["facts"] == found.lower
     assert numbers["parameters"] == D_MODEL**2
     assert numbers["facts"] < numbers["limit"] < numbers["upper_facts"] == 16
-    monkeypatch.setattr(executors, "train_many", None)  # everything is in the store
+    monkeypatch.setattr(executors, "train_bundles", None)  # everything is in the store
     assert capacity(least_squares, **asked, store=store) == found
     several = [CapacitySearch(name, least_squares, 8, least=4, most=16, probes=2, resolution=4) for name in "ab"]
     assert run_searches(several, store=store) == [found, found]

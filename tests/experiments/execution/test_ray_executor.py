@@ -135,7 +135,7 @@ class PaperRay:
 
     def get(self, task):
         function, arguments = task.call
-        if self.deadly & {trial.hash for trial in arguments[0].trials}:
+        if self.deadly & {trial.hash for trial in arguments[0]}:
             raise self.WorkerLostError("the worker died")
         return function(*arguments)
 

@@ -2,6 +2,7 @@
 
 import multiprocessing
 import multiprocessing.forkserver as forkserver
+import os
 import signal
 import subprocess
 import sys
@@ -27,7 +28,7 @@ from factrank.experiments.specs.specification import Options
 from factrank.experiments.specs.training_spec import Optimiser, Training
 from factrank.experiments.specs.trial import Trial
 from factrank.experiments.store.store import Store
-from factrank.experiments.training import train_many
+from factrank.experiments.training import train_bundles, train_many
 from factrank.families.attention.layer_shape import LayerShape
 from small_studies import facts, fused_trials, lanes_trials, run_sixty, same_table, sixty_trials, study_of
 
@@ -37,15 +38,15 @@ class Counting:
 
     def __init__(self, monkeypatch, during=None):
         self.calls = []
-        monkeypatch.setattr(executors, "train_many", self)
+        monkeypatch.setattr(executors, "train_bundles", self)
         self.during = during
 
-    def __call__(self, trials, **options):
-        trials = list(trials)
-        self.calls.append(trials)
+    def __call__(self, bundles, **options):
+        (bundle,) = bundles
+        self.calls.append(bundle.trials)
         if self.during is not None:
-            self.during(trials)
-        return train_many(trials, **options)
+            self.during(bundle.trials)
+        return train_bundles(bundles, **options)
 
     @property
     def n_trained(self):
@@ -222,15 +223,15 @@ def test_what_had_ended_before_an_error_is_not_run_again(tmp_path, monkeypatch):
     """An engine that fails in the middle: results are kept, and only the others are tried again."""
     trials, store, calls = fused_trials(6), Store(tmp_path), []
 
-    def engine(asked, on_result, **options):
-        asked = list(asked)
-        calls.append(asked)
-        for result in train_many(asked[:2]):
+    def engine(bundles, on_result, **options):
+        (bundle,) = bundles
+        calls.append(bundle.trials)
+        for result in train_many(bundle.trials[:2]):
             on_result(result)
-        if len(asked) > 2:
+        if len(bundle.trials) > 2:
             raise RuntimeError("RESOURCE_EXHAUSTED")
 
-    monkeypatch.setattr(executors, "train_many", engine)
+    monkeypatch.setattr(executors, "train_bundles", engine)
     summary = run_study(study_of(trials), "quick", store)
     assert (summary.n_ended, summary.n_failed) == (6, 0)
     assert [len(call) for call in calls] == [6, 2, 2]
@@ -315,7 +316,7 @@ def processes():
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["warm_kernel"])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
+        patch.setenv("PYTHONPATH", str(Path(__file__).parents[2]), prepend=os.pathsep)
         forkserver.ensure_running()
     return context
 

@@ -136,8 +136,10 @@ def test_golden_hashes_of_memorisers(trial, expected):
 
 
 def test_models_and_what_they_read_fit():
-    for database, model in ((FACTS, MemoriserShape()), (EXAMPLES, LAYER), (EXAMPLES, MemoryShape(4)), (TOKENS, LAYER)):
-        with pytest.raises(InputError, match="memoriser"):
+    with pytest.raises(InputError, match=r"a memoriser reads vectors, .*; got Generated"):
+        Trial(FACTS, MemoriserShape())
+    for database, model in ((EXAMPLES, LAYER), (EXAMPLES, MemoryShape(4)), (TOKENS, LAYER)):
+        with pytest.raises(InputError, match=f"a {type(model).__name__} reads facts; got {type(database).__name__}"):
             Trial(database, model)
     assert Trial(Given("0"), MemoriserShape()).database == Given("0")  # known by its fingerprint alone
     assert EXAMPLES.build() is EXAMPLES
@@ -301,7 +303,7 @@ def test_data_round_trip_and_identity(plain, other):
         ({"database": VECTORS_OF | {"n_contexts": 11}}, "n_contexts must be at most n_examples = 10; got 11"),
         ({"database": VECTORS_OF | {"seed": 2**32}}, "seed must be an integer from 0"),
         ({"database": VECTORS_OF | {"context": 4}}, "unknown 'context'"),
-        ({"database": VECTORS_OF}, "examples are read by a memoriser"),
+        ({"database": VECTORS_OF}, "a LayerShape reads facts; got RandomExamples"),
         ({"measures": {"contexts": 0}}, "contexts must be an integer of at least 1"),
         ({"measures": {"frequency_groups": -1}}, "frequency_groups must be"),
         ({"measures": {"test_sequences": -1}}, "test_sequences must be"),

@@ -14,6 +14,7 @@ from made_up_results import made_up_result
 from factrank.errors import InputError
 from factrank import Store
 store = Store(sys.argv[1])
+Store(sys.argv[1] + '.before').append([made_up_result(0)])  # imports what children need
 
 def fork(work):
     '''A child that works and ends; gives its number. Importing once and forking is faster than new processes.'''

@@ -360,7 +360,7 @@ def test_mistakes_are_named(loaded, tmp_path, line):
         ("{examples: random, n_examples: 4}", "database: missing 'context_size'; it takes n_examples, context_size"),
         ("{examples: random, n_examples: 4, context_size: 0}", "context_size must be an integer from 1"),
         ("{examples: random, n_examples: 4, context_size: 2, n_labels: 3}", "database: unknown 'n_labels'"),
-        ("{examples: random, n_examples: 4, context_size: 2}", "examples are read by a memoriser"),
+        ("{examples: random, n_examples: 4, context_size: 2}", "reads facts; got RandomExamples"),
         ("[1]", "database: Input should be a valid dictionary"),
     ],
 )

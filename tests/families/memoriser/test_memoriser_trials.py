@@ -1,6 +1,6 @@
 """Memorisers on their way through a study: bundles, rows, kept weights, and examples that are given."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import jax
 import numpy as np
@@ -73,7 +73,7 @@ def test_what_cannot_run_is_a_failure_of_its_own():
     bundles, failures = study_bundles(trials, {trial.hash for trial in trials}, [facts, VECTORS])
     errors = {failure.trial.hash: failure.error for failure in failures}
     assert "a memoriser reads vectors" in errors.pop(reads_facts.hash)
-    assert "examples are read by a memoriser" in errors.pop(reads_vectors.hash)
+    assert "a LayerShape reads facts; got VectorExamples" in errors.pop(reads_vectors.hash)
     assert "d_model = 8 dimensions; got 6" in errors.pop(too_wide.hash)
     assert not errors
     assert sorted(trial.hash for bundle in bundles for trial in bundle.trials) == sorted(one.hash for one in trials[3:])
@@ -85,7 +85,8 @@ def test_columns_hold_the_whole_trial():
         assert trial_of(row["trial"]) == trial
         assert row["model.kind"] == "memoriser"
         for part, prefix in ((trial.model, "model"), (trial.database, "database")):
-            assert {f"{prefix}.{name}": value for name, value in vars(part).items()}.items() <= row.items()
+            said = {f"{prefix}.{field.name}": getattr(part, field.name) for field in fields(part)}
+            assert said.items() <= row.items()
     row = trial_columns(EACH["classes"])
     sizes = "n_examples", "context_size", "d_input", "n_classes", "n_contexts", "seed"
     assert [row[f"database.{name}"] for name in sizes] == [40, 4, 6, 5, None, 0]
