@@ -18,6 +18,7 @@ from factrank.experiments.family import LANES, Engine
 from factrank.experiments.lanes import side_by_side, widths
 from factrank.experiments.prepared import Prepared
 from factrank.experiments.specs import Trial
+from factrank.experiments.task import Task
 
 MOST_BYTES = 2**30
 """The weights of the models that one bundle keeps until it ends; a bundle is cut there."""
@@ -110,5 +111,9 @@ def _lanes(prepared: Sequence[Prepared], places: Sequence[int]) -> Iterator[Bund
         rest = group
         for width in widths(len(group), widest):
             now, rest = rest[:width], rest[width:]
-            members = tuple(replace(prepared[places[at]], task=task) for at, task in now)
+            members = tuple(_with_task(prepared[places[at]], task) for at, task in now)
             yield Bundle(members, tuple(places[at] for at, _ in now))
+
+
+def _with_task(member: Prepared, task: Task) -> Prepared:
+    return member if member.task is task else replace(member, task=task)

@@ -8,7 +8,6 @@ family is one folder; it is found through the table of `registry`, an entry poin
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 from factrank.databases import Database
@@ -27,8 +26,7 @@ LANES = "lanes"
 """The engine that trains every family."""
 
 
-@dataclass(frozen=True)
-class Work:
+class Work(NamedTuple):
     """How much work a trial is: estimates from its sizes alone, which order bundles and foretell a study.
 
     Arguments:
@@ -117,9 +115,11 @@ class Family(Protocol):
 
     def refusal(self, spec: ModelSpec, data: object) -> str | None:
         """Why this model cannot be trained on this data, or on data of this description; None if it can."""
+        if isinstance(data, Database):
+            return None
         from factrank.experiments.specs import Generated, Given  # noqa: PLC0415 - which asks for families
 
-        is_facts = isinstance(data, Database | Generated | Given)
+        is_facts = isinstance(data, Generated | Given)
         return None if is_facts else f"a {type(spec).__name__} reads facts; got {type(data).__name__}"
 
     def task(self, trial: Trial, data: Any) -> Task:

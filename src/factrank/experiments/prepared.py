@@ -23,11 +23,12 @@ class DataOfTrials:
     def __call__(self, trial: Trial) -> Data:
         """The data of a trial; an error if they cannot be built or were not given."""
         spec = trial.database
-        if spec not in self._found:
+        found = self._found.get(spec)
+        if found is None:
             if isinstance(spec, Given):
                 raise InputError(f"its database {spec.fingerprint[:12]} is not among the {self._n_given} given")
-            self._found[spec] = spec.build()
-        return self._found[spec]
+            found = self._found[spec] = spec.build()
+        return found
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import platform
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from math import inf, isnan, nan
@@ -221,21 +221,16 @@ def _prepared(trials: Sequence[Trial], databases: Iterable[Data]) -> list[Prepar
     """The trials with what they need; errors say which of them it was."""
     data_of, device, prepared = DataOfTrials(databases), jax.local_devices()[0].platform, list[Prepared]()
     for place, trial in enumerate(trials):
-        with _named(place, which=isinstance(trial.database, Given)):
+        named = isinstance(trial.database, Given)  # what a description of data says of itself needs no place
+        try:
             data = data_of(trial)
-        task = task_of(trial, data)
-        with _named(place):
+            named = False
+            task = task_of(trial, data)
+            named = True
             prepared.append(Prepared(trial, data, task, *engine_for(trial, data, device)))
+        except InputError as error:
+            raise (InputError(f"trial {place}: {error}") if named else error) from None
     return prepared
-
-
-@contextmanager
-def _named(place: int, *, which: bool = True) -> Iterator[None]:
-    """Errors say which trial it was; what a description of data says of itself needs no place."""
-    try:
-        yield
-    except InputError as error:
-        raise InputError(f"trial {place}: {error}" if which else str(error)) from None
 
 
 def _require_sound(bundles: Sequence[Bundle]) -> None:
@@ -246,8 +241,11 @@ def _require_sound(bundles: Sequence[Bundle]) -> None:
         recipe = recipe_of(member.trial, member.task)
         if bundle.engine is None and recipe not in seen:
             seen.add(recipe)
-            with _named(place), arithmetic(member.trial.training.precision):
-                program_for(member.trial, member.task).lane_bytes  # noqa: B018 - traces a whole epoch
+            try:
+                with arithmetic(member.trial.training.precision):
+                    program_for(member.trial, member.task).lane_bytes  # noqa: B018 - traces a whole epoch
+            except InputError as error:
+                raise InputError(f"trial {place}: {error}") from None
 
 
 def best_of(results: Iterable[TrialResult]) -> TrialResult | None:

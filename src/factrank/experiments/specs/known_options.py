@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import fields
+from functools import cache
 
 from factrank.errors import InputError
 from factrank.experiments.registry import family_of
@@ -25,21 +25,24 @@ DEFAULTS = {
 }
 
 
-def require_options(trial: Trial, known: Collection[str], what: str) -> None:
+def require_options(trial: Trial, known: frozenset[str], what: str) -> None:
     """Raise an `InputError` for the first option that is set and not among the `known` ones.
 
     Options are named by their fields. `what` is the model in words.
     """
     asked = [
-        f"{part}.{name}"
-        for part, names in OPTIONAL
-        for name in names
-        if name not in known and getattr(getattr(trial, part), name) != DEFAULTS[part, name]
+        f"{part}.{name}" for part, name, default in _others(known) if getattr(getattr(trial, part), name) != default
     ]
     if trial.training.stop == "recall_sequences" and "contexts" not in known:  # sequences are what contexts are of
         asked.append("training.stop 'recall_sequences'")
-    engines = {engine.name for engine in family_of(trial.model).engines}
-    if trial.training.engine not in {*EVERY_ENGINE, *engines}:
-        asked.append(f"training.engine {trial.training.engine!r}")
+    wanted = trial.training.engine
+    if wanted not in EVERY_ENGINE and wanted not in (engine.name for engine in family_of(trial.model).engines):
+        asked.append(f"training.engine {wanted!r}")
     if asked:
         raise InputError(f"{what} has no {asked[0]}; it knows {', '.join(sorted(known))}")
+
+
+@cache
+def _others(known: frozenset[str]) -> list[tuple[str, str, object]]:
+    """The part, the name and the default of every option that is not known."""
+    return [(part, name, DEFAULTS[part, name]) for part, names in OPTIONAL for name in names if name not in known]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from factrank.databases import Database
@@ -23,9 +24,7 @@ class FusedEngine(Engine):
 
     def platform_of(self, trial: Trial, data: Database, device: str) -> str | None:
         """The CPU for float64, else the device, where the loop knows every option of the trial and pays."""
-        from factrank.families.attention.fused import platform_of  # noqa: PLC0415
-
-        return platform_of(trial, data.shape, device)
+        return _platform_of()(trial, data.shape, device)
 
     def run(
         self, trials: Sequence[Trial], tasks: Sequence[Any], checkpoints: Checkpoints | None, platform: str
@@ -46,6 +45,14 @@ class FusedEngine(Engine):
         from factrank.families.attention.fused import thread_count  # noqa: PLC0415
 
         return thread_count()
+
+
+@cache
+def _platform_of() -> Callable[[Trial, tuple[int, int, int], str], str | None]:
+    """What answers for every trial, looked up once: to find it in its lazy face takes as long as the answer."""
+    from factrank.families.attention.fused import platform_of  # noqa: PLC0415
+
+    return platform_of
 
 
 class AttentionFamily(Family):
@@ -100,11 +107,12 @@ class AttentionFamily(Family):
     def work(self, trial: Trial, data: Database) -> Work:
         """One pass over the facts."""
         spec: Any = trial.model
-        tables = kept_numbers(spec, data.shape)
+        shape, n_facts = data.shape, len(data)
+        tables = kept_numbers(spec, shape)
         return Work(
-            parameters=spec.parameters(*data.shape),
-            products=forward_products(spec, data.shape, len(data)),
-            numbers=tables + len(data) * data.n_values,
+            parameters=spec.parameters(*shape),
+            products=forward_products(spec, shape, n_facts),
+            numbers=tables + n_facts * data.n_values,
             numbers_elsewhere=tables,
         )
 
