@@ -39,6 +39,19 @@ def test_rooms_are_small(package):
     assert len(list(MODULES[package].parent.glob("*.py"))) <= MOST_FILES
 
 
+TESTS = Path(__file__).parent
+OF_THE_WHOLE = ("examples", "fuzz", "golden", "reproductions")
+"""Folders of tests that are about no single room."""
+
+
+def test_tests_lie_in_the_rooms_of_what_they_test():
+    files = [path.relative_to(TESTS) for path in TESTS.rglob("test_*.py")]
+    folders = {path.parent for path in files if path.parts[0] not in OF_THE_WHOLE}
+    assert [folder for folder in folders if not (SOURCE / folder).is_dir()] == []
+    names = Counter(path.name for path in files)
+    assert [name for name, count in names.items() if count > 1] == [], "test modules are known by their file names"
+
+
 def test_other_rooms_are_entered_through_their_faces():
     found = []
     for module in MODULES:

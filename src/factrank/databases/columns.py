@@ -64,7 +64,7 @@ class LongColumns:
 def long_columns(names: Sequence[str], form: TableForm, source: str) -> LongColumns:
     """Choose three columns: those asked for, else those with recognised names, else the only three there are.
 
-    >>> long_columns(["year", "Head", "Relation", "Tail"], Form(), "facts.csv")
+    >>> long_columns(["year", "Head", "Relation", "Tail"], TableForm(), "facts.csv")
     LongColumns(indices=(1, 2, 3), named=True)
     """
     require_distinct(names, source)

@@ -52,7 +52,9 @@ LABELS = {
 
 SEARCH_LABELS = {
     "lower": "largest size that holds",
+    "upper": "next size tried, which does not hold",
     "log_lower": "log of the largest size that holds",
+    "facts": "facts held",
     "log_facts": "log of the facts held",
     "upper_facts": "facts of the next size tried",
     "probes": "sizes run",
@@ -65,8 +67,8 @@ def label(column: str, data: str = "trials") -> str:
 
     >>> label("model.d_vo"), label("recall_0.95"), label("model.d_model + model.d_vo")
     ('value-output width d_vo', 'recall at confidence 0.95', 'd_model + d_vo')
-    >>> label("upper"), label("upper", "searches")
-    ('least upper bound of the rank', 'next size tried, which does not hold')
+    >>> label("upper"), label("upper", "searches"), label("facts", "searches")
+    ('least upper bound of the rank', 'next size tried, which does not hold', 'facts held')
     """
     if data == "searches" and column in SEARCH_LABELS:
         return SEARCH_LABELS[column]
