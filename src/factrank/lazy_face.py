@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
+from pkgutil import get_data
 
 Face = tuple[Callable[[str], object], Callable[[], list[str]], list[str]]
 
 
-def lazy_face(package: str, file: str, *present: str) -> Face:
+def lazy_face(package: str, *present: str) -> Face:
     """The `__getattr__`, `__dir__` and `__all__` of a package, from the imports in its `__init__` file.
 
     `present` are public names that the package has already.
@@ -22,7 +23,7 @@ def lazy_face(package: str, file: str, *present: str) -> Face:
     >>> Database.__module__
     'factrank.databases.database'
     """
-    homes = _listed(file)
+    homes = _listed(package)
 
     def load(name: str) -> object:
         if name not in homes:
@@ -35,10 +36,10 @@ def lazy_face(package: str, file: str, *present: str) -> Face:
     return load, names, names()
 
 
-def _listed(file: str) -> dict[str, str]:
-    """The module of each name that the file imports as itself, `from MODULE import NAME as NAME`."""
-    with open(file, encoding="utf-8") as source:
-        block = source.read().split("if TYPE_CHECKING:\n", 1)[1].split("\nelse:", 1)[0]
+def _listed(package: str) -> dict[str, str]:
+    """The module of each name that the `__init__` imports as itself, `from MODULE import NAME as NAME`."""
+    source = (get_data(package, "__init__.py") or b"").decode("utf-8")  # also out of a zip file
+    block = source.replace("\r\n", "\n").split("if TYPE_CHECKING:\n", 1)[1].split("\nelse:", 1)[0]
     words = block.translate(str.maketrans("(),", "   ")).split()
     homes, module = {}, ""
     for place, word in enumerate(words):

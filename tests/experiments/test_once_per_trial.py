@@ -25,9 +25,9 @@ def made(monkeypatch):
         counts["tasks"][trial.hash] += 1
         return task_of(trial, data)
 
-    def counted_cut(members):
+    def counted_cut(*arguments):
         counts["cuts"] += 1
-        return cut(members)
+        return cut(*arguments)
 
     monkeypatch.setattr(Generated, "build", counted_build)
     monkeypatch.setattr(prepared, "task_of", counted_task)

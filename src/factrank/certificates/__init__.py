@@ -25,4 +25,4 @@ if TYPE_CHECKING:
     from factrank.certificates.certified_weights import precision_of as precision_of
     from factrank.certificates.reader_certificate import ReaderCertificate as ReaderCertificate
 else:
-    __getattr__, __dir__, __all__ = lazy_face(__name__, __file__)
+    __getattr__, __dir__, __all__ = lazy_face(__name__)

@@ -31,4 +31,4 @@ if TYPE_CHECKING:
     from factrank.checkpoints.token_sources import passage as passage
     from factrank.checkpoints.token_sources import windows as windows
 else:
-    __getattr__, __dir__, __all__ = lazy_face(__name__, __file__)
+    __getattr__, __dir__, __all__ = lazy_face(__name__)

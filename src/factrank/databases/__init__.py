@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from factrank.databases.database import Database as Database
     from factrank.databases.recoding import recode as recode
     from factrank.databases.sample_tables import SAMPLES as SAMPLES
+    from factrank.databases.sample_tables import SampleTable as SampleTable
     from factrank.databases.sample_tables import sample as sample
     from factrank.databases.source_files import STANDARD_INPUT as STANDARD_INPUT
     from factrank.databases.source_files import STANDARD_INPUT_NAME as STANDARD_INPUT_NAME
@@ -29,4 +30,4 @@ if TYPE_CHECKING:
     from factrank.databases.vocabulary import NAME_TYPE as NAME_TYPE
     from factrank.databases.vocabulary import Vocabulary as Vocabulary
 else:
-    __getattr__, __dir__, __all__ = lazy_face(__name__, __file__)
+    __getattr__, __dir__, __all__ = lazy_face(__name__)

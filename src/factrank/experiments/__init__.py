@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from factrank.experiments.family import Work as Work
     from factrank.experiments.frozen_parts import split as split
     from factrank.experiments.measured import measure_of as measure_of
+    from factrank.experiments.progress import Meter as Meter
     from factrank.experiments.progress import TerminalMeter as TerminalMeter
     from factrank.experiments.registry import families as families
     from factrank.experiments.registry import family_of as family_of
@@ -42,4 +43,4 @@ if TYPE_CHECKING:
     from factrank.experiments.training import train as train
     from factrank.experiments.training import train_many as train_many
 else:
-    __getattr__, __dir__, __all__ = lazy_face(__name__, __file__)
+    __getattr__, __dir__, __all__ = lazy_face(__name__)

@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 
 import jax
 
-from factrank.experiments.family import LANES, Engine
-from factrank.experiments.lanes import side_by_side, widths
+from factrank.experiments.family import Engine
+from factrank.experiments.lanes import rung_below, side_by_side, widths
 from factrank.experiments.prepared import Prepared
 from factrank.experiments.specs import Trial
 from factrank.experiments.task import Task
@@ -61,6 +61,11 @@ class Bundle:
         """The work of the bundle."""
         return sum(member.products for member in self.members)
 
+    @property
+    def padded(self) -> bool:
+        """Whether the sizes of its members are padded to those that they share."""
+        return self.members[0].padded
+
     def among(self, hashes: AbstractSet[str]) -> Bundle:
         """Only the members with these hashes."""
         kept = [at for at, member in enumerate(self.members) if member.trial.hash in hashes]
@@ -73,17 +78,21 @@ class Bundle:
         return [Bundle(self.members[a:b], self.places[a:b]) for a, b in ends if a < b]
 
 
-def cut(prepared: Sequence[Prepared]) -> list[Bundle]:
-    """The bundles in which these trials run: those of engines of families first, then lanes."""
-    groups: dict[tuple[str, str], list[int]] = {}
+def cut(prepared: Sequence[Prepared], n_devices: int = 1) -> list[Bundle]:
+    """The bundles in which these trials run: those of engines of families first, then lanes.
+
+    With several devices, lanes are wider by the greatest power of two that is not above their number. Studies are cut
+    as for one, so that what they compute does not depend on the machine.
+    """
+    groups: dict[tuple[Engine | None, str], list[int]] = {}
     for place, member in enumerate(prepared):
-        groups.setdefault((member.engine_name, member.platform), []).append(place)
+        groups.setdefault((member.engine, member.platform), []).append(place)
     bundles = []
     for (engine, _), places in groups.items():
-        if engine != LANES:
+        if engine is not None:
             bundles += [_bundle(prepared, part) for part in _by_bytes(prepared, places)]
     lanes = [place for place, member in enumerate(prepared) if member.engine is None]
-    return bundles + list(_lanes(prepared, lanes))
+    return bundles + list(_lanes(prepared, lanes, n_devices))
 
 
 def _bundle(prepared: Sequence[Prepared], places: Sequence[int]) -> Bundle:
@@ -103,10 +112,10 @@ def _by_bytes(prepared: Sequence[Prepared], places: Sequence[int]) -> Iterator[l
         yield part
 
 
-def _lanes(prepared: Sequence[Prepared], places: Sequence[int]) -> Iterator[Bundle]:
+def _lanes(prepared: Sequence[Prepared], places: Sequence[int], n_devices: int) -> Iterator[Bundle]:
     """Lanes by recipe, in widths of the ladder; each member has the task as which it runs, padded or not."""
     groups = side_by_side([prepared[place].trial for place in places], [prepared[place].task for place in places])
-    widest = WIDEST.get(jax.local_devices()[0].platform, WIDEST_ELSEWHERE)
+    widest = WIDEST.get(jax.local_devices()[0].platform, WIDEST_ELSEWHERE) * rung_below(n_devices)
     for group in groups.values():
         rest = group
         for width in widths(len(group), widest):
@@ -116,4 +125,4 @@ def _lanes(prepared: Sequence[Prepared], places: Sequence[int]) -> Iterator[Bund
 
 
 def _with_task(member: Prepared, task: Task) -> Prepared:
-    return member if member.task is task else replace(member, task=task)
+    return member if member.task is task else replace(member, task=task, padded=True)

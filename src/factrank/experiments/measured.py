@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from factrank.experiments.family import Measure
+from factrank.experiments.family import Family, Measure
 from factrank.experiments.registry import families
 
 OF_EVERY_FAMILY = (
@@ -26,7 +26,7 @@ OF_EVERY_FAMILY = (
 
 def measure_of(column: str) -> Measure | None:
     """The measure of a column, by its whole name before its beginning; None if there is none."""
-    named, begun = _declared(tuple(families()))
+    named, begun = _declared(tuple(families().values()))
     if column in named:
         return named[column]
     return next((measure for start, measure in begun.items() if column.startswith(start)), None)
@@ -38,8 +38,8 @@ def is_measured(column: str) -> bool:
 
 
 @lru_cache(maxsize=16)
-def _declared(names: tuple[str, ...]) -> tuple[dict[str, Measure], dict[str, Measure]]:
-    """The measures of these families by column, and by the beginning of columns."""
-    every = [*OF_EVERY_FAMILY, *(measure for name in names for measure in families()[name].measures)]
+def _declared(among: tuple[Family, ...]) -> tuple[dict[str, Measure], dict[str, Measure]]:
+    """The measures of these families by column, and by the beginning of columns; the first to declare one is right."""
+    every = [*OF_EVERY_FAMILY, *(measure for family in among for measure in family.measures)][::-1]
     named = {measure.name.removesuffix("*"): measure for measure in every if not measure.name.endswith("_*")}
     return named, {measure.name[:-1]: measure for measure in every if measure.name.endswith("*")}

@@ -8,8 +8,8 @@ from functools import cached_property
 
 from factrank.errors import InputError
 from factrank.experiments.family import LANES, Engine, Family, Work
-from factrank.experiments.registry import family_of
-from factrank.experiments.specs import EVERY_ENGINE, Data, DataSpec, Given, Trial
+from factrank.experiments.registry import EVERY_ENGINE, family_of
+from factrank.experiments.specs import Data, DataSpec, Given, Trial
 from factrank.experiments.task import Task
 
 
@@ -17,6 +17,10 @@ class DataOfTrials:
     """The data that trials describe or name, each built once."""
 
     def __init__(self, given: Iterable[Data]) -> None:
+        given = list(given)
+        strange = next((one for one in given if not isinstance(one, Data)), None)
+        if strange is not None:
+            raise InputError(f"expected data with a fingerprint, such as a Database; got {type(strange).__name__}")
         self._found: dict[DataSpec, Data] = {Given(one.fingerprint): one for one in given}
         self._n_given = len(self._found)
 
@@ -40,6 +44,8 @@ class Prepared:
     task: Task
     engine: Engine | None
     platform: str
+    padded: bool = False
+    """Whether its task is padded to sizes that it shares with others."""
 
     @property
     def family(self) -> Family:

@@ -6,7 +6,8 @@ points. Nothing is loaded before a trial asks for its family.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import warnings
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
@@ -15,11 +16,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from factrank.errors import InputError
-from factrank.experiments.specs import DataSpec, ModelSpec, register_kind, unregister_kind
+from factrank.experiments.specs import KINDS, DataSpec, ModelSpec, register_kind, unregister_kind
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from factrank.experiments.family import Family
 
 BUILT_IN = (
@@ -30,42 +29,82 @@ BUILT_IN = (
 )
 """The modules of the built-in families; each has a `FAMILY`."""
 
+EVERY_ENGINE = ("auto", "lanes")
+"""What every family knows as its engine; others are offered by families."""
+
 ENTRY_POINTS = "factrank.families"
 """The group of entry points by which other packages add families."""
 
 _families: dict[str, Family] = {}
 _of_model: dict[type, Family] = {}
+_by_call: set[str] = set()
 
 
 def register_family(family: Family) -> Family:
-    """Make a family known, under its name and the kinds of its models and data; each stands for one thing."""
-    known = _families.setdefault(family.name, family)
-    if known is not family:
+    """Make a family known, under its name and the kinds of its models and data; each stands for one thing.
+
+    One that is registered again, as when a cell of a notebook is run twice, takes the place of itself.
+    """
+    _load()
+    known = _families.get(family.name)
+    if known is family:
+        return family
+    if known is not None and family.name in _by_call and _is_again(known, family):
+        unregister_family(known)
+    _register(family)
+    _by_call.add(family.name)
+    return family
+
+
+def _register(family: Family) -> None:
+    """All of it or, with an error, nothing."""
+    if family.name in _families:
         raise InputError(f"there is already a family {family.name!r}")
+    for kind, spec in (*family.models.items(), *family.data.items()):
+        if KINDS.get(kind, spec) is not spec:
+            raise InputError(f"the kind {kind!r} is already {KINDS[kind].__name__}")
+    names = [engine.name for other in _families.values() for engine in other.engines]
+    for engine in family.engines:
+        if engine.name in {*names, *EVERY_ENGINE}:
+            raise InputError(f"there is already an engine {engine.name!r}")
+    _families[family.name] = family
     for kind, spec in family.models.items():
         register_kind(kind, spec, ModelSpec)
         _of_model[spec] = family
     for kind, spec in family.data.items():
         register_kind(kind, spec, DataSpec)
-    return family
+
+
+def _is_again(known: Family, family: Family) -> bool:
+    """Whether two families are made by the same lines."""
+    old, new = type(known), type(family)
+    return (old.__module__, old.__qualname__) == (new.__module__, new.__qualname__)
 
 
 def unregister_family(family: Family) -> None:
     """Forget a family that was registered by a call."""
     del _families[family.name]
+    _by_call.discard(family.name)
     for kind, spec in (*family.models.items(), *family.data.items()):
         _of_model.pop(spec, None)
         unregister_kind(kind)
 
 
+def registered_by_call() -> frozenset[str]:
+    """The names of the families that only this process knows."""
+    return frozenset(_by_call)
+
+
 @contextmanager
 def registered_family(family: Family) -> Iterator[Family]:
-    """Register a family for the time of a `with` block."""
+    """Register a family for the time of a `with` block; one that is registered already stays."""
+    is_new = families().get(family.name) is not family
     register_family(family)
     try:
         yield family
     finally:
-        unregister_family(family)
+        if is_new:
+            unregister_family(family)
 
 
 def families() -> Mapping[str, Family]:
@@ -89,9 +128,22 @@ def engine_names() -> tuple[str, ...]:
     return tuple(dict.fromkeys(engine.name for family in families().values() for engine in family.engines))
 
 
+def built_in_families() -> tuple[Family, ...]:
+    """Those of this package."""
+    return tuple(import_module(module).FAMILY for module in BUILT_IN)
+
+
 @cache
 def _load() -> None:
-    for module in BUILT_IN:
-        register_family(import_module(module).FAMILY)
+    for family in built_in_families():
+        _register(family)
     for point in entry_points(group=ENTRY_POINTS):
-        register_family(point.load())
+        try:
+            family = point.load()
+            if not isinstance(family.name, str) or not isinstance(family.models, Mapping):
+                raise InputError(f"expected a Family; got {type(family).__name__}")
+            _register(family)
+        except Exception as error:  # another package must not stop what needs nothing of it
+            package = point.dist.name if point.dist is not None else "an unknown package"
+            reason = f"{type(error).__name__}: {error}"
+            warnings.warn(f"the family {point.name!r} of {package} is left out: {reason}", stacklevel=2)

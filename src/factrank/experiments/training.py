@@ -72,7 +72,7 @@ class TrialResult:
 
 
 def train(
-    database: Data,
+    database: Data | DataSpec,
     model: ModelSpec,
     training: Training | None = None,
     *,
@@ -90,9 +90,14 @@ def train(
     1.0
     """
     families()  # which say what describes itself
-    spec = cast("DataSpec", database) if has_role(database, DataSpec) else Given(database.fingerprint)
+    if has_role(database, DataSpec):
+        spec, given = cast("DataSpec", database), []
+    elif isinstance(database, Data):
+        spec, given = Given(database.fingerprint), [database]
+    else:
+        raise InputError(f"expected a database, or data that a family describes; got {type(database).__name__}")
     trial = Trial(spec, model, training or Training(), seed, measures or Measures(), tuple(curve_epochs))
-    return train_many([trial], databases=[database], meter=meter)[0]
+    return train_many([trial], databases=given, meter=meter)[0]
 
 
 def train_many(
@@ -115,7 +120,7 @@ def train_many(
     trials in flight, from which the same call resumes after an interruption and gets to the same bits.
     """
     trials = list(trials)
-    bundles = cut(_prepared(trials, databases))
+    bundles = cut(_prepared(trials, databases), len(jax.local_devices()))
     _require_sound(bundles)  # before anything is trained
     results = train_bundles(
         bundles,

@@ -18,4 +18,4 @@ if TYPE_CHECKING:
     from factrank.host.streams import replacing as replacing
     from factrank.host.streams import require_file as require_file
 else:
-    __getattr__, __dir__, __all__ = lazy_face(__name__, __file__)
+    __getattr__, __dir__, __all__ = lazy_face(__name__)

@@ -45,4 +45,4 @@ if TYPE_CHECKING:
     from factrank.nn.weights import generator_of as generator_of
     from factrank.nn.weights import on_device as on_device
 else:
-    __getattr__, __dir__, __all__ = lazy_face(__name__, __file__)
+    __getattr__, __dir__, __all__ = lazy_face(__name__)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from factrank.lazy_face import lazy_face
 
 if TYPE_CHECKING:
+    from factrank.readouts.attention_statistics import HeadStatistics as HeadStatistics
     from factrank.readouts.database_ranks import certified_ranks as certified_ranks
     from factrank.readouts.evaluation_blocks import BLOCK_CELLS as BLOCK_CELLS
     from factrank.readouts.evaluation_blocks import ReadsFacts as ReadsFacts
@@ -29,7 +30,10 @@ if TYPE_CHECKING:
     from factrank.readouts.plain_data import finite_data as finite_data
     from factrank.readouts.plain_data import percent as percent
     from factrank.readouts.reading import readings_of as readings_of
+    from factrank.readouts.readout import ReadoutRanks as ReadoutRanks
+    from factrank.readouts.readout import argmax_tensor as argmax_tensor
     from factrank.readouts.readout import logits_at as logits_at
+    from factrank.readouts.readout import readout_ranks as readout_ranks
     from factrank.readouts.readout import require_threshold as require_threshold
     from factrank.readouts.readout import softmax_at as softmax_at
     from factrank.readouts.readout import threshold_tensor as threshold_tensor
@@ -41,4 +45,4 @@ if TYPE_CHECKING:
     from factrank.readouts.recall_report import recall as recall
     from factrank.readouts.recall_report import share as share
 else:
-    __getattr__, __dir__, __all__ = lazy_face(__name__, __file__)
+    __getattr__, __dir__, __all__ = lazy_face(__name__)

@@ -29,4 +29,4 @@ if TYPE_CHECKING:
     from factrank.report.terminal_tables import plain_table as plain_table
     from factrank.report.trained_tables import trained_table as trained_table
 else:
-    __getattr__, __dir__, __all__ = lazy_face(__name__, __file__)
+    __getattr__, __dir__, __all__ = lazy_face(__name__)

@@ -14,4 +14,4 @@ if TYPE_CHECKING:
     from factrank.tensors.measurement import Measurement as Measurement
     from factrank.tensors.measurement import measure as measure
 else:
-    __getattr__, __dir__, __all__ = lazy_face(__name__, __file__)
+    __getattr__, __dir__, __all__ = lazy_face(__name__)

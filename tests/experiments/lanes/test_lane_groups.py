@@ -6,9 +6,10 @@ import jax
 import numpy as np
 import pytest
 
-from factrank.experiments.execution.study_bundles import study_bundles
+from factrank.experiments import bundles as bundling
+from factrank.experiments.execution.study_bundles import bundles_again, study_bundles
 from factrank.experiments.lanes import lane_groups as side_by_side
-from factrank.experiments.prepared import task_of
+from factrank.experiments.prepared import prepare, task_of
 from factrank.experiments.specs.data import generated
 from factrank.experiments.specs.measures import Measures
 from factrank.experiments.specs.training_spec import Training
@@ -74,3 +75,25 @@ def test_a_study_is_cut_in_the_same_way(monkeypatch):
     bundles, failures = study_bundles(trials, {trials[0].hash})
     assert not failures
     assert [bundle.trials for bundle in bundles] == [(trials[0], trials[2], trials[3], trials[4])]
+
+
+def test_a_worker_pads_as_the_study_was_cut(monkeypatch):
+    """A bundle that has trials of one recipe alone is padded too, if the list that it was cut from said so."""
+    monkeypatch.setattr(side_by_side, "WIDE", {"cpu": 16})
+    trials = [trial_of(d_qk, seed=seed) for d_qk in (5, 6, 7) for seed in range(3)]
+    bundles, _ = study_bundles(trials, {trial.hash for trial in trials})
+    assert [len(bundle.trials) for bundle in bundles] == [8, 1]
+    for bundle in bundles:
+        (again,), failures = bundles_again(bundle.trials, (), padded=bundle.padded)
+        assert not failures
+        assert again.trials == bundle.trials
+        assert [one.task.signature for one in again.members] == [one.task.signature for one in bundle.members]
+
+
+def test_lanes_are_wider_on_several_devices(monkeypatch):
+    monkeypatch.setattr(bundling, "WIDEST", {"cpu": 4})
+    facts = generated("uniform", n_keys=4, n_queries=2, n_values=3, seed=1)
+    trials = [Trial(facts, LayerShape(4, 1, 2, 2), Training(epochs=2, engine="lanes"), seed) for seed in range(16)]
+    members = [prepare(trial, facts.build(), "cpu") for trial in trials]
+    for n_devices, widest in ((1, 4), (2, 8), (3, 8), (4, 16)):
+        assert {len(bundle.trials) for bundle in bundling.cut(members, n_devices)} == {widest}

@@ -14,4 +14,4 @@ if TYPE_CHECKING:
     from factrank.databases.files.formats import read_changes as read_changes
     from factrank.databases.files.formats import write as write
 else:
-    __getattr__, __dir__, __all__ = lazy_face(__name__, __file__)
+    __getattr__, __dir__, __all__ = lazy_face(__name__)

@@ -12,8 +12,15 @@ if TYPE_CHECKING:
     from factrank.databases.generators.answer_set_tables import answer_sets as answer_sets
     from factrank.databases.generators.association_tables import associations as associations
     from factrank.databases.generators.known_rank import KnownRank as KnownRank
+    from factrank.databases.generators.known_rank import boxes as boxes
+    from factrank.databases.generators.named import matmul as matmul
+    from factrank.databases.generators.named import unit as unit
+    from factrank.databases.generators.random_tables import disjoint as disjoint
+    from factrank.databases.generators.random_tables import structured as structured
+    from factrank.databases.generators.random_tables import uniform as uniform
+    from factrank.databases.generators.random_tables import zipf as zipf
     from factrank.databases.generators.registry import GENERATORS as GENERATORS
     from factrank.databases.generators.registry import call_generator as call_generator
     from factrank.databases.generators.registry import generate as generate
 else:
-    __getattr__, __dir__, __all__ = lazy_face(__name__, __file__)
+    __getattr__, __dir__, __all__ = lazy_face(__name__)

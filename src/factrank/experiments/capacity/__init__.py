@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 from factrank.lazy_face import lazy_face
 
 if TYPE_CHECKING:
+    from factrank.experiments.capacity.capacity_interval import CapacityInterval as CapacityInterval
     from factrank.experiments.capacity.capacity_interval import Criterion as Criterion
+    from factrank.experiments.capacity.capacity_interval import Probe as Probe
     from factrank.experiments.capacity.capacity_search import CapacitySearch as CapacitySearch
     from factrank.experiments.capacity.find_capacities import capacity as capacity
     from factrank.experiments.capacity.find_capacities import run_searches as run_searches
 else:
-    __getattr__, __dir__, __all__ = lazy_face(__name__, __file__)
+    __getattr__, __dir__, __all__ = lazy_face(__name__)

@@ -19,4 +19,4 @@ if TYPE_CHECKING:
     from factrank.experiments.execution.runner import run_study as run_study
     from factrank.experiments.execution.trackers import tracker_named as tracker_named
 else:
-    __getattr__, __dir__, __all__ = lazy_face(__name__, __file__)
+    __getattr__, __dir__, __all__ = lazy_face(__name__)

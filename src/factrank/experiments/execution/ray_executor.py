@@ -24,7 +24,8 @@ from factrank.errors import InputError
 from factrank.experiments.bundles import Bundle
 from factrank.experiments.execution.executors import Databases, Recorder, fingerprints, run_bundle
 from factrank.experiments.execution.outcomes import Failure, Outcome, describe
-from factrank.experiments.execution.study_bundles import study_bundles
+from factrank.experiments.execution.study_bundles import bundles_again
+from factrank.experiments.registry import registered_by_call
 from factrank.experiments.specs import Data, Trial
 
 RETRIES = 3
@@ -58,6 +59,7 @@ class RayExecutor:
         self, bundles: Sequence[Bundle], wanted: AbstractSet[str], databases: Databases, recorder: Recorder
     ) -> None:
         """Run the bundles."""
+        _require_known_to_workers(bundles)
         self._ray = _ray()
         ours = not self._ray.is_initialized()
         if ours:
@@ -71,6 +73,15 @@ class RayExecutor:
         finally:
             if ours:
                 self._ray.shutdown()
+
+
+def _require_known_to_workers(bundles: Sequence[Bundle]) -> None:
+    """A worker finds families by itself: those of this package, and those that entry points name."""
+    for name in sorted({member.family.name for bundle in bundles for member in bundle.members} & registered_by_call()):
+        raise InputError(
+            f"the workers of a Ray cluster do not know the family {name!r}, which was registered by a call: let its "
+            "package name it by an entry point of the group factrank.families"
+        )
 
 
 def _require_reachable(address: str) -> None:
@@ -148,7 +159,7 @@ class _Flight:
         bundle = self._waiting.popleft()
         taken = [bundle]
         while kind == "gpu" and bundle.engine is not None and len(taken) < GPU_FACTOR and self._waiting:
-            if self._waiting[0].engine_name != bundle.engine_name or len(self._waiting) <= len(taken):
+            if self._waiting[0].engine is not bundle.engine or len(self._waiting) <= len(taken):
                 break
             taken.append(self._waiting.popleft())
         members, places = zip(*((one.members, one.places) for one in taken), strict=True)
@@ -157,7 +168,7 @@ class _Flight:
     def _start(self, kind: Kind, bundle: Bundle) -> None:
         trials, wanted = bundle.trials, self._wanted & {trial.hash for trial in bundle.trials}
         given = [self._databases[name] for name in fingerprints(trials)]
-        self._tasks[self._remote[kind].remote(trials, wanted, self._keep_weights, *given)] = kind, bundle
+        self._tasks[self._remote[kind].remote(trials, bundle.padded, wanted, self._keep_weights, *given)] = kind, bundle
 
     def _ready(self, seconds: float) -> list[Any]:
         """The tasks that have ended, after so many seconds if none had."""
@@ -203,11 +214,13 @@ class _Collected:
         pass
 
 
-def _run_task(trials: Sequence[Trial], wanted: AbstractSet[str], keep_weights: bool, *given: Data) -> list[Outcome]:
+def _run_task(
+    trials: Sequence[Trial], padded: bool, wanted: AbstractSet[str], keep_weights: bool, *given: Data
+) -> list[Outcome]:
     """On a worker: the outcomes of the trials of a bundle. They are prepared here, for the device that is here."""
     collected = _Collected()
-    bundles, failures = study_bundles(trials, wanted, given)
-    collected.outcomes += failures
+    bundles, failures = bundles_again(trials, given, padded=padded)
+    collected.outcomes += [failure for failure in failures if failure.trial.hash in wanted]
     for bundle in bundles:
         run_bundle(bundle, wanted, collected, keep_weights=keep_weights)
     return collected.outcomes

@@ -27,7 +27,7 @@ from factrank.experiments.execution.study_bundles import study_bundles
 from factrank.experiments.execution.trackers import Tracker
 from factrank.experiments.lanes import lane_marks
 from factrank.experiments.progress import Meter
-from factrank.experiments.registry import families
+from factrank.experiments.registry import built_in_families
 from factrank.experiments.specs import Trial
 from factrank.experiments.store import Row, Store
 from factrank.experiments.study import Size, Study, measured_rows, rounds_of
@@ -151,9 +151,13 @@ def stored_rows(
 
 
 def checkpoint_folder(store: Store) -> Path:
-    """Where the states of long runs lie: a folder for each kind of device and kernel, on which their bits depend."""
+    """Where the states of long runs lie: a folder for each kind of device and kernel, on which their bits depend.
+
+    Engines of other packages have no part in its name: states would be lost when a package is added. Each file has the
+    marks of its own engine.
+    """
     device = jax.local_devices()[0].platform
-    engines = [engine.marks(device) for family in families().values() for engine in family.engines]
+    engines = [engine.marks(device) for family in built_in_families() for engine in family.engines]
     marks = json.dumps([lane_marks(), *engines], sort_keys=True)
     return store.folder / "checkpoints" / hashlib.sha256(marks.encode()).hexdigest()[:12]
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
+from dataclasses import replace
 
 import jax
 
-from factrank.errors import FactrankError
 from factrank.experiments.bundles import Bundle, cut
 from factrank.experiments.execution.outcomes import Failure, describe
+from factrank.experiments.lanes import Fillable
 from factrank.experiments.prepared import DataOfTrials, Prepared, prepare
 from factrank.experiments.specs import Data, Trial
 
@@ -31,7 +32,7 @@ def study_bundles(
                 member = prepare(trial, data_of(trial), device)
                 member.work  # noqa: B018 - sizes beyond all bounds are found here
                 prepared[trial.hash] = member
-            except (FactrankError, MemoryError, OverflowError) as error:
+            except Exception as error:  # whatever is wrong with one trial must not end the others
                 failures.append(Failure(trial, describe(error)))
 
     prepare_all(trial for trial in trials if trial.hash in wanted)
@@ -41,3 +42,25 @@ def study_bundles(
     members = [member for member in members if member.engine is None or member.trial.hash in wanted]
     bundles = [bundle for bundle in cut(members) if any(trial.hash in wanted for trial in bundle.trials)]
     return bundles, [failure for failure in failures if failure.trial.hash in wanted]
+
+
+def bundles_again(
+    trials: Sequence[Trial], given: Iterable[Data], *, padded: bool
+) -> tuple[list[Bundle], list[Failure]]:
+    """The trials of one bundle, prepared where they run: lanes stay together, and padded if they were cut so."""
+    wanted = {trial.hash for trial in trials}
+    bundles, failures = study_bundles(trials, wanted, given)
+    lanes = [member for bundle in bundles if bundle.engine is None for member in bundle.members]
+    if not lanes:
+        return bundles, failures
+    place = {trial.hash: at for at, trial in enumerate(trials)}
+    lanes.sort(key=lambda member: place[member.trial.hash])
+    members = [_padded(member) if padded else member for member in lanes]
+    others = [bundle for bundle in bundles if bundle.engine is not None]
+    return [*others, Bundle(tuple(members), tuple(place[one.trial.hash] for one in members))], failures
+
+
+def _padded(member: Prepared) -> Prepared:
+    if member.padded or not isinstance(member.task, Fillable):
+        return member
+    return replace(member, task=member.task.filled_up(), padded=True)

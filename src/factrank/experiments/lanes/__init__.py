@@ -10,8 +10,10 @@ from factrank.lazy_face import lazy_face
 
 if TYPE_CHECKING:
     from factrank.experiments.lanes.ladder import rung_above as rung_above
+    from factrank.experiments.lanes.ladder import rung_below as rung_below
     from factrank.experiments.lanes.ladder import widths as widths
     from factrank.experiments.lanes.lane_checkpoints import lane_marks as lane_marks
+    from factrank.experiments.lanes.lane_groups import Fillable as Fillable
     from factrank.experiments.lanes.lane_groups import side_by_side as side_by_side
     from factrank.experiments.lanes.lane_programs import Recipe as Recipe
     from factrank.experiments.lanes.lane_programs import arithmetic as arithmetic
@@ -19,4 +21,4 @@ if TYPE_CHECKING:
     from factrank.experiments.lanes.lane_programs import recipe_of as recipe_of
     from factrank.experiments.lanes.lanes_engine import run_lanes as run_lanes
 else:
-    __getattr__, __dir__, __all__ = lazy_face(__name__, __file__)
+    __getattr__, __dir__, __all__ = lazy_face(__name__)

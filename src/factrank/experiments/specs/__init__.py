@@ -26,11 +26,10 @@ if TYPE_CHECKING:
     from factrank.experiments.specs.specification import register_kind as register_kind
     from factrank.experiments.specs.specification import to_plain as to_plain
     from factrank.experiments.specs.specification import unregister_kind as unregister_kind
-    from factrank.experiments.specs.training_spec import EVERY_ENGINE as EVERY_ENGINE
     from factrank.experiments.specs.training_spec import Optimiser as Optimiser
     from factrank.experiments.specs.training_spec import Training as Training
     from factrank.experiments.specs.training_spec import TrainingPrecision as TrainingPrecision
     from factrank.experiments.specs.trial import SCHEMA as SCHEMA
     from factrank.experiments.specs.trial import Trial as Trial
 else:
-    __getattr__, __dir__, __all__ = lazy_face(__name__, __file__)
+    __getattr__, __dir__, __all__ = lazy_face(__name__)

@@ -6,9 +6,9 @@ from dataclasses import fields
 from functools import cache
 
 from factrank.errors import InputError
-from factrank.experiments.registry import family_of
+from factrank.experiments.registry import EVERY_ENGINE, family_of
 from factrank.experiments.specs.measures import Measures
-from factrank.experiments.specs.training_spec import EVERY_ENGINE, Training
+from factrank.experiments.specs.training_spec import Training
 from factrank.experiments.specs.trial import Trial
 
 OPTIONAL: tuple[tuple[str, tuple[str, ...]], ...] = (

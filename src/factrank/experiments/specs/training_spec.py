@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from factrank.errors import InputError
-from factrank.experiments.registry import engine_names
+from factrank.experiments.registry import EVERY_ENGINE, engine_names
 from factrank.experiments.specs.field_checks import as_floats
 from factrank.experiments.specs.specification import NO_OPTIONS, Options, to_plain
 from factrank.nn import require_sizes
@@ -14,8 +14,6 @@ from factrank.nn import require_sizes
 Stop = Literal["never", "recall", "recall_tau", "recall_sequences"]
 Schedule = Literal["constant", "cosine"]
 TrainingPrecision = Literal["float32", "tf32", "float64", "bfloat16"]
-EVERY_ENGINE = ("auto", "lanes")
-"""What every family knows as its engine; others are offered by families."""
 
 
 @dataclass(frozen=True)

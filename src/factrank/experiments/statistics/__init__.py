@@ -31,4 +31,4 @@ if TYPE_CHECKING:
     from factrank.experiments.statistics.summaries import Summary as Summary
     from factrank.experiments.statistics.summaries import summary_table as summary_table
 else:
-    __getattr__, __dir__, __all__ = lazy_face(__name__, __file__)
+    __getattr__, __dir__, __all__ = lazy_face(__name__)

@@ -37,4 +37,4 @@ if TYPE_CHECKING:
     from factrank.experiments.store.result_tables import require_data as require_data
     from factrank.experiments.store.store import Store as Store
 else:
-    __getattr__, __dir__, __all__ = lazy_face(__name__, __file__)
+    __getattr__, __dir__, __all__ = lazy_face(__name__)

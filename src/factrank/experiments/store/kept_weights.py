@@ -1,7 +1,7 @@
 """Weights of trials in a store: one sealed safetensors file per trial, named after its hash.
 
-The tensors are the parts of the model by name; the metadata hold the trial and the sizes of the three vocabularies, or,
-for a memoriser, those of vectors and outputs.
+The tensors are the parts of the model by name; the metadata hold the trial and the sizes that, with its specification,
+fix those of all parts (`Family.size_names`).
 """
 
 from __future__ import annotations

@@ -30,4 +30,4 @@ if TYPE_CHECKING:
     from factrank.experiments.study.study_judgement import study_tables as study_tables
     from factrank.experiments.study.study_judgement import summarise as summarise
 else:
-    __getattr__, __dir__, __all__ = lazy_face(__name__, __file__)
+    __getattr__, __dir__, __all__ = lazy_face(__name__)

@@ -5,8 +5,8 @@ explicit changes, seeds, and changes for the `quick` size:
 
     trials = entries of `list` x points of `grid` x seeds
 
-Facts come from a generator, a file or a sample; memorisers read examples, which are drawn at random. The text "$seed"
-in the arguments of a generator or of examples stands for the seed of the trial.
+Facts come from a generator, a file or a sample; families may describe data of their own (`examples: random`). The text
+"$seed" in the arguments of a generator or of such data stands for the seed of the trial.
 """
 
 from __future__ import annotations

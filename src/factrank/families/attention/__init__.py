@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from factrank.families.attention.attention_layer import AttentionLayer as AttentionLayer
     from factrank.families.attention.attention_layer import init_layer as init_layer
     from factrank.families.attention.attention_layer import layer_from_arrays as layer_from_arrays
+    from factrank.families.attention.layer_bounds import FlatteningRanks as FlatteningRanks
+    from factrank.families.attention.layer_bounds import LayerRankBounds as LayerRankBounds
+    from factrank.families.attention.layer_bounds import NumericalRanks as NumericalRanks
     from factrank.families.attention.layer_bounds import flattening_ranks_of as flattening_ranks_of
     from factrank.families.attention.layer_bounds import layer_rank_bounds as layer_rank_bounds
     from factrank.families.attention.layer_files import SavedLayer as SavedLayer
@@ -20,7 +23,13 @@ if TYPE_CHECKING:
     from factrank.families.attention.layer_files import save_layer as save_layer
     from factrank.families.attention.layer_files import verdict as verdict
     from factrank.families.attention.layer_shape import LayerShape as LayerShape
+    from factrank.families.attention.layer_tensor import LayerTensor as LayerTensor
     from factrank.families.attention.pair_transformer import PairTransformer as PairTransformer
     from factrank.families.attention.pair_transformer import TransformerShape as TransformerShape
+    from factrank.families.attention.pair_transformer import init_transformer as init_transformer
+    from factrank.families.attention.pair_transformer import shared_rows as shared_rows
+    from factrank.families.attention.torch_exchange import from_torch_state_dict as from_torch_state_dict
+    from factrank.families.attention.torch_exchange import to_torch_state_dict as to_torch_state_dict
+    from factrank.families.attention.torch_exchange import torch_module as torch_module
 else:
-    __getattr__, __dir__, __all__ = lazy_face(__name__, __file__)
+    __getattr__, __dir__, __all__ = lazy_face(__name__)

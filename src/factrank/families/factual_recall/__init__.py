@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from factrank.lazy_face import lazy_face
 
 if TYPE_CHECKING:
+    from factrank.families.factual_recall.certified_sizes import CertifiedSize as CertifiedSize
     from factrank.families.factual_recall.certified_sizes import smallest_factual_recall as smallest_factual_recall
     from factrank.families.factual_recall.factual_recall_certificate import (
         verify_factual_recall as verify_factual_recall,
@@ -20,5 +21,6 @@ if TYPE_CHECKING:
         FactualRecallOneHotShape as FactualRecallOneHotShape,
     )
     from factrank.families.factual_recall.factual_recall_shape import FactualRecallShape as FactualRecallShape
+    from factrank.families.factual_recall.factual_recall_transformer import init_sequence_model as init_sequence_model
 else:
-    __getattr__, __dir__, __all__ = lazy_face(__name__, __file__)
+    __getattr__, __dir__, __all__ = lazy_face(__name__)

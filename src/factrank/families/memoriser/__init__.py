@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 from factrank.lazy_face import lazy_face
 
 if TYPE_CHECKING:
+    from factrank.families.memoriser.memoriser import Memoriser as Memoriser
+    from factrank.families.memoriser.memoriser import init_memoriser as init_memoriser
     from factrank.families.memoriser.memoriser_shape import MemoriserShape as MemoriserShape
     from factrank.families.memoriser.memoriser_shape import ScaledBy as ScaledBy
     from factrank.families.memoriser.saturation import saturation_of as saturation_of
 else:
-    __getattr__, __dir__, __all__ = lazy_face(__name__, __file__)
+    __getattr__, __dir__, __all__ = lazy_face(__name__)

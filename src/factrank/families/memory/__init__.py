@@ -9,9 +9,14 @@ from typing import TYPE_CHECKING
 from factrank.lazy_face import lazy_face
 
 if TYPE_CHECKING:
+    from factrank.families.memory.associative_memory import AssociativeMemory as AssociativeMemory
+    from factrank.families.memory.associative_memory import LinearMemory as LinearMemory
+    from factrank.families.memory.associative_memory import MlpMemory as MlpMemory
+    from factrank.families.memory.memory_construction import ConstructedMemory as ConstructedMemory
     from factrank.families.memory.memory_construction import construct_memory as construct_memory
+    from factrank.families.memory.memory_proof import MemoryCertificate as MemoryCertificate
     from factrank.families.memory.memory_proof import verify_memory as verify_memory
     from factrank.families.memory.memory_shape import MemoryShape as MemoryShape
     from factrank.families.memory.memory_shape import Start as Start
 else:
-    __getattr__, __dir__, __all__ = lazy_face(__name__, __file__)
+    __getattr__, __dir__, __all__ = lazy_face(__name__)

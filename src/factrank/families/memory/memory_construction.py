@@ -1,7 +1,7 @@
 """Memories in closed form: embeddings are drawn, and the matrix that stores the facts is computed from them.
 
 In a linear memory it is the whole of the weights; in an MLP memory it is the second layer, on the features that a
-random first layer makes of the inputs. `memory_forms` has the formulas, `memory_proof` the certificates.
+random first layer makes of the inputs. `nn.associative_matrices` has the formulas, `memory_proof` the certificates.
 """
 
 from __future__ import annotations

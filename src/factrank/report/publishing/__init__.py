@@ -12,4 +12,4 @@ if TYPE_CHECKING:
     from factrank.report.publishing.publishing import publish as publish
     from factrank.report.publishing.restoring import restore as restore
 else:
-    __getattr__, __dir__, __all__ = lazy_face(__name__, __file__)
+    __getattr__, __dir__, __all__ = lazy_face(__name__)

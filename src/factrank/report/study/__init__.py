@@ -27,4 +27,4 @@ if TYPE_CHECKING:
     from factrank.report.study.study_terminal import failures_text as failures_text
     from factrank.report.study.study_terminal import study_lines as study_lines
 else:
-    __getattr__, __dir__, __all__ = lazy_face(__name__, __file__)
+    __getattr__, __dir__, __all__ = lazy_face(__name__)

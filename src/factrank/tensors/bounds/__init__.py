@@ -10,7 +10,9 @@ from factrank.lazy_face import lazy_face
 
 if TYPE_CHECKING:
     from factrank.tensors.bounds.certified_bounds import Bound as Bound
+    from factrank.tensors.bounds.certified_bounds import Estimate as Estimate
     from factrank.tensors.bounds.certified_bounds import RankBounds as RankBounds
+    from factrank.tensors.bounds.certified_bounds import Skipped as Skipped
     from factrank.tensors.bounds.completion import completion_bounds as completion_bounds
     from factrank.tensors.bounds.effective import effective_bounds as effective_bounds
     from factrank.tensors.bounds.ledger import INTERRUPTED as INTERRUPTED
@@ -25,4 +27,4 @@ if TYPE_CHECKING:
     from factrank.tensors.bounds.registry import registered as registered
     from factrank.tensors.bounds.steady_ledger import SteadyLedger as SteadyLedger
 else:
-    __getattr__, __dir__, __all__ = lazy_face(__name__, __file__)
+    __getattr__, __dir__, __all__ = lazy_face(__name__)

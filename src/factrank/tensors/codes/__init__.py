@@ -25,4 +25,4 @@ if TYPE_CHECKING:
     from factrank.tensors.codes.value_labels import fits as fits
     from factrank.tensors.codes.value_labels import label_bound as label_bound
 else:
-    __getattr__, __dir__, __all__ = lazy_face(__name__, __file__)
+    __getattr__, __dir__, __all__ = lazy_face(__name__)

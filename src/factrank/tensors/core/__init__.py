@@ -28,4 +28,4 @@ if TYPE_CHECKING:
     from factrank.tensors.core.zero_one import pair_index as pair_index
     from factrank.tensors.core.zero_one import stacked_slices as stacked_slices
 else:
-    __getattr__, __dir__, __all__ = lazy_face(__name__, __file__)
+    __getattr__, __dir__, __all__ = lazy_face(__name__)

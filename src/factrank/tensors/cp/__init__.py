@@ -20,4 +20,4 @@ if TYPE_CHECKING:
     from factrank.tensors.cp.planted import approximate_rank as approximate_rank
     from factrank.tensors.cp.planted import planted_rank as planted_rank
 else:
-    __getattr__, __dir__, __all__ = lazy_face(__name__, __file__)
+    __getattr__, __dir__, __all__ = lazy_face(__name__)

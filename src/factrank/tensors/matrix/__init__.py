@@ -18,4 +18,4 @@ if TYPE_CHECKING:
     from factrank.tensors.matrix.modular import PRIME as PRIME
     from factrank.tensors.matrix.modular import rank_mod_prime as rank_mod_prime
 else:
-    __getattr__, __dir__, __all__ = lazy_face(__name__, __file__)
+    __getattr__, __dir__, __all__ = lazy_face(__name__)

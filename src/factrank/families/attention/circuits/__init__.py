@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from factrank.families.attention.circuits.answers import Answer as Answer
     from factrank.families.attention.circuits.answers import answer as answer
     from factrank.families.attention.circuits.attribution import Attribution as Attribution
+    from factrank.families.attention.circuits.attribution import PairAttribution as PairAttribution
     from factrank.families.attention.circuits.attribution import additive_numbers as additive_numbers
     from factrank.families.attention.circuits.attribution import attribute as attribute
     from factrank.families.attention.circuits.attribution import attribute_facts as attribute_facts
@@ -19,4 +20,4 @@ if TYPE_CHECKING:
     from factrank.families.attention.circuits.diagnosis import diagnose as diagnose
     from factrank.families.attention.circuits.layer_parts import has_parts as has_parts
 else:
-    __getattr__, __dir__, __all__ = lazy_face(__name__, __file__)
+    __getattr__, __dir__, __all__ = lazy_face(__name__)

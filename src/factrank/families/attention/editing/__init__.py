@@ -14,4 +14,4 @@ if TYPE_CHECKING:
     from factrank.families.attention.editing.fact_edits import edit as edit
     from factrank.families.attention.editing.fact_edits import edit_file as edit_file
 else:
-    __getattr__, __dir__, __all__ = lazy_face(__name__, __file__)
+    __getattr__, __dir__, __all__ = lazy_face(__name__)

@@ -9,17 +9,29 @@ from typing import TYPE_CHECKING
 from factrank.lazy_face import lazy_face
 
 if TYPE_CHECKING:
+    from factrank.families.attention.forms.attention_map import AttentionMap as AttentionMap
     from factrank.families.attention.forms.attention_map import score_of as score_of
+    from factrank.families.attention.forms.binary_codes import BinaryCodes as BinaryCodes
     from factrank.families.attention.forms.choose import construct as construct
+    from factrank.families.attention.forms.circle_layer import Circle as Circle
     from factrank.families.attention.forms.constructed import BITS_OF_LANGUAGE_MODELS as BITS_OF_LANGUAGE_MODELS
     from factrank.families.attention.forms.constructed import Candidate as Candidate
     from factrank.families.attention.forms.constructed import Constructed as Constructed
     from factrank.families.attention.forms.constructed import construction_of as construction_of
     from factrank.families.attention.forms.constructed import notes_of as notes_of
     from factrank.families.attention.forms.constructed import width_in_bits as width_in_bits
+    from factrank.families.attention.forms.construction import Built as Built
+    from factrank.families.attention.forms.construction import Construction as Construction
+    from factrank.families.attention.forms.digits_layer import Digits as Digits
     from factrank.families.attention.forms.digits_layer import digits as digits
+    from factrank.families.attention.forms.from_cp import FromCP as FromCP
+    from factrank.families.attention.forms.linear_solve import LinearSolve as LinearSolve
+    from factrank.families.attention.forms.mixed import Mixed as Mixed
+    from factrank.families.attention.forms.parabola_layer import Parabola as Parabola
     from factrank.families.attention.forms.registry import CONSTRUCTIONS as CONSTRUCTIONS
     from factrank.families.attention.forms.registry import register_form as register_form
     from factrank.families.attention.forms.registry import registered_form as registered_form
+    from factrank.families.attention.forms.set_valued import SetValued as SetValued
+    from factrank.families.attention.forms.shared_heads import SharedHeads as SharedHeads
 else:
-    __getattr__, __dir__, __all__ = lazy_face(__name__, __file__)
+    __getattr__, __dir__, __all__ = lazy_face(__name__)

@@ -13,4 +13,4 @@ if TYPE_CHECKING:
     from factrank.families.attention.fused.fused_engine import run_fused as run_fused
     from factrank.families.attention.fused.fused_threads import thread_count as thread_count
 else:
-    __getattr__, __dir__, __all__ = lazy_face(__name__, __file__)
+    __getattr__, __dir__, __all__ = lazy_face(__name__)

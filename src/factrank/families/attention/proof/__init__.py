@@ -14,4 +14,4 @@ if TYPE_CHECKING:
     from factrank.families.attention.proof.certificate import certificate_from_json as certificate_from_json
     from factrank.families.attention.proof.verification import verify as verify
 else:
-    __getattr__, __dir__, __all__ = lazy_face(__name__, __file__)
+    __getattr__, __dir__, __all__ = lazy_face(__name__)

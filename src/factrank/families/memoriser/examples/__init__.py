@@ -24,4 +24,4 @@ if TYPE_CHECKING:
     from factrank.families.memoriser.examples.token_examples import QueryKind as QueryKind
     from factrank.families.memoriser.examples.token_examples import TokenExamples as TokenExamples
 else:
-    __getattr__, __dir__, __all__ = lazy_face(__name__, __file__)
+    __getattr__, __dir__, __all__ = lazy_face(__name__)

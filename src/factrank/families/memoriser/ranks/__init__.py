@@ -21,4 +21,4 @@ if TYPE_CHECKING:
     from factrank.families.memoriser.ranks.label_ranks import memoriser_capacity as memoriser_capacity
     from factrank.families.memoriser.ranks.label_ranks import memoriser_rank as memoriser_rank
 else:
-    __getattr__, __dir__, __all__ = lazy_face(__name__, __file__)
+    __getattr__, __dir__, __all__ = lazy_face(__name__)

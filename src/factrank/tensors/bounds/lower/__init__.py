@@ -15,4 +15,4 @@ if TYPE_CHECKING:
     from factrank.tensors.bounds.lower.known_ranks import RankedFlattening as RankedFlattening
     from factrank.tensors.bounds.lower.value_sets import rank_one_bound as rank_one_bound
 else:
-    __getattr__, __dir__, __all__ = lazy_face(__name__, __file__)
+    __getattr__, __dir__, __all__ = lazy_face(__name__)

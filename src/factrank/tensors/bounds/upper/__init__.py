@@ -15,4 +15,4 @@ if TYPE_CHECKING:
     from factrank.tensors.bounds.upper.plain_bounds import slices_bound as slices_bound
     from factrank.tensors.bounds.upper.reference_values import completion_bound as completion_bound
 else:
-    __getattr__, __dir__, __all__ = lazy_face(__name__, __file__)
+    __getattr__, __dir__, __all__ = lazy_face(__name__)

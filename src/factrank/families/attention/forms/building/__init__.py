@@ -33,4 +33,4 @@ if TYPE_CHECKING:
     from factrank.families.attention.forms.building.query_routing import Routing as Routing
     from factrank.families.attention.forms.building.query_routing import block_routing as block_routing
 else:
-    __getattr__, __dir__, __all__ = lazy_face(__name__, __file__)
+    __getattr__, __dir__, __all__ = lazy_face(__name__)
