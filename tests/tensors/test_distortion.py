@@ -5,11 +5,11 @@ from math import nextafter
 
 import numpy as np
 import pytest
+from code_precision import BITS, holds, largest_exact_vocabulary
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from factrank.errors import InputError
-from factrank.tensors.codes.code_precision import BITS, holds, largest_exact_vocabulary
 from factrank.tensors.codes.distortion import (
     argmax_code,
     circle,

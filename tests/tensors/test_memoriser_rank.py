@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from memoriser_features import modular_features
 
 from factrank.errors import InputError
 from factrank.families.memoriser.examples.examples import RandomExamples, VectorExamples
@@ -24,7 +25,6 @@ from factrank.families.memoriser.ranks.label_ranks import (
     rank_of_sizes,
     token_dimension,
 )
-from factrank.families.memoriser.ranks.memoriser_features import modular_features
 
 
 @dataclass(frozen=True)

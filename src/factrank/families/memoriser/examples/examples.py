@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Float64, Int, Int64, Shaped
 
-from factrank.databases import Database
 from factrank.errors import InputError
 
 LARGEST = 2**31 - 1
@@ -191,8 +190,6 @@ class VectorExamples:
 
 
 Examples = RandomExamples | VectorExamples
-AnyDatabase = Database | Examples
-"""What a model may be trained on."""
 
 
 def _require_integer(name: str, value: object, least: int, most: int) -> None:
