@@ -75,6 +75,7 @@ OPTIONAL_FOR_TRIALS = [
     "pandas",
     "polars",
     "pydantic",
+    "pyoxigraph",
     "ray",
     "rich",
     "threadpoolctl",
