@@ -78,6 +78,7 @@ OPTIONAL_FOR_TRIALS = [
     "pyoxigraph",
     "ray",
     "rich",
+    "ruamel.yaml",
     "threadpoolctl",
     "torch",
     "typer",

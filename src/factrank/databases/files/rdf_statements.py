@@ -8,6 +8,7 @@ random in each pass; here they are called `_:anonymous1`, `_:anonymous2` and so 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import IO, cast
 
 from pyoxigraph import BlankNode, RdfFormat, parse
 
@@ -68,7 +69,7 @@ class _Labels:
 def _triples(source: SourceFile, syntax: Syntax) -> Iterator[tuple[int, Terms]]:
     lines = _Lines(source)
     try:
-        for triple in parse(lines, FORMATS[syntax]):
+        for triple in parse(cast("IO[bytes]", lines), FORMATS[syntax]):
             yield lines.number, (triple.subject, triple.predicate, triple.object)
             lines.waited = 0
     except SyntaxError as error:
