@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from io import StringIO
 from pathlib import Path
 from random import Random
 
-import yaml
+from ruamel.yaml import YAML
 
 from fuzz.hostile import changed_bytes, changed_plain, written
 
@@ -60,7 +61,10 @@ def make(random: Random, folder: Path) -> list[str]:
     plain = {**STUDY, "database": random.choice(DATABASES)} if random.random() < 0.3 else STUDY
     for _ in range(random.choice([1, 1, 2, 3])):
         plain = changed_plain(random, plain)
-    content = written(yaml.safe_dump(plain, allow_unicode=random.random() < 0.5, sort_keys=False))
+    yaml, stream = YAML(typ="safe", pure=True), StringIO()
+    yaml.allow_unicode = random.random() < 0.5
+    yaml.dump(plain, stream)
+    content = written(stream.getvalue())
     draw = random.random()
     if draw < 0.15:
         content = changed_bytes(random, content)

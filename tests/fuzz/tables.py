@@ -1,10 +1,11 @@
-"""Hostile tables: delimited text, JSON Lines, N-Triples and Parquet, zipped and not, with any options."""
+"""Hostile tables: delimited text, JSON Lines, N-Triples, Turtle and Parquet, zipped and not, with any options."""
 
 from __future__ import annotations
 
 import gzip
 import io
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 
@@ -13,7 +14,7 @@ import pyarrow.parquet as pq
 
 from fuzz.hostile import NAMES, changed_bytes, encodable_text, some_plain, some_text, written
 
-SUFFIXES = [".csv", ".tsv", ".txt", ".jsonl", ".nt", ".parquet", ".csv.gz", ".jsonl.gz", ".nt.gz", ".dat"]
+SUFFIXES = [".csv", ".tsv", ".txt", ".jsonl", ".nt", ".parquet", ".csv.gz", ".jsonl.gz", ".nt.gz", ".ttl", ".dat"]
 BOMB_BLOCK = 16 << 20
 KNOWN = ["key", "query", "value"]
 HEADERS = [KNOWN, KNOWN, KNOWN, ["head", "relation", "tail"], ["name", "born", "city"], ["a", "b", "c", "d"]]
@@ -57,7 +58,7 @@ def make(random: Random, folder: Path) -> list[str]:
     options += ["--delimiter", ","] if suffix == ".dat" and random.random() < 0.9 else []
     if random.random() < 0.2:
         return ["measure", str(path), "--budget", "0", "--explain", *options]
-    return ["convert", str(path), str(folder / random.choice(["out.jsonl", "out.nt", "out.csv"])), *options]
+    return ["convert", str(path), str(folder / random.choice(["out.jsonl", "out.nt", "out.ttl", "out.csv"])), *options]
 
 
 def _bomb(random: Random, folder: Path) -> list[str]:
@@ -82,6 +83,8 @@ def _content(random: Random, suffix: str) -> bytes:
         return _parquet(random, header, n_rows, odd)
     if suffix == ".nt":
         return written("".join(_statement(random, odd) for _ in range(n_rows)))
+    if suffix == ".ttl":
+        return written("@prefix e: <urn:e:> .\n" + "".join(_statement(random, odd, TURTLE) for _ in range(n_rows)))
     if suffix == ".jsonl":
         return written(
             "".join(json.dumps(_object(random, header, odd), ensure_ascii=False) + "\n" for _ in range(n_rows))
@@ -102,12 +105,15 @@ def _object(random: Random, header: list[str], odd: float) -> dict[str, object]:
     return {name: some_plain(random, 1) if random.random() < odd else random.choice(usual) for name in header}
 
 
-def _statement(random: Random, odd: float) -> str:
+TURTLE = ("e:f", "[]", "[ e:g 1.5 ; e:h true ]", "( 1 [] 'i' )", '"""two\nlines"""', "<j>")
+
+
+def _statement(random: Random, odd: float, more: Sequence[str] = ()) -> str:
     nodes = ["<urn:a>", "<urn:b>", "_:c", "<urn:\\u0041>", "<urn:factrank:%1B>"]
     terms = [*nodes, '"d"', '"e"@en', '"1"^^<urn:int>', r'"\u001b\n"', f'"{some_text(random)}"']
     end = "" if random.random() < odd / 4 else "."
     predicate = random.choice(terms if random.random() < odd / 4 else nodes[:2])
-    object_ = terms[-1] if random.random() < odd else random.choice(terms[:-1])
+    object_ = terms[-1] if random.random() < odd else random.choice([*terms[:-1], *more])
     return f"{random.choice(nodes)} {predicate} {object_} {end}\n"
 
 

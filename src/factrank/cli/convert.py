@@ -21,7 +21,7 @@ def convert(
         bool, typer.Option("--write-wide", help="Write one key per row, one query per column.")
     ] = False,
 ) -> None:
-    """Read a table of facts and write it in another format: CSV, TSV, JSON Lines, N-Triples or Parquet."""
+    """Read a table of facts and write it in another format: CSV, TSV, JSON Lines, N-Triples, Turtle or Parquet."""
     database = table.load(source)
     write(database, target, wide=write_wide)
     say(f"{database.n_facts:,} facts written to {target}")

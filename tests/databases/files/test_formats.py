@@ -19,7 +19,7 @@ from factrank.errors import ConflictError, FactrankError, InputError
 SUFFIXES = sorted(FORMATS)
 VARIED_SUFFIXES = [".csv", ".tsv.gz", ".jsonl", ".nt.gz", ".parquet"]
 WIDE_SUFFIXES = [".csv.gz", ".tsv", ".jsonl.gz", ".parquet"]
-LINE_SUFFIXES = [".csv", ".tsv", ".jsonl", ".nt"]
+LINE_SUFFIXES = [".csv", ".tsv", ".jsonl", ".nt", ".ttl"]
 
 AWKWARD = [
     "a,b",
@@ -89,7 +89,7 @@ def test_wide_files_are_read_back(tmp_path: Path, suffix: str, facts: dict[tuple
 
 
 def test_the_formats_of_the_suffixes() -> None:
-    kinds = {".csv": ".csv", ".tsv": ".tsv .tab .txt", ".jsonl": ".jsonl .ndjson", ".nt": ".nt"}
+    kinds = {".csv": ".csv", ".tsv": ".tsv .tab .txt", ".jsonl": ".jsonl .ndjson", ".nt": ".nt", ".ttl": ".ttl"}
     expected = {name + gz: kind for kind, names in kinds.items() for name in names.split() for gz in ("", ".gz")}
     expected |= {".parquet": ".parquet", ".pq": ".parquet"}
     assert {suffix: FORMATS[kind] for suffix, kind in expected.items()} == FORMATS
@@ -225,7 +225,7 @@ def test_binary_files(tmp_path: Path, suffix: str) -> None:
     with pytest.raises(InputError, match=rf"facts{suffix}, line {text.count(10)}: a NUL byte"):
         read(path)
     path.write_bytes(text.replace(b"Oslo", b"Osl\xf8"))
-    with pytest.raises(InputError, match=rf"facts{suffix}, line {2 if suffix[1] in 'ct' else 1}: not UTF-8"):
+    with pytest.raises(InputError, match=rf"facts{suffix}, line {2 if suffix in ('.csv', '.tsv') else 1}: not UTF-8"):
         read(path)
 
 

@@ -1,5 +1,6 @@
 """Studies in files: what they say becomes trials; whatever is wrong is one clear error, and nothing is executed."""
 
+import io
 import re
 import textwrap
 from contextlib import suppress
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from ruamel.yaml import YAML
 
 from factrank.databases.database import Database
 from factrank.databases.files.formats import write
@@ -20,9 +22,9 @@ from factrank.experiments.specs.trial import Trial
 from factrank.experiments.statistics.claims import Claim, Quantity
 from factrank.experiments.statistics.fits import Fit
 from factrank.experiments.statistics.summaries import Summary
-from factrank.experiments.study import yaml_text
 from factrank.experiments.study.study import Chart, Source
 from factrank.experiments.study.study_files import load_python_study, load_study
+from factrank.experiments.study.yaml_text import read_yaml
 from factrank.families.attention.layer_shape import LayerShape
 from factrank.families.attention.pair_transformer import TransformerShape
 from factrank.families.factual_recall.factual_recall_shape import FactualRecallShape
@@ -322,17 +324,20 @@ WRONG = {
     "claims: [{name: a, statement: b, published: up, quantity: {kind: mean, column: c}}]": "claims.0.published: .*less",
     "claims: [{name: a, statement: b, published: 1, quantity: {kind: mean, colum: c}}]": "claims.0.quantity.colum: unk",
     "source: {figure: 3}": "source",
-    "name: again": "line 4: the key 'name' stands twice",
-    "3: x": "line 4: a key must be text",
-    "title: 2020-01-01": "got date",
-    "title: !!binary aGVsbG8=": "got bytes",
-    "title: [": "line",
-    "title: \t": "line",
-    "a: &a [*a]": "an alias that contains itself",
-    "title: *nobody": "line 4: found undefined alias",
-    "title: !!python/object/apply:os.system [true]": "line 4: could not determine a constructor",
-    "title: !!python/name:os.system": "line 4: could not determine a constructor",
-    "title: !anything x": "line 4: could not determine a constructor",
+    "name: again": "line 4, column 1: found duplicate key .name. with value .again.",
+    "3: x": "line 4, column 1: a key must be text",
+    "? [a]\n: x": "line 4, column 3: a key must be text",
+    "title: 2020-01-01": "line 4, column 8: expected numbers, text, lists or dict.*; got timestamp '2020-01-01'",
+    "title: !!binary aGVsbG8=": "got binary",
+    "title: [": "line 4, column 9: expected the node content, but found '<stream end>'",
+    "title: \t": "line 4, column 8: ",
+    "a: &a [*a]": "line 4, column 4: an alias that contains itself",
+    "title: *nobody": "line 4, column 8: found undefined alias",
+    "title: !!python/object/apply:os.system [true]": "line 4, column 8: expected .*; got python/object/apply:os.system",
+    "title: !!python/name:os.system": "line 4, column 8: expected numbers.*; got python/name:os.system",
+    "title: !anything x": "line 4, column 8: expected numbers.*; got !anything 'x'",
+    "title: !!set {x}": "got set",
+    "title: {<<: 3}": "expected a mapping or list of mappings for merging",
 }
 
 
@@ -400,6 +405,18 @@ def test_a_bomb_of_aliases_does_not_go_off(loaded):
         loaded("\n".join(merges))
 
 
+def test_scalars_are_those_of_yaml_1_2(tmp_path):
+    """Also where the first YAML has surprises: octal 010, base 60, and the words yes, no, on and off."""
+    path = tmp_path / "plain.yaml"
+    path.write_text("[1e-3, 12e03, 1_000, 010, 0x10, 1:30, yes, no, on, off, y, null, ~, true, .5, -.inf, '3', 3]")
+    infinity = float("inf")
+    numbers, words = [1e-3, 12e3, 1000, 10, 16], ["1:30", "yes", "no", "on", "off", "y"]
+    assert read_yaml(path) == [*numbers, *words, None, None, True, 0.5, -infinity, "3", 3]
+    path.write_text("%YAML 1.1\n---\n{a: &x {b: 1e3, c: 2}, d: &y {<<: *x, c: 3}, e: &x {<<: *y, f: 010}, g: *x}")
+    merged = {"b": 1000, "c": 3, "f": 8}
+    assert read_yaml(path) == {"a": {"b": 1000, "c": 2}, "d": {"b": 1000, "c": 3}, "e": merged, "g": merged}
+
+
 def test_nothing_is_executed(loaded, tmp_path):
     mark = tmp_path / "executed"
     for tag in (
@@ -440,10 +457,16 @@ def test_random_edits_give_a_study_or_one_clear_error(tmp_path_factory, changes)
         assert study.trials_of("quick")
 
 
+def written(value):
+    stream = io.StringIO()
+    YAML(typ="safe", pure=True).dump(value, stream)
+    return stream.getvalue()
+
+
 @given(st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5), st.lists))
 def test_no_value_anywhere_makes_it_stumble(tmp_path_factory, value):
     path = tmp_path_factory.mktemp("edited") / "study.yaml"
-    shown = yaml_text.yaml.safe_dump(value).removesuffix("...\n").strip().replace("\n", " ")
+    shown = written(value).removesuffix("...\n").strip().replace("\n", " ")
     for name in ("name", "title", "seeds", "quick", "grid", "source", "charts", "training", "curve_epochs", "list"):
         path.write_text(small("").replace("name: small\n", "") + f"{name}: {shown}\n", encoding="utf-8")
         with suppress(InputError):

@@ -20,7 +20,6 @@ from factrank.families.memoriser.memoriser import draw_memoriser
 from factrank.families.memoriser.memoriser_measures import BLOCK, MemoriserExamination
 from factrank.families.memoriser.memoriser_shape import MemoriserShape
 from factrank.families.memoriser.memoriser_task import MemoriserTask
-from factrank.families.memoriser.saturation import saturation_of
 from slow_memoriser import slow_read
 
 SHAPE = MemoriserShape(n_heads=3, d_model=6, d_qk=4)
@@ -37,11 +36,11 @@ def trial_of(examples, shape=SHAPE, training=SGD, measures=MEASURES, **more):
 
 
 def losses(model, queries, contexts, labels):
-    """The losses by attention from all positions, and the outputs."""
-    outputs = slow_read(model, queries, contexts)[1]
+    """The losses by attention from all positions, the outputs, and the attention weights."""
+    attention, outputs = slow_read(model, queries, contexts)
     if jnp.issubdtype(labels.dtype, jnp.floating):
-        return (outputs[:, 0] - labels) ** 2, outputs
-    return -jnp.log(jax.nn.softmax(outputs)[jnp.arange(len(labels)), labels]), outputs
+        return (outputs[:, 0] - labels) ** 2, outputs, attention
+    return -jnp.log(jax.nn.softmax(outputs)[jnp.arange(len(labels)), labels]), outputs, attention
 
 
 all_losses = jax.jit(losses)
@@ -56,18 +55,18 @@ def vectors_of(examples, numbers):
 
 
 def expected_numbers(model, examples):
-    """Everything that is measured, in NumPy from the outputs of the slow model and the saturation of its heads."""
+    """Everything that is measured, in NumPy from the outputs of the slow model and its attention."""
     numbers = np.arange(examples.n_examples)
     vectors = vectors_of(examples, numbers)
     with jax.enable_x64(True):
-        loss, outputs = map(np.array, all_losses(model, *vectors))
-    largest, labels = saturation_of(model, examples, MEASURES.saturation), vectors[2]
+        loss, outputs, attention = map(np.array, all_losses(model, *vectors))
+    saturated, labels = attention.max(axis=-1) > MEASURES.saturation, vectors[2]
     found = {
         "loss": loss.mean(),
-        "saturated": largest.share,
-        "saturated_least": largest.by_head.min(),
-        "saturated_most": largest.by_head.max(),
-        "saturated_any": (largest.by_example > 0).mean(),
+        "saturated": saturated.mean(),
+        "saturated_least": saturated.mean(axis=0).min(),
+        "saturated_most": saturated.mean(axis=0).max(),
+        "saturated_any": saturated.any(axis=1).mean(),
     }
     if examples.n_classes is None:
         errors = np.abs(outputs[:, 0] - labels)

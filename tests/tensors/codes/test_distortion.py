@@ -8,8 +8,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from code_precision import BITS, holds, largest_exact_vocabulary
 from factrank.errors import InputError
-from factrank.tensors.codes.code_precision import BITS, holds, largest_exact_vocabulary
 from factrank.tensors.codes.distortion import (
     argmax_code,
     circle,

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from cp_fits import fit_cp, fit_many
 from factrank.databases.generators.named import diagonal2, matmul, w_state
 from factrank.databases.generators.random_tables import uniform
 from factrank.tensors.core.zero_one import Core, ZeroOneTensor
@@ -17,7 +18,7 @@ from factrank.tensors.cp.cp_equations import (
     split,
     term_norms,
 )
-from factrank.tensors.cp.cp_fit import CONVERGED, LARGEST_TERM, Problem, fit_cp, fit_many, improve
+from factrank.tensors.cp.cp_fit import CONVERGED, LARGEST_TERM, Problem, improve
 from factrank.tensors.cp.cp_search import CpSearch, completion_cp_bound, cp_bound, generic_rank
 from factrank.tensors.cp.interval_proof import IntervalProof
 

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 from flint import fmpq, fmpq_mat
 
+from cp_fits import fit_many
 from factrank.databases.generators.named import matmul, w_state
 from factrank.databases.generators.random_tables import uniform
 from factrank.tensors.core.zero_one import Core, ZeroOneTensor
-from factrank.tensors.cp.cp_fit import Problem, fit_many, improve
+from factrank.tensors.cp.cp_fit import Problem, improve
 from factrank.tensors.cp.cp_search import completion_cp_bound
 from factrank.tensors.cp.interval_proof import IntervalProof, has_one_value, prove
 

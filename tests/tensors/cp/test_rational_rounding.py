@@ -5,10 +5,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from cp_fits import fit_many
 from factrank.databases.generators.named import matmul, w_state
 from factrank.tensors.core.decomposition import Decomposition, Factor
 from factrank.tensors.core.zero_one import ZeroOneTensor
-from factrank.tensors.cp.cp_fit import fit_many
 from factrank.tensors.cp.rational_rounding import rationalise, solve_third
 
 

@@ -1,4 +1,4 @@
-"""File formats: databases from and to CSV, TSV, JSON Lines, N-Triples and Parquet.
+"""File formats: databases from and to CSV, TSV, JSON Lines, N-Triples, Turtle and Parquet.
 
 What lives here: a module per format, and `formats`, which chooses among them by the suffix of a file. What may enter:
 another format. Every cell is text; nothing in a file is executed.

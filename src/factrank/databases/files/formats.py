@@ -16,8 +16,8 @@ from factrank.databases.conflicts import PlacedFact, require_functional
 from factrank.databases.database import Database, Fact
 from factrank.databases.files.delimited import Delimited
 from factrank.databases.files.jsonlines import JsonLines
-from factrank.databases.files.ntriples import NTriples
 from factrank.databases.files.parquet import Parquet
+from factrank.databases.files.rdf import Rdf
 from factrank.databases.files.records import Dialect
 from factrank.databases.source_files import STANDARD_INPUT, SourceFile, reading, require_one_standard_input, source_file
 from factrank.errors import InputError, InputWarning
@@ -55,7 +55,8 @@ TEXT_FORMATS: dict[str, Format] = {
     ".txt": Delimited(Dialect("\t")),
     ".jsonl": JsonLines(),
     ".ndjson": JsonLines(),
-    ".nt": NTriples(),
+    ".nt": Rdf("N-Triples"),
+    ".ttl": Rdf("Turtle"),
 }
 FORMATS: dict[str, Format] = {
     **TEXT_FORMATS,
@@ -93,7 +94,7 @@ def read(  # noqa: PLR0913 - one argument for each thing that a file may leave o
     encoding: str | None = None,
     suffix: str | None = None,
 ) -> Database:
-    r"""Read the facts of a CSV, TSV, JSON Lines, N-Triples or Parquet file; text files also gzipped.
+    r"""Read the facts of a CSV, TSV, JSON Lines, N-Triples, Turtle or Parquet file; text files also gzipped.
 
     In the long form each row is a fact. Its three columns are those of `long` (names or 1-based positions), else
     columns named (key, query, value), (subject, predicate, object), (head, relation, tail) and the like, else the only

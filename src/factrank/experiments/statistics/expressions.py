@@ -1,14 +1,19 @@
-"""Columns by name, sums and products of columns, and the rows that have given values.
+"""Columns by name, arithmetic on columns, and the rows that have given values.
 
-Where charts and claims name a column they may also write arithmetic: names of columns and numbers with ` + `, ` - `,
-` * ` or ` / ` between them, in the usual order, for example "model.d_qk + model.d_vo - model.d_model". The signs stand
-between spaces, because names may contain dashes, and there are no brackets; a column that bears the whole text as its
-name comes first. Nothing is executed.
+Where charts and claims name a column they may also write arithmetic: names of columns and numbers with +, -, * or /
+between them, brackets, a minus in front, and the functions log (natural) and sqrt, for example
+"log(model.d_qk + model.d_vo) / model.d_model". The signs between two numbers stand between spaces or next to a bracket,
+because names may contain dashes; a column that bears the whole text as its name comes first. Nothing is executed: names
+are replaced by placeholders, Python parses the rest, and only the operations above are computed.
 """
 
 from __future__ import annotations
 
+import ast
+import operator
 import re
+from collections.abc import Callable
+from functools import lru_cache
 from math import isfinite, isnan
 
 import numpy as np
@@ -20,10 +25,25 @@ from factrank.errors import InputError
 SOUND = ("finished", "stopped")
 """The statuses of trials whose numbers mean something."""
 
-STRAY_SIGN = re.compile(r"(?<!\S)[-+*/^()]+(?!\S)")
-"""A sign by itself in what should be a name or a number, as in "1 +" or "x ** 2"."""
+OPERATIONS: dict[type[ast.operator], Callable[..., np.ndarray]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+}
+FUNCTIONS: dict[str, Callable[..., np.ndarray]] = {"log": np.log, "sqrt": np.sqrt}
 
-BRACKET = re.compile(r"[()]")
+MOST_WORDS = 200
+"""Names, numbers, signs and brackets of an expression."""
+
+MARK = re.compile(r"((?<![^\s()])[-+*/](?![^\s()])|[()])")
+"""A bracket, or a sign by itself: between spaces, brackets or the ends of the text."""
+
+ARITHMETIC = re.compile(rf"(?<![^\s()])[-+*/](?![^\s()])|(?<![^\s()-])({'|'.join(FUNCTIONS)})\(|^\s*[-(]")
+"""What tells arithmetic from a name, which may have brackets too, as "loss (nats)"."""
+
+STRAY_SIGN = re.compile(r"(?<!\S)[-+*/^]+(?!\S)")
+"""Signs in what should be a name or a number, as in "x ** 2"."""
 
 Value = str | int | float | bool | None
 Where = tuple[tuple[str, Value | tuple[Value, ...]], ...]
@@ -50,8 +70,7 @@ def columns_in(expression: str) -> list[str]:
     >>> columns_in("model.d_qk + 2 * model.d_vo")
     ['model.d_qk', 'model.d_vo']
     """
-    terms = [term for _, product in _terms(expression) for _, term in product]
-    return [term for term in terms if _number(term) is None]
+    return [operand for operand in _parsed(expression)[1] if _number(operand) is None]
 
 
 def missing_columns(table: pa.Table, *expressions: str) -> list[str]:
@@ -68,15 +87,11 @@ def numbers(table: pa.Table, expression: str) -> Float[np.ndarray, " rows"]:
     """
     if expression in table.column_names:
         return _as_numbers(table.column(expression))
-    total = np.zeros(table.num_rows)
-    for sign, product in _terms(expression):
-        value = np.ones(table.num_rows)
-        for operation, term in product:
-            factor = _factor(table, term)
-            with np.errstate(divide="ignore", invalid="ignore"):
-                value = value / factor if operation == "/" else value * factor
-        total = total + sign * value
-    return np.where(np.isfinite(total), total, np.nan)
+    tree, operands = _parsed(expression)
+    columns = [_operand(table, operand) for operand in operands]
+    with np.errstate(all="ignore"):
+        found = _computed(tree, columns) + 0.0  # 0 rather than -0
+    return np.where(np.isfinite(found), found, np.nan)
 
 
 def values(table: pa.Table, expression: str) -> list[Value]:
@@ -114,19 +129,55 @@ def _same(value: Value, choice: Value) -> bool:
     return value == choice
 
 
-def _terms(expression: str) -> list[tuple[int, list[tuple[str, str]]]]:
-    """The expression as a sum of signed products, each a list of (operation, name or number)."""
-    parts = re.split(r" ([+-]) ", expression)
-    signs = [1, *(1 if sign == "+" else -1 for sign in parts[1::2])]
-    products = [re.split(r" ([*/]) ", part) for part in parts[::2]]
-    split = [list(zip(["*", *product[1::2]], map(str.strip, product[::2]), strict=True)) for product in products]
-    terms = [term for product in split for _, term in product]
-    if any(not term or STRAY_SIGN.search(term) or (len(terms) > 1 and BRACKET.search(term)) for term in terms):
+@lru_cache(maxsize=1024)
+def _parsed(expression: str) -> tuple[ast.expr, list[str]]:
+    """The operations as a tree in which the name `_2` stands for the third of the operands, and the operands."""
+    words, operands = _words(expression)
+    try:
+        if len(words) > MOST_WORDS:
+            raise SyntaxError
+        tree = ast.parse(" ".join(words), mode="eval").body
+        _computed(tree, [np.ones(0)] * len(operands))
+        if not all(operands) or any(map(STRAY_SIGN.search, operands)):
+            raise SyntaxError
+    except (SyntaxError, RecursionError, MemoryError):
         raise InputError(
             f"{expression!r} is no column, and no arithmetic that is understood: names of columns and numbers, "
-            "with + - * / between spaces, and no brackets"
-        )
-    return list(zip(signs, split, strict=True))
+            f"with + - * / between spaces, brackets, {' and '.join(FUNCTIONS)}; at most {MOST_WORDS} of these"
+        ) from None
+    return tree, operands
+
+
+def _words(expression: str) -> tuple[list[str], list[str]]:
+    """Signs, brackets, functions and placeholders, and the operands that these stand for."""
+    arithmetic = _number(expression) is None and ARITHMETIC.search(expression)
+    words, operands = list[str](), list[str]()
+    parts = MARK.split(expression) if arithmetic else [expression]
+    for operand, mark in zip(map(str.strip, parts[::2]), [*parts[1::2], ""], strict=True):
+        minus = operand.startswith("-") and _number(operand) is None
+        name = operand[minus:]
+        words += ["-"] * minus
+        if name in FUNCTIONS and mark == "(":
+            words.append(name)
+        elif operand:
+            words.append(f"_{len(operands)}")
+            operands.append(name)
+        words += [mark] if mark else []
+    return words, operands
+
+
+def _computed(node: ast.expr, operands: list[np.ndarray]) -> np.ndarray:
+    """The value of a tree; a `SyntaxError` for every other operation."""
+    match node:
+        case ast.Name(id=name) if name.startswith("_"):
+            return operands[int(name[1:])]
+        case ast.UnaryOp(op=ast.USub(), operand=inner):
+            return -_computed(inner, operands)
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in OPERATIONS:
+            return OPERATIONS[type(op)](_computed(left, operands), _computed(right, operands))
+        case ast.Call(func=ast.Name(id=function), args=[argument], keywords=[]) if function in FUNCTIONS:
+            return FUNCTIONS[function](_computed(argument, operands))
+    raise SyntaxError
 
 
 def _number(text: str) -> float | None:
@@ -137,7 +188,7 @@ def _number(text: str) -> float | None:
     return number if isfinite(number) and re.fullmatch(r"[0-9.eE+-]+", text) else None
 
 
-def _factor(table: pa.Table, term: str) -> Float[np.ndarray, " rows"]:
+def _operand(table: pa.Table, term: str) -> Float[np.ndarray, " rows"]:
     if term in table.column_names:
         return _as_numbers(table.column(term))
     number = _number(term)

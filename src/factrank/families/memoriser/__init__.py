@@ -13,6 +13,5 @@ if TYPE_CHECKING:
     from factrank.families.memoriser.memoriser import init_memoriser as init_memoriser
     from factrank.families.memoriser.memoriser_shape import MemoriserShape as MemoriserShape
     from factrank.families.memoriser.memoriser_shape import ScaledBy as ScaledBy
-    from factrank.families.memoriser.saturation import saturation_of as saturation_of
 else:
     __getattr__, __dir__, __all__ = lazy_face(__name__)

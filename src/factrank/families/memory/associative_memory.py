@@ -20,7 +20,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from factrank.families.memory.memory_shape import MemoryShape
-from factrank.nn import AnyArray, RandomKey, draw, generator_of, on_device, require_sizes
+from factrank.nn import AnyArray, draw, on_device, require_sizes
 
 
 class AssociativeMemory(eqx.Module):
@@ -107,17 +107,6 @@ class MlpMemory(AssociativeMemory):
     def read(self, inputs: Float[Array, "n d_model"]) -> Float[Array, "n d_model"]:
         """F of these embeddings."""
         return jax.nn.relu(inputs @ self.w_in) @ self.w_out
-
-
-def init_memory(
-    shape: MemoryShape, n_keys: int, n_values: int, *, key: RandomKey, dtype: str = "float32"
-) -> LinearMemory | MlpMemory:
-    """A memory with random embeddings on the unit sphere and normal weights of variance 1 / fan-in.
-
-    Which weights a closed form would give is a matter of the facts: see `constructions.memory`. The numbers are drawn
-    by NumPy in float64: one key gives the same weights on every device and, up to rounding, in every precision.
-    """
-    return on_device(draw_memory(shape, n_keys, n_values, rng=generator_of(key), dtype=dtype))
 
 
 def draw_memory(

@@ -81,7 +81,7 @@ def label(column: str, data: str = "trials") -> str:
     if confident:
         what = {"recall": "recall", "artifacts": "artifacts"}.get(confident[1], "epochs to full recall")
         return f"{what} at confidence {confident[2]}"
-    if re.search(r" [-+*/] ", column):
+    if re.search(r" [-+*/] |^-|\b(log|sqrt)\(", column):
         for name in sorted(set(columns_in(column)), key=len, reverse=True):
             column = column.replace(name, _last(name))
         return shown_name(column, None)

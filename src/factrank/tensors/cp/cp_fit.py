@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from itertools import cycle
 from typing import Literal
 
 import numpy as np
@@ -101,44 +100,12 @@ class Problem:
         return a, b, c
 
 
-def fit_cp(
-    target: Tensor,
-    rank: int,
-    rng: np.random.Generator,
-    *,
-    seconds: float,
-    mask: Fibers | None = None,
-    ridge: float = 1e-3,
-) -> CPFit:
-    """One random start."""
-    return improve(Problem(target, mask), random_start(target, rank, rng), seconds=seconds, ridge=ridge)
-
-
 def random_start(target: Tensor, rank: int, rng: np.random.Generator) -> Factors:
     """Normal factors whose terms are about as large as the target."""
     norm = float(np.linalg.norm(target)) or 1.0
     scale = (norm**2 / max(rank, 1) / target.size) ** (1 / 6)
     a, b, c = (scale * rng.normal(size=(size, rank)) for size in target.shape)
     return a, b, c
-
-
-def fit_many(
-    target: Tensor,
-    rank: int,
-    rng: np.random.Generator,
-    *,
-    seconds: float,
-    starts: int,
-    mask: Fibers | None = None,
-) -> list[CPFit]:
-    """As many starts as fit into the time, at most `starts`: converged ones first, then by residual."""
-    end, found = time.monotonic() + seconds, list[CPFit]()
-    for ridge in cycle(RIDGES):
-        if len(found) == starts or (found and time.monotonic() > end):
-            break
-        left = max(end - time.monotonic(), 0.0)
-        found.append(fit_cp(target, rank, rng, seconds=left, mask=mask, ridge=ridge))
-    return sorted(found, key=lambda fit: (fit.status != "converged", fit.residual))
 
 
 def improve(

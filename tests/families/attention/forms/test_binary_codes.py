@@ -15,7 +15,6 @@ from factrank.families.attention.forms.building.query_routing import (
     SATURATION,
     STRENGTHS,
     block_routing,
-    separate_routing,
 )
 from factrank.families.attention.forms.construction import Construction, FormSearch, rounded
 from factrank.families.attention.forms.registry import CONSTRUCTIONS
@@ -172,7 +171,7 @@ def test_saturation_is_beyond_subnormals(precision, smallest):
 
 
 def test_one_hot_routing_and_two_bases():
-    rows = separate_routing(3, 5, "float32")
+    rows = block_routing(np.arange(3), np.arange(2, 5), np.full(3, -1), 5, "float32")
     np.testing.assert_array_equal(rows.tokens, np.eye(5)[2:])
     with pytest.raises(InputError, match="query 1 needs a coordinate of its own"):
         block_routing(np.array([0, 1]), np.array([2, 2]), np.array([-1, -1]), 3, "float32")

@@ -20,7 +20,7 @@ from factrank.families.attention.forms.building.parabola_labels import (
 )
 from factrank.families.attention.forms.building.query_routing import SATURATION
 from factrank.families.attention.forms.construction import Construction, FormSearch, rounded
-from factrank.families.attention.forms.parabola_layer import Parabola, column_of, packed
+from factrank.families.attention.forms.parabola_layer import Parabola, packed
 from factrank.families.attention.forms.registry import CONSTRUCTIONS
 from factrank.families.attention.proof.recall_proofs import prove
 from factrank.families.attention.proof.verification import verify
@@ -97,7 +97,7 @@ def test_labels_are_different_and_stay_as_more_are_added(n_values, precision, wr
     x = labels.of(np.arange(min(n_values + 1, labels.most)), precision)
     assert len(np.unique(x)) == len(x)
     np.testing.assert_array_equal(rounded(x, precision), x)
-    np.testing.assert_array_equal(column_of(labels, np.arange(len(x)), precision).T, [2 * x, labels.shift - x**2])
+    np.testing.assert_array_equal(labels.biases(x), labels.shift - x**2)
 
 
 # -------------------------------------------------------------------- layers

@@ -24,7 +24,7 @@ from factrank.families.memoriser.ranks.label_ranks import (
     rank_of_sizes,
     token_dimension,
 )
-from factrank.families.memoriser.ranks.memoriser_features import modular_features
+from memoriser_features import modular_features
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Int
 
 from factrank.databases import Database
 from factrank.families.attention.forms.binary_codes import used_queries, used_values
@@ -220,9 +220,3 @@ def editing_of(plan: ParabolaPlan, constants: Sequence[Sequence[int]]) -> dict[s
     ]
     by_query = {"group": plan.group_of.tolist(), "class": plan.classes.tolist(), "start": plan.classes.tolist()}
     return {"code": "parabola", "labels": plan.labels._asdict(), "groups": groups, "queries": by_query}
-
-
-def column_of(labels: Labels, places: Int[np.ndarray, " n"], precision: Precision) -> Float[np.ndarray, "n 2"]:
-    """What the output coordinate and the constants of a group hold for values with these places: 2 x and s - x^2."""
-    numbers = labels.of(places, precision)
-    return np.column_stack([2 * numbers, labels.biases(numbers)])

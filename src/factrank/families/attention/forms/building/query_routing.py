@@ -86,9 +86,3 @@ def block_routing(
         elif (base != signs[q]).any():
             raise InputError(f"query {q} needs a coordinate of its own: another base uses the constant {constant}")
     return Routing(tokens, w_q, w_k)
-
-
-def separate_routing(n_queries: int, d_model: int, precision: Precision) -> Routing:
-    """One class per query and a one-hot code of the query in the last coordinates: the plainest routing."""
-    coordinates = np.arange(d_model - n_queries, d_model)
-    return block_routing(np.arange(n_queries), coordinates, np.full(n_queries, -1), d_model, precision)

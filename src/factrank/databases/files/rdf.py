@@ -1,0 +1,68 @@
+"""RDF: the triples of N-Triples and Turtle files as facts, subject, predicate, object."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from io import BufferedIOBase
+from typing import ClassVar, Literal, get_args
+
+import pyarrow as pa
+
+from factrank.databases.columns import TableForm, long_columns
+from factrank.databases.conflicts import PlacedFact, collect
+from factrank.databases.database import Database
+from factrank.databases.files.rows import Piece, spelled_table, write_rows
+from factrank.databases.source_files import SourceFile
+from factrank.errors import InputError
+
+Syntax = Literal["N-Triples", "Turtle"]
+Position = Literal["subject", "predicate", "object"]
+POSITIONS: tuple[Position, ...] = get_args(Position)
+
+
+@dataclass(frozen=True)
+class Rdf:
+    """Triples in a syntax of RDF; `rdf_terms` says how terms and names correspond.
+
+    N-Triples is a part of Turtle, so both are written as one triple per line.
+    """
+
+    syntax: Syntax
+    place: ClassVar[str] = "line"
+
+    def column_names(self, _source: SourceFile, _form: TableForm) -> list[str]:
+        """Subject, predicate and object."""
+        return list(POSITIONS)
+
+    def read(self, source: SourceFile, form: TableForm) -> Database:
+        """The facts of a file; errors name its lines."""
+        return collect(source, self.placed(source, form))
+
+    def placed(self, source: SourceFile, form: TableForm) -> Iterator[PlacedFact]:
+        """Each fact with the line on which it ends."""
+        from factrank.databases.files.rdf_statements import statements  # noqa: PLC0415 - only RDF needs pyoxigraph
+
+        self._require_long(form.wide)
+        key, query, value = long_columns(POSITIONS, form, str(source)).indices
+        for line, names in statements(source, self.syntax):
+            if names[value] not in form.missing:
+                yield line, (names[key], names[query], names[value])
+
+    def write(self, database: Database, stream: BufferedIOBase, *, wide: bool) -> None:
+        """Write one triple per line."""
+        from factrank.databases.files.rdf_terms import spelled  # noqa: PLC0415 - only RDF needs pyoxigraph
+
+        self._require_long(wide)
+        table = spelled_table(database, [partial(spelled, position=p) for p in POSITIONS], wide=False)
+        write_rows(stream, table, _line)
+
+    def _require_long(self, wide: bool) -> None:
+        if wide:
+            raise InputError(f"{self.syntax} holds one fact per triple: there is no wide form")
+
+
+def _line(cells: list[pa.Array]) -> list[Piece]:
+    subject, predicate, object_ = cells
+    return [subject, " ", predicate, " ", object_, " .\n"]
