@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from factrank.experiments.family import Measure as Measure
     from factrank.experiments.family import Work as Work
     from factrank.experiments.frozen_parts import split as split
+    from factrank.experiments.labels import label as label
+    from factrank.experiments.labels import short_label as short_label
     from factrank.experiments.measured import measure_of as measure_of
     from factrank.experiments.progress import TerminalMeter as TerminalMeter
     from factrank.experiments.registry import family_of as family_of

@@ -9,14 +9,13 @@ from typing import Any
 
 import pyarrow as pa
 
+from factrank.experiments import label
 from factrank.experiments.statistics import QUANTITY, Summary
 from factrank.experiments.store import many_rows
-from factrank.experiments.study import Chart
+from factrank.experiments.study import Chart, Records
 from factrank.foreign_text import shown_name
-from factrank.report.study.chart_records import Records
-from factrank.report.study.labels import label
 from factrank.report.study.study_charts import MOST_BANDS, draw
-from factrank.report.study.summary_charts import draw_summary, summary_records
+from factrank.report.study.summary_charts import draw_summary
 
 MOST_NUMBERS = 400
 """Up to this many records a chart has them as a table below it."""
@@ -57,9 +56,8 @@ def chart_figure(chart: Chart, records: Records) -> Figure:
     return Figure(chart.name, chart.title, picture, len(records.rows), alternative, caption, records.notes, table)
 
 
-def summary_figure(summary: Summary, table: pa.Table) -> Figure:
+def summary_figure(summary: Summary, table: pa.Table, records: Records) -> Figure:
     """The figure of a summary, with its table."""
-    records = summary_records(summary, table)
     below = _summary_numbers(summary, table)
     if not records.rows:
         return Figure(summary.name, summary.title, None, 0, notes=records.notes, table=below)

@@ -17,10 +17,8 @@ from importlib.resources import files
 
 import vl_convert
 
-from factrank.experiments.store import Tables
-from factrank.experiments.study import Size, Study, fitted, judge, study_tables, summarise
+from factrank.experiments.study import Size, Study, StudyResults
 from factrank.foreign_text import shown_name
-from factrank.report.study.chart_records import chart_records
 from factrank.report.study.study_charts import theme
 from factrank.report.study.study_figures import Figure, chart_figure, figure_html, summary_figure
 from factrank.report.study.study_sections import (
@@ -37,31 +35,22 @@ MANY_POINTS = 1500
 """Beyond this many records a chart is drawn on a canvas rather than as SVG, which would be slow."""
 
 
-def build_page(
-    study: Study,
-    size: Size,
-    tables: Tables,
-    problems: Sequence[str] = (),
-    command: str = "",
-) -> str:
-    """The page of a study in one size, from the tables of a store, which may hold other trials as well.
-
-    `problems` are those of the store, `command` is how to run the study again.
-    """
-    own_tables = study_tables(study, size, tables)
-    own, judged, summaries = own_tables.trials, judge(study, size, tables), summarise(study, size, tables)
-    charts = [chart_figure(chart, chart_records(chart, own_tables)) for chart in study.charts]
-    figures = [summary_figure(summary, table) for summary, table in summaries]
+def build_page(found: StudyResults, problems: Sequence[str] = (), command: str = "") -> str:
+    """The page of a study; `problems` are those of the store, `command` is how to run the study again."""
+    study, size, own = found.study, found.size, found.tables.trials
+    charts = [chart_figure(chart, records) for chart, records in found.charts]
+    drawn = zip(found.summaries, found.summary_charts, strict=True)
+    figures = [summary_figure(summary, table, records) for (summary, table), (_, records) in drawn]
     body = [
         _head(study, size),
-        tally(own, judged, own_tables.searches),
+        tally(found),
         f"<h2>Question</h2><p>{text(study.question)}</p>",
         f"<h2>Method</h2><p>{text(study.method)}</p>{_source(study)}",
-        claims_section(judged),
+        claims_section(found.judged),
         _figures("Charts", charts),
         _figures("Summaries", figures),
-        fits_section(fitted(study, summaries)),
-        searches_section(own_tables.searches),
+        fits_section(found.fits),
+        searches_section(found.tables.searches),
         settings_section(own),
         run_section(own, command or f"factrank study run {study.name}{' --full' if size == 'full' else ''}"),
         failures_section(own, problems),

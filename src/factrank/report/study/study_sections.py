@@ -8,10 +8,11 @@ from html import escape
 
 import pyarrow as pa
 
+from factrank.experiments import label
 from factrank.experiments.statistics import SOUND, Claim, Fit, FitResult, Value, Verdict
 from factrank.experiments.store import TRIAL_GROUPS, plural
+from factrank.experiments.study import StudyResults
 from factrank.foreign_text import shown_name
-from factrank.report.study.labels import label
 
 BADGES = {
     "reproduced": ("yes", "✓ reproduced"),
@@ -24,22 +25,21 @@ MOST_VALUES = 20
 MOST_ERRORS = 30
 
 
-def tally(own: pa.Table, judged: Sequence[tuple[Claim, Verdict]], searches: pa.Table | None = None) -> str:
+def tally(results: StudyResults) -> str:
     """The study in a line: how many trials are done, how many searches ended, how many claims hold."""
-    statuses = Counter(_texts(own, "status"))
-    items = [f"<li>{_many(own.num_rows, 'trial')}</li>"]
+    items = [f"<li>{_many(results.n_trials, 'trial')}</li>"]
     kinds = {"finished": "yes", "stopped": "yes", "failed": "no", "diverged": "no"}
     items += [
-        f'<li class="{kinds.get(status, "open")}">{count:,} {_text(status)}</li>' for status, count in statuses.items()
+        f'<li class="{kinds.get(status, "open")}">{count:,} {_text(status)}</li>'
+        for status, count in results.statuses.items()
     ]
-    ended = Counter(_texts(searches, "status")) if searches is not None else Counter[str]()
-    items += [f"<li>{_many(ended.total(), 'search')}</li>"] if ended else []
+    items += [f"<li>{_many(results.n_searches, 'search')}</li>"] if results.n_searches else []
     items += [
         f'<li class="{kinds.get(status, "open")}">{_many(count, "search")} {_text(status)}</li>'
-        for status, count in ended.items()
+        for status, count in results.search_statuses.items()
         if status not in SOUND
     ]
-    found: Counter[str] = Counter(verdict.status for claim, verdict in judged if not claim.extension)
+    found: Counter[str] = Counter(verdict.status for claim, verdict in results.judged if not claim.extension)
     items += [
         f'<li class="{BADGES[status][0]}">{_many(found[status], "claim")} {status}</li>'
         for status in BADGES

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from factrank.experiments import measure_of
+from factrank.experiments.measured import measure_of
 from factrank.experiments.statistics import columns_in
 from factrank.foreign_text import shown_name
 
