@@ -4,6 +4,7 @@ import re
 import shutil
 from contextlib import contextmanager
 from html import unescape
+from html.parser import HTMLParser
 from io import StringIO
 
 import pyarrow as pa
@@ -239,13 +240,13 @@ def test_claims_in_the_terminal():
     assert any(re.match(r"It rises\. +rises +0\.2 ", line) for line in lines)
 
 
-def hostile_summaries(words, number):
+def hostile_summaries(words, number, text=HOSTILE):
     """Summaries whose titles, labels, columns and cells hold anything."""
-    label = f"Label {HOSTILE}"
-    more = {"x_title": HOSTILE, "y_title": HOSTILE}
-    first = Summary("four", f"Chart {HOSTILE}", ((label, MEAN), ("other", MEAN)), (words, number), **more)
-    second = Summary("five", HOSTILE, ((label, MEAN), ("other", MEAN)), (number, words), x="quantity")
-    return (first, second), (Fit("rule", f"Fit {HOSTILE}", "four", ("1",), label),)
+    label = f"Label {text}"
+    more = {"x_title": text, "y_title": text}
+    first = Summary("six", f"Chart {text}", ((label, MEAN), ("other", MEAN)), (words, number), **more)
+    second = Summary("five", text, ((label, MEAN), ("other", MEAN)), (number, words), x="quantity")
+    return (first, second), (Fit("rule", f"Fit {text}", "six", ("1",), label),)
 
 
 def test_pictures_of_hostile_summaries(tmp_path):
@@ -297,6 +298,61 @@ def test_pictures_of_hostile_text(tmp_path, kind, texts):
         assert not {"script", "img", "b"} & set(re.findall(r"<(\w+)", drawing))
     for picture in paths[1::2]:
         assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def page_of(text):
+    """The page of a study in which every text that a user can give is this one, or has it inside."""
+    quote = Claim(text, f"Statement {text}", CLAIMS[0].quantity, "rises", place=text, quote=text, note=text)
+    charts = (
+        Chart("one", f"Chart {text}", "points", "loss", "recall", text, x_title=text, y_title=text),
+        Chart("two", text, "lines", "loss", "recall", "words", "words"),
+        Chart("three", text, "bars", "words", "recall", text),
+        Chart("four", text, "lines", "loss", f"no column {text}"),
+    )
+
+    def change(at, row):
+        if at == 17:
+            return failed_row(trials("quick")[at], f"MemoryError: {text}")
+        return row | {"words": f"{at % 2} {text}", text: at % 3, "device": text, "database.told": text}
+
+    summaries, fits = hostile_summaries("words", text, text)
+    study = made_study(text, claims=(quote,), charts=charts, summaries=summaries, fits=fits)
+    return build_page(results_of(study, "quick", only(made_table(change=change))), [text], text)
+
+
+class Structure(HTMLParser):
+    """The elements of a page with the names of their attributes, and its text."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.elements, self.text = [], ""
+        self.feed(page)
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.append((tag, [name for name, _ in attrs]))
+
+    def handle_data(self, data):
+        self.text += data
+
+
+def test_hostile_text_is_never_markup():
+    """The same elements and attributes, whatever the texts are; what would steer a reader is shown as an escape."""
+    plain, hostile = page_of("plain"), page_of(HOSTILE)
+    assert Structure(hostile).elements == Structure(plain).elements
+    for where in (
+        "Title ",
+        "Question ",
+        "Method ",
+        "Paper ",
+        "Figure ",
+        "Statement ",
+        "“",
+        "Chart ",
+        "Fit ",
+        "Error: ",
+    ):
+        assert f"{where}</script><script>window.hacked = 1</script>" in Structure(hostile).text
+    assert not set("\0\r\x1b\u2028\u202e") & set(re.sub("<script.*</script>", "", hostile, flags=re.DOTALL))
 
 
 # ---------------------------------------------------------------- in the browser
@@ -376,22 +432,9 @@ def test_charts_follow_the_reader(browser, tmp_path):
 
 
 def test_hostile_text_is_shown_as_text(browser, tmp_path):
-    quote = Claim(
-        HOSTILE, f"Statement {HOSTILE}", CLAIMS[0].quantity, "rises", place=HOSTILE, quote=HOSTILE, note=HOSTILE
-    )
-    charts = (
-        Chart("one", f"Chart {HOSTILE}", "points", "loss", "recall", HOSTILE, x_title=HOSTILE, y_title=HOSTILE),
-        Chart("two", HOSTILE, "lines", "loss", "recall", "words", "words"),
-        Chart("three", HOSTILE, "bars", "words", "recall", HOSTILE),
-    )
-    table = made_table(
-        change=lambda at, row: row | {"words": f"{HOSTILE} {at % 2}", HOSTILE: at % 3, "device": HOSTILE}
-    )
-    summaries, fits = hostile_summaries("words", HOSTILE)
-    study = made_study(HOSTILE, claims=(quote,), charts=charts, summaries=summaries, fits=fits)
-    html = build_page(results_of(study, "quick", only(table)), [HOSTILE], HOSTILE)
+    html = page_of(HOSTILE)
     with opened(browser, tmp_path / "page.html", html) as page:
-        assert len(drawn(page)) == 3 + len(summaries)
+        assert len(drawn(page)) == 5
         assert page.evaluate("window.hacked") is None
         assert page.locator("img, b").count() == 0
         assert page.requests == [(tmp_path / "page.html").as_uri()]
