@@ -1,63 +1,16 @@
-"""What columns are called where people read them."""
+"""What columns are called where people read them: the labels that are declared with them, and arithmetic on them."""
 
 from __future__ import annotations
 
 import re
 
+from factrank.experiments.declared_columns import LONG, RUN, SEARCHES, SETTINGS
 from factrank.experiments.measured import measure_of
 from factrank.experiments.statistics import columns_in
 from factrank.foreign_text import shown_name
 
-LABELS = {
-    "database.generator": "kind of table",
-    "database.n_keys": "keys",
-    "database.n_queries": "queries",
-    "database.n_values": "values",
-    "database.n_facts": "facts",
-    "database.seed": "seed of the table",
-    "database.fingerprint": "table",
-    "database.n_examples": "examples",
-    "database.context_size": "tokens of a context",
-    "database.n_contexts": "contexts",
-    "database.n_classes": "classes",
-    "database.d_input": "dimensions of the vectors",
-    "model.kind": "model",
-    "model.d_qk": "query-key width d_qk",
-    "model.d_vo": "value-output width d_vo",
-    "model.d_model": "model width d_model",
-    "model.n_heads": "heads",
-    "model.scaled_by": "scores divided by the root of",
-    "training.optimiser": "optimiser",
-    "training.learning_rate": "learning rate",
-    "training.epochs": "most epochs",
-    "training.batch_size": "batch size",
-    "training.stop": "stops at",
-    "training.check_every": "epochs between checks",
-    "training.frozen": "parts not trained",
-    "training.engine": "engine asked for",
-    "training.schedule": "learning rate over time",
-    "training.warm_up": "share of warm-up",
-    "measures.taus": "confidence thresholds τ",
-    "measures.artifacts": "artifacts counted",
-    "measures.epochs_to": "epochs to full recall recorded",
-    "curve_epochs": "epochs recorded",
-    "seed": "seed",
-    "epoch": "epoch",
-    "epochs": "epochs",
-    "seconds": "seconds",
-    "tau": "confidence threshold τ",
-    "temperature": "temperature",
-    "precision": "precision",
-}
-
-SEARCH_LABELS = {
-    "lower": "largest size that holds",
-    "log_lower": "log of the largest size that holds",
-    "log_facts": "log of the facts held",
-    "upper_facts": "facts of the next size tried",
-    "probes": "sizes run",
-}
-"""The columns of searches that are called otherwise than those of trials."""
+_OTHER = {column.name: column for column in (*SETTINGS, *RUN, *LONG)}
+_SEARCHES = {column.name: column for column in SEARCHES}
 
 
 def label(column: str, data: str = "trials") -> str:
@@ -68,17 +21,13 @@ def label(column: str, data: str = "trials") -> str:
     >>> label("upper"), label("upper", "searches")
     ('least upper bound of the rank', 'next size tried, which does not hold')
     """
-    if data == "searches" and column in SEARCH_LABELS:
-        return SEARCH_LABELS[column]
-    if column in LABELS:
-        return LABELS[column]
-    measure = measure_of(column)
-    if measure is not None and measure.label and column == measure.name.removesuffix("*"):
-        return measure.label
-    confident = re.fullmatch(r"(recall|artifacts|epochs_to\.recall)_(0\.\d+)", column)
-    if confident:
-        what = {"recall": "recall", "artifacts": "artifacts"}.get(confident[1], "epochs to full recall")
-        return f"{what} at confidence {confident[2]}"
+    declared = (_SEARCHES.get(column) if data == "searches" else None) or _OTHER.get(column) or measure_of(column)
+    if declared is not None and declared.label:
+        begins = declared.name.removesuffix("*")
+        if column == begins or "*" not in declared.name:
+            return declared.label
+        if "*" in declared.label and re.fullmatch(r"0\.\d+", column.removeprefix(begins)):
+            return declared.label.replace("*", column.removeprefix(begins))
     if re.search(r" [-+*/] ", column):
         for name in sorted(set(columns_in(column)), key=len, reverse=True):
             column = column.replace(name, _last(name))

@@ -13,7 +13,7 @@ from factrank.experiments.statistics import QUANTITY, Summary
 from factrank.experiments.store import many_rows
 from factrank.experiments.study import Chart, Records
 from factrank.report.study.study_charts import MOST_BANDS, draw
-from factrank.report.study.summary_charts import draw_summary
+from factrank.report.study.summary_charts import draw_summary, x_title, y_title
 
 MOST_NUMBERS = 400
 """Up to this many records a chart has them as a table below it."""
@@ -69,7 +69,7 @@ def summary_figure(summary: Summary, table: pa.Table, records: Records) -> Figur
         return Figure(summary.name, summary.title, None, 0, notes=records.notes, table=below)
     picture = _specification(draw_summary(summary, records), square=False)
     what = ", ".join(name for name, _ in summary.quantities)
-    axes = f"{summary.y_title or what} against {summary.x_title or label(summary.x)}"
+    axes = f"{y_title(summary) or what} against {x_title(summary)}"
     alternative = f"Points with whiskers: {summary.title}. {axes}"
     beside = " Points that share an x are drawn a little apart." if "colour" in records.rows[0] else ""
     caption = f"Whiskers are 95 % intervals over seeds.{beside}"

@@ -88,7 +88,7 @@ def _marks(summary: Summary, rows: list[ChartRecord], width: int, height: int) -
             shared["xOffset"] = alt.XOffset("colour:O", sort=_in_order(rows, "colour"))
 
     def y(field: str) -> Any:
-        title = lines_of(_y_title(summary), int(height * Y_TITLE_ROOM))
+        title = lines_of(y_title(summary) or "value", int(height * Y_TITLE_ROOM))
         scale = _scale(summary.log_y, nice=not summary.log_y, padding=6)
         return alt.Y(f"{field}:Q", title=title, scale=scale, axis=alt.Axis(format=NUMBER))
 
@@ -112,7 +112,7 @@ def _scale(logarithmic: bool, nice: bool, padding: int) -> Any:
 
 
 def _x_axis(summary: Summary, rows: list[ChartRecord], width: int) -> Any:
-    title = lines_of(_x_title(summary), width)
+    title = lines_of(x_title(summary), width)
     if "at" not in rows[0]:
         names = _in_order(rows, "x")
         room = width / len(names)
@@ -140,8 +140,8 @@ def _colour(summary: Summary, rows: list[ChartRecord]) -> Any:
 
 
 def _tooltip(summary: Summary, rows: list[ChartRecord]) -> list[Any]:
-    names = {"x": _x_title(summary), "colour": _label(drawn_fields(summary).get("colour", ""))}
-    names |= {"y": _y_title(summary), "low": "interval from", "high": "to", "n": "seeds"}
+    names = {"x": x_title(summary), "colour": _label(drawn_fields(summary).get("colour", ""))}
+    names |= {"y": y_title(summary) or "value", "low": "interval from", "high": "to", "n": "seeds"}
     return [
         alt.Tooltip(f"{field}:{'N' if isinstance(rows[0][field], str) else 'Q'}", title=chart_text(title))
         for field, title in names.items()
@@ -152,12 +152,16 @@ def _tooltip(summary: Summary, rows: list[ChartRecord]) -> list[Any]:
 # ---------------------------------------------------------------- texts
 
 
-def _x_title(summary: Summary) -> str:
+def x_title(summary: Summary) -> str:
+    """What the x axis is called."""
     return summary.x_title or _label(summary.x)
 
 
-def _y_title(summary: Summary) -> str:
-    return summary.y_title or (summary.quantities[0][0] if len(summary.quantities) == 1 else "value")
+def y_title(summary: Summary) -> str:
+    """What the y axis is called; empty if the quantities have no name in common."""
+    if summary.y_title or len(summary.quantities) == 1:
+        return summary.y_title or summary.quantities[0][0]
+    return label(summary.mean_of, summary.data) if summary.mean_of else ""
 
 
 def _label(column: str) -> str:
