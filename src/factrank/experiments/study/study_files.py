@@ -74,7 +74,6 @@ class StudyText(BaseModel):
     summaries: tuple[Summary, ...] = ()
     fits: tuple[Fit, ...] = ()
     claims: tuple[Claim, ...] = ()
-    titles: dict[str, str] = {}
 
     @field_validator("charts", "summaries", "claims", mode="before")
     @classmethod
@@ -116,7 +115,6 @@ def load_study(path: str | Path) -> Study:
             databases=tuple(facts.read.values()),
             summaries=text.summaries,
             fits=text.fits,
-            titles=text.titles,
         )
     except InputError as error:
         raise InputError(f"{path}: {error}") from None

@@ -78,7 +78,8 @@ class StudyResults:
     @property
     def drawn(self) -> list[tuple[Chart | Summary, Records]]:
         """The charts and summaries that have something to show, with what they show."""
-        return [(part, records) for part, records in (*self.charts, *self.summary_charts) if records.rows]
+        parts: list[tuple[Chart | Summary, Records]] = [*self.charts, *self.summary_charts]
+        return [(part, records) for part, records in parts if records.rows]
 
     @cached_property
     def statuses(self) -> Counter[str]:
