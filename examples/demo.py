@@ -23,7 +23,7 @@ from factrank import (
     train_many,
 )
 from factrank.experiments import TerminalMeter
-from factrank.experiments.study import judge
+from factrank.experiments.study import results_of
 from factrank.families.attention import SavedLayer
 from factrank.families.attention.circuits import attribute_facts
 from factrank.readouts import threshold_tensor
@@ -64,9 +64,10 @@ def rerun(console: Console, folder: Path) -> None:
     with TerminalMeter() as meter:
         summary = run_study(chosen, "quick", store, meter=meter)
     console.print(f"{summary.n_ended} trials run now, {summary.n_before} were stored before, in {folder}\n")
-    console.print(claims_table(judge(chosen, "quick", store.tables())))
+    found = results_of(chosen, "quick", store.tables())
+    console.print(claims_table(found))
     command = f"factrank study run {chosen.name} --store {folder}"
-    path = write_report(chosen, "quick", store, command)
+    path = write_report(found, store, command)
     console.print(f"The same with 10 seeds and more shapes: [bold]{command} --full[/bold]")
     console.print(f"The report: [bold]{path}[/bold] (open it in a browser)")
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 PROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 NEEDED = [(extra, line) for extra, lines in PROJECT["optional-dependencies"].items() for line in lines]
@@ -26,4 +27,4 @@ def test_the_lock_satisfies_the_project():
     pins = dict(line.split("==") for line in lines if "==" in line)
     needed = [*PROJECT["dependencies"], *(line for extra, line in NEEDED if extra not in ("cuda", "track"))]
     for requirement in map(Requirement, needed):
-        assert requirement.specifier.contains(pins[requirement.name.lower()], prereleases=True), requirement
+        assert requirement.specifier.contains(pins[canonicalize_name(requirement.name)], prereleases=True), requirement

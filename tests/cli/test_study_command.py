@@ -14,7 +14,9 @@ import pytest
 from factrank import studies as studies_of_papers
 from factrank.experiments.execution import runner, trackers
 from factrank.experiments.execution.runner import RunSummary
+from factrank.experiments.statistics.claims import evaluate
 from factrank.experiments.store.store import Store
+from factrank.experiments.study import study_results
 from factrank.experiments.study.study_files import load_study
 from factrank.report.study import study_report
 from factrank.studies import CATALOGUE, PAPERS
@@ -86,6 +88,26 @@ def test_run_without_a_report(call, study, tmp_path):
     assert " reproduced" in out
     assert "report:" not in out
     assert {path.name for path in (tmp_path / "factrank-store").iterdir()}.isdisjoint({"reports"})
+
+
+def test_claims_are_judged_once_per_run(call, study, monkeypatch):
+    judged = []
+
+    def counted(claim, *tables):
+        judged.append(claim.name)
+        return evaluate(claim, *tables)
+
+    monkeypatch.setattr(study_results, "evaluate", counted)
+    name = study()
+    for command in (
+        ("run", name),
+        ("report", name),
+        ("publish", name, "made", "--quick"),
+        ("publish", name, "made", "--check"),
+    ):
+        judged.clear()
+        assert call("study", *command)[0] == 0
+        assert judged == ["wide"], command
 
 
 def test_list_and_show(call, study, monkeypatch):

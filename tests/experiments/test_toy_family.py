@@ -12,11 +12,12 @@ from jaxtyping import Array, Float
 from factrank import Chart, Claim, Quantity, Store, Study, Training, Trial, generated, run_study, train_many
 from factrank.errors import InputError
 from factrank.experiments.family import Family, Measure, Work
+from factrank.experiments.labels import label
 from factrank.experiments.registry import registered_family
-from factrank.experiments.study.study_judgement import judge, study_tables
+from factrank.experiments.study.chart_records import chart_records
+from factrank.experiments.study.study_results import results_of
+from factrank.experiments.study.trials_of_study import study_tables
 from factrank.nn.part_arrays import require_same_parts, to_jax
-from factrank.report.study.chart_records import chart_records
-from factrank.report.study.labels import label
 
 
 @dataclass(frozen=True)
@@ -123,7 +124,7 @@ def test_it_is_stored_charted_and_claimed_about(tmp_path):
     store = Store(tmp_path)
     assert run_study(STUDY, "full", store).n_ended == 6
     tables = study_tables(STUDY, "full", store.tables())
-    assert [verdict.status for _, verdict in judge(STUDY, "full", tables)] == ["reproduced"]
+    assert [verdict.status for _, verdict in results_of(STUDY, "full", tables).judged] == ["reproduced"]
     assert set(tables.trials["cells"].to_pylist()) == {60.0}
     assert [record["x"] for record in chart_records(CHART, tables).rows] == [0.0, 0.5]
     assert label("sharpness") == "largest logit"

@@ -5,7 +5,8 @@ from dataclasses import replace
 from factrank.experiments.execution.runner import run_study
 from factrank.experiments.statistics.expressions import missing_columns
 from factrank.experiments.store.store import Store
-from factrank.experiments.study.study_judgement import judge, study_tables
+from factrank.experiments.study.study_results import results_of
+from factrank.experiments.study.trials_of_study import study_tables
 from factrank.families.memoriser.examples.examples import RandomExamples
 from factrank.studies.mahdavi import STUDIES
 from factrank.studies.mahdavi.assumptions import ASSUMPTIONS
@@ -26,7 +27,7 @@ def test_a_corner_runs(tmp_path):
     assert set(rows["status"].to_pylist()) == {"finished"}
     columns = {name for claim in corner.claims for name in claim.quantity.columns}
     assert missing_columns(rows, *columns) == ["database.n_classes"]  # real labels have none
-    found = {claim.name: verdict for claim, verdict in judge(corner, "quick", store.tables())}
+    found = {claim.name: verdict for claim, verdict in results_of(corner, "quick", store.tables()).judged}
     for name in ("all at the rank, shared", "not one more, shared", "the paper's count is the rank, shared"):
         assert found[name].status == "reproduced"
 
@@ -42,7 +43,7 @@ def test_a_corner_of_real_data_runs(tmp_path):
     corner = replace(ASSUMPTIONS, trials=lambda _: small)
     store = Store(tmp_path)
     run_study(corner, "quick", store)
-    found = {claim.name: verdict.status for claim, verdict in judge(corner, "quick", store.tables())}
+    found = {claim.name: verdict.status for claim, verdict in results_of(corner, "quick", store.tables()).judged}
     assert found["after a random attention layer"] == found["uniform vectors"] == "reproduced"
 
 

@@ -15,7 +15,8 @@ from factrank.experiments.statistics.fits import fit_result
 from factrank.experiments.statistics.summaries import summary_table
 from factrank.experiments.store.store import Store
 from factrank.experiments.study.searches import rounds_of, search_table
-from factrank.experiments.study.study_judgement import judge, study_tables
+from factrank.experiments.study.study_results import results_of
+from factrank.experiments.study.trials_of_study import study_tables
 from factrank.families.memory.memory_limit import asymptotic_memory_limit, memory_limit
 from factrank.studies.nichani.memories import linear_memory, linear_memory_limit, mlp_memory, mlp_memory_few_outputs
 from factrank.studies.nichani.memories.linear_memory import LINEAR_MEMORY
@@ -265,6 +266,6 @@ def test_a_corner_runs(tmp_path):
     named = [part.columns for part in (*corner.charts, *corner.summaries)]
     named += [part.columns for claim in corner.claims for part in claim.quantity.parts]
     assert missing_columns(table, *(name for columns in named for name in columns)) == []
-    verdict = {claim.name: verdict for claim, verdict in judge(corner, "quick", store.tables())}
+    verdict = {claim.name: verdict for claim, verdict in results_of(corner, "quick", store.tables()).judged}
     assert verdict["least squares against the outer product"].status == "reproduced"
     assert min(table["lower"].to_pylist()[:3]) >= 8  # least squares is exact while the embeddings are independent

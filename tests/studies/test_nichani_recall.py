@@ -17,7 +17,7 @@ from factrank.experiments.statistics.expressions import numbers
 from factrank.experiments.store.store import Store
 from factrank.experiments.study.searches import search_table
 from factrank.experiments.study.study import Study
-from factrank.experiments.study.study_judgement import study_tables
+from factrank.experiments.study.trials_of_study import study_tables
 from factrank.families.factual_recall.factual_recall_shape import FactualRecallOneHotShape
 from factrank.studies.nichani import (
     attention_against_mlp,

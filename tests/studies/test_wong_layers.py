@@ -12,7 +12,7 @@ from factrank.experiments.statistics.fits import fit_result
 from factrank.experiments.statistics.summaries import summary_table
 from factrank.experiments.store.columns import reading_rows, row_of, trial_columns
 from factrank.experiments.store.result_tables import Tables
-from factrank.experiments.study.study_judgement import fitted, judge, summarise
+from factrank.experiments.study.study_results import results_of
 from factrank.experiments.training import train_many
 from factrank.families.attention.layer_bounds import layer_rank_bounds
 from factrank.families.attention.layer_shape import LayerShape
@@ -61,7 +61,7 @@ def verdicts(study, measured, readings=lambda row: (), size="quick"):
     rows = [row | measured(row) for row in rows_of(study, size)]
     long = [{"hash": row["hash"]} | reading for row in rows for reading in readings(row)]
     tables = Tables(table(rows), table([]), table(long))
-    return {claim.name: verdict for claim, verdict in judge(study, size, tables)}
+    return {claim.name: verdict for claim, verdict in results_of(study, size, tables).judged}
 
 
 def statuses(found, *names):
@@ -374,8 +374,9 @@ def test_summaries_have_values():
         row | {"recall": min(row["model.d_qk"], 1 + row["model.d_vo"]) / 10 + LUCK[row["seed"]]}
         for row in rows_of(MINIMAL_ROUTING, "quick")
     ]
-    summary, found = summarise(MINIMAL_ROUTING, "quick", Tables(table(rows), table([]), table([])))[0]
+    results = results_of(MINIMAL_ROUTING, "quick", Tables(table(rows), table([]), table([])))
+    summary, found = results.summaries[0]
     assert summary.name == "least-d_qk"
     assert len(found) == 3 * 4
     np.testing.assert_allclose(numbers(found, "value"), numbers(found, "1 + model.d_vo"))
-    assert fitted(MINIMAL_ROUTING, [(summary, found)]) == []
+    assert results.fits == []

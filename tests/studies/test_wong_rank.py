@@ -10,7 +10,7 @@ import pytest
 from factrank.experiments.statistics.expressions import missing_columns
 from factrank.experiments.store.columns import curve_rows, reading_rows, row_of, trial_columns
 from factrank.experiments.store.result_tables import Tables
-from factrank.experiments.study.study_judgement import judge, summarise
+from factrank.experiments.study.study_results import results_of
 from factrank.experiments.training import train_many
 from factrank.families.attention.layer_bounds import layer_rank_bounds
 from factrank.studies.wong.artifacts import ARTIFACTS
@@ -43,9 +43,8 @@ def verdicts(study, size, measured, readings=lambda row: ()):
     rows = [{**trial_columns(trial), "status": "finished"} for trial in trials_of(study, size)]
     rows = [row | measured(row) for row in rows]
     long = [{"hash": row["hash"]} | reading for row in rows for reading in readings(row)]
-    return {
-        claim.name: verdict.status for claim, verdict in judge(study, size, Tables(table(rows), table([]), table(long)))
-    }
+    found = results_of(study, size, Tables(table(rows), table([]), table(long)))
+    return {claim.name: verdict.status for claim, verdict in found.judged}
 
 
 # ---------------------------------------------------------------- what they ask for
@@ -295,7 +294,7 @@ def test_summaries_have_a_row_for_every_setting():
     """The greatest rank by bound and keys, for two readouts, in the made-up world where 8 times the bound is held."""
     rows = [{**trial_columns(trial), "status": "finished"} for trial in trials_of(RANK_INFLATION, "quick")]
     tables = Tables(table([row | held(row, 8, 0.0) for row in rows]), table([]), table([]))
-    summary, found = summarise(RANK_INFLATION, "quick", tables)[0]
+    summary, found = results_of(RANK_INFLATION, "quick", tables).summaries[0]
     by_bound = {
         row["layer_rank"]: row["value"] for row in found.to_pylist() if row["quantity"] == summary.quantities[0][0]
     }

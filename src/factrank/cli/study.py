@@ -175,7 +175,6 @@ def publish(
     that the store has lost their curves or readings.
     """
     from factrank.experiments.store import CURVES, READINGS  # noqa: PLC0415
-    from factrank.experiments.study import asked_trials  # noqa: PLC0415
     from factrank.report.publishing import differences  # noqa: PLC0415 - JAX takes a second to load
     from factrank.report.publishing import publish as write  # noqa: PLC0415
 
@@ -185,8 +184,7 @@ def publish(
         say("\n".join(found) or f"{folder}: no difference from its checksums, its tables and its text")
         raise typer.Exit(1 if found else 0)
     kept = _existing(store)
-    tables = kept.tables()
-    published = write(Path(name).stem, studies, _size(full), tables, folder)
+    published = write(Path(name).stem, studies, _size(full), kept.tables(), folder)
     say_problems(kept)
     for path in published.strange:
         complain(f"{path}: no study of {name} has this file; it is left")
@@ -194,8 +192,8 @@ def publish(
     for study, n_missing in missing.items():
         command = _command(study if len(studies) > 1 else name, None, _size(full), store)
         complain(f"{study}: {n_missing:,} trials were not run: {command}")
-    say_tally(folder, [pair for found in published.results.values() for pair in found.judged], len(studies))
-    asked = {trial.hash for study in studies for trial in asked_trials(study, _size(full), tables.trials)}
+    say_tally(folder, published.results.values())
+    asked = {one for found in published.results.values() for one in found.tables.trials["hash"].to_pylist()}
     lost = kept.lost()
     if missing or asked & (lost[CURVES] | lost[READINGS]):
         raise typer.Exit(1)

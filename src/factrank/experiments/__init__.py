@@ -16,12 +16,19 @@ if TYPE_CHECKING:
     from factrank.experiments.checks import Finished as Finished
     from factrank.experiments.checks import Record as Record
     from factrank.experiments.compilation_cache import use_compilation_cache as use_compilation_cache
+    from factrank.experiments.declared_columns import LONG as LONG
+    from factrank.experiments.declared_columns import RUN as RUN
+    from factrank.experiments.declared_columns import SEARCHES as SEARCHES
+    from factrank.experiments.declared_columns import SETTINGS as SETTINGS
     from factrank.experiments.family import Engine as Engine
     from factrank.experiments.family import Family as Family
     from factrank.experiments.family import Form as Form
     from factrank.experiments.family import Measure as Measure
     from factrank.experiments.family import Work as Work
     from factrank.experiments.frozen_parts import split as split
+    from factrank.experiments.labels import label as label
+    from factrank.experiments.labels import short_label as short_label
+    from factrank.experiments.measured import OF_EVERY_FAMILY as OF_EVERY_FAMILY
     from factrank.experiments.measured import measure_of as measure_of
     from factrank.experiments.progress import Meter as Meter
     from factrank.experiments.progress import TerminalMeter as TerminalMeter

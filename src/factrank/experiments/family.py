@@ -64,13 +64,15 @@ class Engine(Protocol):
 
 
 class Measure(NamedTuple):
-    """A number of results: its column, what people read in its place, and what it is.
+    """A column of results: its name, what people read in its place, its unit, and what it is.
 
-    A name that ends in `*` stands for all columns that begin so, such as `recall_*`, one for each threshold.
+    A name that ends in `*` stands for all columns that begin so, such as `recall_*`, one for each threshold; a `*` in
+    its label is the number at the end of the name.
     """
 
     name: str
     label: str = ""
+    unit: str = ""
     meaning: str = ""
 
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from factrank.report.charts import require_chart_path as require_chart_path
     from factrank.report.charts import save_chart as save_chart
     from factrank.report.charts import sizes_chart as sizes_chart
+    from factrank.report.column_tables import columns_text as columns_text
     from factrank.report.constructed_tables import constructed_table as constructed_table
     from factrank.report.edited_tables import edited_table as edited_table
     from factrank.report.layer_words import layer_lines as layer_lines

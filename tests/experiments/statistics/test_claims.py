@@ -30,7 +30,8 @@ from factrank.experiments.statistics.quantities import sample_of
 from factrank.experiments.store.columns import row_of, trial_columns
 from factrank.experiments.store.result_tables import Tables
 from factrank.experiments.study.study import Study
-from factrank.experiments.study.study_judgement import judge, study_table
+from factrank.experiments.study.study_results import results_of
+from factrank.experiments.study.trials_of_study import study_table
 from factrank.experiments.training import train_many
 from factrank.families.attention.layer_shape import LayerShape
 
@@ -472,17 +473,17 @@ class TestStudyTable:
         mixed = full.take(np.random.default_rng(0).permutation(full.num_rows))
         own = study_table(TINY, "quick", mixed)
         assert own["hash"].to_pylist() == [trial.hash for trial in tiny("quick")]
-        assert judge(TINY, "quick", only(mixed))[0][1].status == "reproduced"
+        assert results_of(TINY, "quick", only(mixed)).judged[0][1].status == "reproduced"
 
     def test_missing_trials_are_rows_without_numbers(self):
         own = study_table(TINY, "full", self.rows("full", skip=(4, 17)))
         assert own.num_rows == 30
         assert [at for at, status in enumerate(own["status"].to_pylist()) if status == "missing"] == [4, 17]
         assert own["model.d_vo"].to_pylist()[17] == 2
-        verdict = judge(TINY, "full", only(self.rows("full", skip=(4, 17))))[0][1]
+        verdict = results_of(TINY, "full", only(self.rows("full", skip=(4, 17)))).judged[0][1]
         assert verdict == Verdict("not comparable", why="2 of 30 trials have no value (2 missing)")
 
     @pytest.mark.parametrize("empty", [pa.table({}), pa.table({"hash": pa.array([], pa.string())})])
     def test_empty_store(self, empty):
         assert set(study_table(TINY, "quick", empty)["status"].to_pylist()) == {"missing"}
-        assert judge(TINY, "quick", only(empty))[0][1].status == "not comparable"
+        assert results_of(TINY, "quick", only(empty)).judged[0][1].status == "not comparable"

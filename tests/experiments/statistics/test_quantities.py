@@ -16,7 +16,7 @@ from factrank.experiments.statistics.claims import RESAMPLES, Claim, Quantity, V
 from factrank.experiments.store.columns import trial_columns
 from factrank.experiments.store.result_tables import Tables
 from factrank.experiments.study.study import Study
-from factrank.experiments.study.study_judgement import judge
+from factrank.experiments.study.study_results import results_of
 from factrank.families.attention.layer_shape import LayerShape
 
 
@@ -201,7 +201,7 @@ def long_tables(status=lambda at: "finished", kept=lambda at: True):
 
 def judged(tables, where=(), data="readings"):
     one = claim(Quantity("mean", "recall", where=(("tau", 0.9), *where)), data=data)
-    return judge(Study("long", "Long", None, "?", "!", trials, claims=(one,)), "full", tables)[0][1]
+    return results_of(Study("long", "Long", None, "?", "!", trials, claims=(one,)), "full", tables).judged[0][1]
 
 
 class TestLongTables:
@@ -237,7 +237,7 @@ class TestLongTables:
         assert judged(lost, where=()).status == "measured"  # tau 0.5 of one trial, which nobody asks for
         quantity = Quantity("mean", "recall")
         study = Study("long", "Long", None, "?", "!", trials, claims=(claim(quantity, data="readings"),))
-        assert "has 3 of 4 readings" in judge(study, "full", lost)[0][1].why
+        assert "has 3 of 4 readings" in results_of(study, "full", lost).judged[0][1].why
 
     def test_nothing_stored(self):
         assert judged(Tables.empty()).why == "20 of 20 trials have no value (20 missing)"

@@ -15,7 +15,7 @@ from factrank.experiments.statistics.expressions import selected
 from factrank.experiments.statistics.fits import Fit, FitResult, fit_result
 from factrank.experiments.statistics.summaries import Summary, summary_table
 from factrank.experiments.study.study import Chart, Study
-from factrank.experiments.study.study_judgement import fitted, summarise
+from factrank.experiments.study.study_results import results_of
 from factrank.report.study.study_findings import fit_text
 
 MEAN = Quantity("mean", "recall")
@@ -92,7 +92,7 @@ class TestSummaries:
         by_shape = Summary("shape", "By shape", (("recall", quantity),), ("model.d_vo",), data="readings")
         by_tau = Summary("tau", "By tau", (("recall", MEAN),), ("tau", "model.d_vo"), data="readings")
         study = Study("long", "Long", None, "?", "!", trials, summaries=(by_shape, by_tau))
-        (_, shapes), (_, taus) = summarise(study, "full", long_tables(kept=lambda at: at < 10 or at == 12))
+        (_, shapes), (_, taus) = results_of(study, "full", long_tables(kept=lambda at: at < 10 or at == 12)).summaries
         assert shapes["model.d_vo"].to_pylist() == [1, 2]
         assert shapes["why"].to_pylist() == ["", "9 of 10 trials have no value (9 missing)"]
         assert shapes["value"].to_pylist() == [pytest.approx(0.9 + 0.045), None]
@@ -228,7 +228,7 @@ class TestFits:
         )
         line = Fit("line", "A line", "means", ("1", "model.d_vo"), quantity="twice")
         study = Study("s", "S", None, "?", "!", trials, summaries=(means,), fits=(line,))
-        ((fit, result),) = fitted(study, summarise(study, "full", long_tables()))
+        ((fit, result),) = results_of(study, "full", long_tables()).fits
         assert fit is line
         assert isinstance(result, FitResult)
         assert result.coefficients == pytest.approx((1.8, 0.0), abs=1e-9)

@@ -14,7 +14,8 @@ from factrank.experiments.specs.data import Given
 from factrank.experiments.statistics.claims import Claim, Quantity
 from factrank.experiments.store.store import Store
 from factrank.experiments.study.study import Chart, Study, no_trials
-from factrank.experiments.study.study_judgement import asked_trials, fitted, judge, study_tables, summarise
+from factrank.experiments.study.study_results import results_of
+from factrank.experiments.study.trials_of_study import asked_trials, study_tables
 from made_up_searches import PARTS, FakeExecutor, family, keys_of, run, searches, study_with
 from small_studies import same_table
 
@@ -115,26 +116,27 @@ def test_what_is_asked_for_next_is_missing(whole):
     assert set(statuses[len(first) :]) == {"missing"}
     assert own.trials["hash"].to_pylist() == executor.hashes[: len(statuses)]
     assert set(own.searches["status"].to_pylist()) == {"missing"}
-    assert judge(study, "quick", begun)[0][1].why == "6 of 6 searches have no value (6 missing)"
+    assert results_of(study, "quick", begun).judged[0][1].why == "6 of 6 searches have no value (6 missing)"
     assert [trial.hash for trial in asked_trials(study, "quick", tables.trials)] == executor.hashes
 
 
 def test_claims_summaries_and_fits_are_about_intervals(whole):
     _, store, _ = whole
     study, tables = study_with(searches(), **PARTS), store.tables()
-    (_, rises), (_, logs) = judge(study, "quick", tables)
+    results = results_of(study, "quick", tables)
+    (_, rises), (_, logs) = results.judged
     assert (rises.status, rises.value, rises.n_seeds) == ("reproduced", pytest.approx(10), 3)
     assert logs.value == pytest.approx(sum(map(log, (20, 21, 22, 40, 41, 42))) / 6)
-    summaries = summarise(study, "quick", tables)
+    summaries = results.summaries
     assert summaries[0][1]["value"].to_pylist() == pytest.approx([21, 41])
-    assert fitted(study, summaries)[0][1].formula == "keys = 1 + 10 d_model"
+    assert results.fits[0][1].formula == "keys = 1 + 10 d_model"
 
 
 def test_a_search_without_both_ends_makes_a_claim_not_comparable(tmp_path):
     store = Store(tmp_path)
     study = study_with(searches(most=30), **PARTS)  # the wide ones hold everything
     run(study, store)
-    verdict = judge(study, "quick", store.tables())[0][1]
+    verdict = results_of(study, "quick", store.tables()).judged[0][1]
     assert (verdict.status, verdict.why) == ("not comparable", "3 of 6 searches have no value (3 no upper end)")
 
 
@@ -177,6 +179,6 @@ def test_curves_are_beside_the_trials_of_searches(whole):
     claim = Claim("mean", "Mean.", Quantity("mean", "recall", where=(("database.n_keys", 20),)), None)
     curves = replace(claim, data="curves", name="curves")
     study = study_with(searches(), claims=(claim, curves))
-    first, second = (verdict for _, verdict in judge(study, "quick", store.tables()))
+    first, second = (verdict for _, verdict in results_of(study, "quick", store.tables()).judged)
     assert (first.status, first.n_seeds) == ("measured", 3)
     assert second.status == "not comparable"

@@ -52,6 +52,13 @@ def test_charts_are_checked():
         Study(*SHORT, lambda size: [], charts=(chart, chart))
 
 
+def test_titles_are_texts():
+    study = Study(*SHORT, lambda size: [], titles={"seed": "number of the run"})
+    object.__setattr__(study, "titles", {"seed": 3})  # run-time type checks do not let it through the front door
+    with pytest.raises(InputError, match="study name: titles gives columns their titles, as texts"):
+        study.__post_init__()
+
+
 def test_misspelt_settings_are_found_before_anything_is_trained():
     chart = Chart("recall", "Recall", "lines", "model.dvo", "recall")
     study = Study(*SHORT, lambda size: [made_up_trial(0)], charts=(chart,))

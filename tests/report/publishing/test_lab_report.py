@@ -6,9 +6,9 @@ import pytest
 
 from factrank.errors import InputError
 from factrank.experiments.store.store import Store
+from factrank.experiments.study.study_results import results_of
 from factrank.report.markdown import number_text
 from factrank.report.publishing.lab_report import first_text, picture_name, pictures_named, render
-from factrank.report.study.study_findings import study_results
 from made_up_paper import PAPER, fill
 
 FIT = (
@@ -20,7 +20,7 @@ FIT = (
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):
     tables = fill(Store(tmp_path_factory.mktemp("store"))).tables()
-    return {study.name: study_results(study, "full", tables) for study in PAPER}
+    return {study.name: results_of(study, "full", tables) for study in PAPER}
 
 
 @pytest.mark.parametrize(

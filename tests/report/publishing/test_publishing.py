@@ -5,6 +5,7 @@ import hashlib
 import json
 import os
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,10 +16,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from factrank.errors import InputError
+from factrank.experiments.statistics.claims import Claim, Quantity
 from factrank.experiments.store.columns import row_of
 from factrank.experiments.store.result_tables import Tables
 from factrank.experiments.store.store import Store
-from factrank.experiments.study.study_judgement import judge, study_table, summarise
+from factrank.experiments.study.study_results import results_of
+from factrank.experiments.study.trials_of_study import study_table
 from factrank.report.publishing.published_checks import checksums_text
 from factrank.report.publishing.published_tables import LEFT_OUT, load_published, published_size, write_published
 from factrank.report.publishing.publishing import differences, publish
@@ -105,10 +108,9 @@ def test_verdicts_from_the_published_tables_are_those_of_the_store(store, publis
     for study in PAPER:
         tables = load_published(published, study)
         assert published_size(published, study) == "full"
-        assert judge(study, "full", tables) == judge(study, "full", store.tables())
-        for (_, ours), (_, theirs) in zip(
-            summarise(study, "full", tables), summarise(study, "full", store.tables()), strict=True
-        ):
+        again, first = results_of(study, "full", tables), results_of(study, "full", store.tables())
+        assert again.judged == first.judged
+        for (_, ours), (_, theirs) in zip(again.summaries, first.summaries, strict=True):
             assert ours.equals(theirs)
     found = load_published(published, WIDTHS).trials
     recalls = [recall_of(trial) for trial in widths("full")]
@@ -148,7 +150,7 @@ def test_any_columns_come_back_as_they_were(tmp_path_factory, data):
     tables = Tables(table, pa.table({}), pa.table({}))
     folder = tmp_path_factory.mktemp("any")
     (folder / "tables").mkdir()
-    write_published(folder / "tables", WIDTHS, "quick", tables)
+    write_published(folder / "tables", results_of(WIDTHS, "quick", tables))
     ours = study_table(WIDTHS, "quick", load_published(folder, WIDTHS).trials)
     theirs = study_table(WIDTHS, "quick", table)
     kept = [name for name in theirs.column_names if name not in LEFT_OUT]
@@ -332,7 +334,7 @@ def test_two_processes_do_not_publish_to_one_folder_at_once(tmp_path, monkeypatc
                 fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
         finally:
             os.close(other)
-        seen.append(arguments[1].name)
+        seen.append(arguments[1].study.name)
         return write_published(*arguments)
 
     monkeypatch.setattr("factrank.report.publishing.publishing.write_published", write)
@@ -341,6 +343,14 @@ def test_two_processes_do_not_publish_to_one_folder_at_once(tmp_path, monkeypatc
 
 
 # ---------------------------------------------------------------- what is missing
+
+
+def test_a_claim_cannot_rest_on_what_is_not_published(tmp_path):
+    """Times are left out of published tables; a claim about them could not be judged again."""
+    claim = Claim("fast", "It is fast.", Quantity("mean", "seconds"), None)
+    store = fill(Store(tmp_path / "store"), "quick")
+    with pytest.raises(InputError, match="study widths, claim fast: it is computed from seconds, which is not publ"):
+        publish("made-up", [replace(WIDTHS, claims=(claim,))], "quick", store.tables(), tmp_path / "paper")
 
 
 def test_trials_that_were_not_run_are_counted(tmp_path):

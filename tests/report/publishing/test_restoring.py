@@ -7,6 +7,7 @@ import pytest
 from factrank.errors import InputError
 from factrank.experiments.execution.runner import missing
 from factrank.experiments.store.store import Store
+from factrank.experiments.study.study_results import results_of
 from factrank.report.publishing.published_tables import write_published
 from factrank.report.publishing.restoring import restore
 from made_up_paper import PAPER, fill, result_of
@@ -19,7 +20,7 @@ def published(tmp_path_factory):
     (folder / "tables").mkdir()
     tables = fill(Store(folder / "store")).tables()
     for study in PAPER:
-        write_published(folder / "tables", study, "full", tables)
+        write_published(folder / "tables", results_of(study, "full", tables))
     return folder
 
 
@@ -29,7 +30,7 @@ def test_a_store_is_restored_from_what_was_published(tmp_path, published):
     n_trials = sum(len(study.trials_of("full")) for study in PAPER)
     assert restore(published, PAPER, restored) == (n_trials, 0)
     for study in PAPER:
-        for path in write_published(tmp_path, study, "full", restored.tables()):
+        for path in write_published(tmp_path, results_of(study, "full", restored.tables())):
             assert path.read_bytes() == (published / "tables" / path.name).read_bytes()
         assert not missing(study.trials_of("full"), restored)
     assert restored.problems() == []
@@ -45,7 +46,7 @@ def test_curves_that_were_never_published_are_not_missed(tmp_path):
     assert store.curves().num_rows
     (tmp_path / "tables").mkdir()
     for study in bare:
-        write_published(tmp_path / "tables", study, "full", store.tables())
+        write_published(tmp_path / "tables", results_of(study, "full", store.tables()))
     restore(tmp_path, bare, restored)
     assert restored.curves().num_rows == 0
     assert not missing(with_curves, restored)
@@ -58,7 +59,7 @@ def test_settings_that_tables_lack_come_from_the_trials(tmp_path):
     tables = store.tables()
     (tmp_path / "tables").mkdir()
     older = replace(tables, trials=tables.trials.drop_columns(["measures.tolerance"]))
-    write_published(tmp_path / "tables", study, "full", older)
+    write_published(tmp_path / "tables", results_of(study, "full", older))
     restore(tmp_path, [study], restored)
     assert restored.trials()["measures.tolerance"].to_pylist() == [
         trial.measures.tolerance for trial in study.trials_of("full")

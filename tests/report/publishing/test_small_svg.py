@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 from factrank.experiments.store.result_tables import Tables
+from factrank.experiments.study.chart_records import chart_records
 from factrank.experiments.study.study import Chart
 from factrank.report.publishing.small_svg import small_svg
-from factrank.report.study.chart_records import chart_records
 from factrank.report.study.study_charts import draw
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -5,6 +5,7 @@ from rich.console import Console
 
 from factrank.experiments.execution.estimate import DryRun
 from factrank.experiments.store.store import Store
+from factrank.experiments.study.study_results import results_of
 from factrank.report.publishing.publishing import differences, publish
 from factrank.report.study.study_page import build_page
 from factrank.report.study.study_terminal import catalogue_table, dry_run_lines, study_lines
@@ -37,7 +38,7 @@ def test_a_published_folder_has_the_searches_in_its_trials(whole, tmp_path):
 
 def test_a_page_says_how_the_searches_ended(whole):
     store, _ = whole
-    page = build_page(study_with(searches(), **PARTS), "quick", store.tables())
+    page = build_page(results_of(study_with(searches(), **PARTS), "quick", store.tables()))
     assert "<h2>Searches</h2><p>6 searches over sizes." in page
     assert "largest size that holds" in page
     assert "Without an answer" not in page
@@ -46,7 +47,7 @@ def test_a_page_says_how_the_searches_ended(whole):
 def test_a_page_says_what_has_no_answer(tmp_path):
     store, study = Store(tmp_path), study_with(searches(most=30), **PARTS)  # the wide ones hold everything
     run(study, store)
-    page = build_page(study, "quick", store.tables())
+    page = build_page(results_of(study, "quick", store.tables()))
     assert "3 searches no upper end" in page
     assert "still holds at 30, the greatest size" in page
     assert "3 searches that did not finish are not shown." in page

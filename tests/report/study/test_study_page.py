@@ -4,25 +4,27 @@ import re
 import shutil
 from contextlib import contextmanager
 from html import unescape
+from html.parser import HTMLParser
 from io import StringIO
 
 import pyarrow as pa
 import pytest
 from rich.console import Console
 
+from factrank.experiments.labels import label
 from factrank.experiments.statistics.claims import Claim
 from factrank.experiments.statistics.fits import Fit
 from factrank.experiments.statistics.summaries import Summary
 from factrank.experiments.store.columns import failed_row, versions
+from factrank.experiments.study.chart_records import chart_records
 from factrank.experiments.study.study import Chart, Source
-from factrank.experiments.study.study_judgement import judge, summarise
-from factrank.report.study.chart_records import chart_records
-from factrank.report.study.labels import label
+from factrank.experiments.study.study_results import results_of
+from factrank.experiments.study.summary_records import summary_records
 from factrank.report.study.study_charts import chart_text, draw
 from factrank.report.study.study_page import build_page, script_data
 from factrank.report.study.study_pictures import save_charts
 from factrank.report.study.study_terminal import claims_table
-from factrank.report.study.summary_charts import draw_summary, summary_records
+from factrank.report.study.summary_charts import draw_summary
 from made_up_study import (
     CHARTS,
     CLAIMS,
@@ -54,7 +56,7 @@ NOTHING = only(EMPTY)
 
 
 def test_page_says_what_there_is():
-    page = build_page(made_study(), "quick", made(), command="factrank study run mine.yaml")
+    page = build_page(results_of(made_study(), "quick", made()), command="factrank study run mine.yaml")
     for text in (
         "Question Plain",
         "Method Plain",
@@ -80,7 +82,7 @@ def test_page_says_what_there_is():
     ):
         assert text in page, text
     assert "What went wrong" not in page
-    assert "factrank study run made-up --full" in build_page(made_study(), "full", NOTHING)
+    assert "factrank study run made-up --full" in build_page(results_of(made_study(), "full", NOTHING))
 
 
 def test_failures_and_problems_are_told():
@@ -90,7 +92,9 @@ def test_failures_and_problems_are_told():
         return row | ({"status": "diverged", "recall": float("nan")} if at == 5 else {})
 
     table = made_table(change=fail)
-    page = build_page(made_study(), "quick", only(table, made_curves()), [f"trials/a.parquet: truncated {HOSTILE}"])
+    page = build_page(
+        results_of(made_study(), "quick", only(table, made_curves())), [f"trials/a.parquet: truncated {HOSTILE}"]
+    )
     assert "2 failed" in page
     assert "1 diverged" in page
     assert "MemoryError: &lt;/script&gt;" in page
@@ -102,7 +106,7 @@ def test_failures_and_problems_are_told():
 
 def test_links_are_only_of_the_web():
     study = made_study(source=Source("Paper", link="javascript:alert(1)"))
-    assert "javascript:alert" not in build_page(study, "quick", NOTHING)
+    assert "javascript:alert" not in build_page(results_of(study, "quick", NOTHING))
 
 
 def test_script_data_never_ends_a_script():
@@ -111,8 +115,8 @@ def test_script_data_never_ends_a_script():
 
 
 def test_same_store_same_page():
-    first = build_page(made_study(), "quick", made())
-    assert first == build_page(made_study(), "quick", made())
+    first = build_page(results_of(made_study(), "quick", made()))
+    assert first == build_page(results_of(made_study(), "quick", made()))
 
 
 # ---------------------------------------------------------------- what charts show
@@ -181,26 +185,27 @@ def test_every_kind_of_chart_is_valid(chart, size):
 
 def test_pictures(tmp_path):
     study = made_study(charts=CHARTS[:2], summaries=SUMMARIES[:1])
-    paths = save_charts(study, "full", only(made_table("full")), tmp_path / "new")
+    paths = save_charts(results_of(study, "full", only(made_table("full"))), tmp_path / "new")
     assert [path.name for path in paths] == [
         f"made-up-full-{chart}.{suffix}" for chart in ("heat", "lines", "means") for suffix in ("svg", "png")
     ]
     assert "queries: 4" in paths[0].read_text(encoding="utf-8")
     assert paths[1].read_bytes().startswith(b"\x89PNG")
-    assert save_charts(made_study(), "quick", NOTHING, tmp_path) == []
+    assert save_charts(results_of(made_study(), "quick", NOTHING), tmp_path) == []
 
 
 def test_summaries_are_drawn_as_they_are_tabled():
     """Every row with a value is a point with its interval, beside the others at its x."""
-    for summary, table in summarise(made_study(), "full", made("full")):
+    for summary, table in results_of(made_study(), "full", made("full")).summaries:
         records = summary_records(summary, table)
         assert len(records.rows) == table.num_rows == {"means": 6, "two": 12}[summary.name]
         for record, row in zip(records.rows, table.to_pylist(), strict=True):
             assert (record["x"], record["y"], record["low"]) == (row["model.d_vo"], row["value"], row["low"])
             assert record["colour"] == (row["model.d_qk"] if summary.name == "means" else row["quantity"])
-            assert abs(record["at"] - record["x"]) < 0.1
-        assert len({(record["at"], str(record.get("facet"))) for record in records.rows}) == len(records.rows)
         specification = draw_summary(summary, records).to_dict()
+        (placed,) = specification["datasets"].values()
+        assert all(abs(record["at"] - record["x"]) < 0.1 for record in placed)
+        assert len({(record["at"], record.get("facet")) for record in placed}) == len(records.rows)
         assert ("facet" in specification) == (summary.name == "two")
 
 
@@ -223,30 +228,33 @@ def test_summaries_that_cannot_be_shown_whole():
     )
     nothing = summary_records(summary, table.slice(3))
     assert nothing.notes == ("Nothing to draw yet: no setting has a value.",)
+    below = summary_records(summary, table.slice(2, 1))
+    assert (below.rows, below.notes[-1]) == ([], "Nothing is left to draw.")
 
 
 def test_claims_in_the_terminal():
     console = Console(width=200, file=StringIO())
-    console.print(claims_table(judge(made_study(), "quick", made())))
+    console.print(claims_table(results_of(made_study(), "quick", made())))
     lines = console.file.getvalue().splitlines()
     assert any(re.match(r"Nobody says what it is\. +none +0\.61 .* measured", line) for line in lines)
     assert any(re.match(r"It rises\. +rises +0\.2 ", line) for line in lines)
 
 
-def hostile_summaries(words, number):
+def hostile_summaries(words, number, text=HOSTILE):
     """Summaries whose titles, labels, columns and cells hold anything."""
-    label = f"Label {HOSTILE}"
-    more = {"x_title": HOSTILE, "y_title": HOSTILE}
-    first = Summary("four", f"Chart {HOSTILE}", ((label, MEAN), ("other", MEAN)), (words, number), **more)
-    second = Summary("five", HOSTILE, ((label, MEAN), ("other", MEAN)), (number, words), x="quantity")
-    return (first, second), (Fit("rule", f"Fit {HOSTILE}", "four", ("1",), label),)
+    label = f"Label {text}"
+    more = {"x_title": text, "y_title": text}
+    first = Summary("six", f"Chart {text}", ((label, MEAN), ("other", MEAN)), (words, number), **more)
+    second = Summary("five", text, ((label, MEAN), ("other", MEAN)), (number, words), x="quantity")
+    return (first, second), (Fit("rule", f"Fit {text}", "six", ("1",), label),)
 
 
 def test_pictures_of_hostile_summaries(tmp_path):
     words, number = (f"{BROKEN} {field} {HOSTILE}" for field in ("words", "number"))
     summaries, fits = hostile_summaries(words, number)
     table = made_table(change=lambda at, row: row | {words: f"{BROKEN} {HOSTILE[-20:]} {at % 2}", number: at % 3})
-    paths = save_charts(made_study(charts=(), summaries=summaries, fits=fits), "quick", only(table), tmp_path)
+    found = results_of(made_study(charts=(), summaries=summaries, fits=fits), "quick", only(table))
+    paths = save_charts(found, tmp_path)
     assert [path.suffix for path in paths] == [".svg", ".png"] * 2
     for picture in paths[::2]:
         drawing = picture.read_text(encoding="utf-8")
@@ -279,7 +287,7 @@ def test_pictures_of_hostile_text(tmp_path, kind, texts):
         Chart("two", HOSTILE, kind, x, y, colour, **titles),
     )
     study = made_study(charts=charts, summaries=(), fits=())
-    paths = save_charts(study, "quick", only(made_table(change=change)), tmp_path)
+    paths = save_charts(results_of(study, "quick", only(made_table(change=change))), tmp_path)
     assert [path.suffix for path in paths] == [".svg", ".png"] * 2
     for picture in paths[::2]:
         drawing = picture.read_text(encoding="utf-8")
@@ -290,6 +298,61 @@ def test_pictures_of_hostile_text(tmp_path, kind, texts):
         assert not {"script", "img", "b"} & set(re.findall(r"<(\w+)", drawing))
     for picture in paths[1::2]:
         assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def page_of(text):
+    """The page of a study in which every text that a user can give is this one, or has it inside."""
+    quote = Claim(text, f"Statement {text}", CLAIMS[0].quantity, "rises", place=text, quote=text, note=text)
+    charts = (
+        Chart("one", f"Chart {text}", "points", "loss", "recall", text, x_title=text, y_title=text),
+        Chart("two", text, "lines", "loss", "recall", "words", "words"),
+        Chart("three", text, "bars", "words", "recall", text),
+        Chart("four", text, "lines", "loss", f"no column {text}"),
+    )
+
+    def change(at, row):
+        if at == 17:
+            return failed_row(trials("quick")[at], f"MemoryError: {text}")
+        return row | {"words": f"{at % 2} {text}", text: at % 3, "device": text, "database.told": text}
+
+    summaries, fits = hostile_summaries("words", text, text)
+    study = made_study(text, claims=(quote,), charts=charts, summaries=summaries, fits=fits)
+    return build_page(results_of(study, "quick", only(made_table(change=change))), [text], text)
+
+
+class Structure(HTMLParser):
+    """The elements of a page with the names of their attributes, and its text."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.elements, self.text = [], ""
+        self.feed(page)
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.append((tag, [name for name, _ in attrs]))
+
+    def handle_data(self, data):
+        self.text += data
+
+
+def test_hostile_text_is_never_markup():
+    """The same elements and attributes, whatever the texts are; what would steer a reader is shown as an escape."""
+    plain, hostile = page_of("plain"), page_of(HOSTILE)
+    assert Structure(hostile).elements == Structure(plain).elements
+    for where in (
+        "Title ",
+        "Question ",
+        "Method ",
+        "Paper ",
+        "Figure ",
+        "Statement ",
+        "“",
+        "Chart ",
+        "Fit ",
+        "Error: ",
+    ):
+        assert f"{where}</script><script>window.hacked = 1</script>" in Structure(hostile).text
+    assert not set("\0\r\x1b\u2028\u202e") & set(re.sub("<script.*</script>", "", hostile, flags=re.DOTALL))
 
 
 # ---------------------------------------------------------------- in the browser
@@ -343,7 +406,7 @@ def drawn(page):
 
 @pytest.mark.parametrize(("width", "scheme", "size"), [(1200, "light", "full"), (390, "dark", "quick")])
 def test_charts_are_drawn_and_nothing_leaves_the_file(browser, tmp_path, width, scheme, size):
-    html = build_page(made_study(), size, made(size))
+    html = build_page(results_of(made_study(), size, made(size)))
     options = {"viewport": {"width": width, "height": 800}, "color_scheme": scheme}
     with opened(browser, tmp_path / "page.html", html, **options) as page:
         sizes = drawn(page)
@@ -357,7 +420,7 @@ def test_charts_are_drawn_and_nothing_leaves_the_file(browser, tmp_path, width, 
 
 def test_charts_follow_the_reader(browser, tmp_path):
     """A choice in the legend, a narrower window and the other colours redraw without a complaint."""
-    html = build_page(made_study(), "full", made("full"))
+    html = build_page(results_of(made_study(), "full", made("full")))
     with opened(browser, tmp_path / "page.html", html, viewport={"width": 1000, "height": 800}) as page:
         before = drawn(page)
         page.locator("#chart-lines .role-legend-symbol path").first.click()
@@ -369,22 +432,9 @@ def test_charts_follow_the_reader(browser, tmp_path):
 
 
 def test_hostile_text_is_shown_as_text(browser, tmp_path):
-    quote = Claim(
-        HOSTILE, f"Statement {HOSTILE}", CLAIMS[0].quantity, "rises", place=HOSTILE, quote=HOSTILE, note=HOSTILE
-    )
-    charts = (
-        Chart("one", f"Chart {HOSTILE}", "points", "loss", "recall", HOSTILE, x_title=HOSTILE, y_title=HOSTILE),
-        Chart("two", HOSTILE, "lines", "loss", "recall", "words", "words"),
-        Chart("three", HOSTILE, "bars", "words", "recall", HOSTILE),
-    )
-    table = made_table(
-        change=lambda at, row: row | {"words": f"{HOSTILE} {at % 2}", HOSTILE: at % 3, "device": HOSTILE}
-    )
-    summaries, fits = hostile_summaries("words", HOSTILE)
-    study = made_study(HOSTILE, claims=(quote,), charts=charts, summaries=summaries, fits=fits)
-    html = build_page(study, "quick", only(table), [HOSTILE], HOSTILE)
+    html = page_of(HOSTILE)
     with opened(browser, tmp_path / "page.html", html) as page:
-        assert len(drawn(page)) == 3 + len(summaries)
+        assert len(drawn(page)) == 5
         assert page.evaluate("window.hacked") is None
         assert page.locator("img, b").count() == 0
         assert page.requests == [(tmp_path / "page.html").as_uri()]
@@ -397,7 +447,7 @@ def test_hostile_text_is_shown_as_text(browser, tmp_path):
 
 def test_policy_stops_what_would_slip_through(browser, tmp_path):
     """Even a script that stood in the page unescaped would not run."""
-    html = build_page(made_study(), "quick", made())
+    html = build_page(results_of(made_study(), "quick", made()))
     html = html.replace("<main>", '<main><script>window.hacked = 1</script><img src=x onerror="window.hacked = 2">')
     with opened(browser, tmp_path / "page.html", html) as page:
         drawn(page)
@@ -410,7 +460,7 @@ def test_nothing_to_draw(browser, tmp_path, rows):
     table = EMPTY
     if rows == "failed":
         table = pa.Table.from_pylist([failed_row(trial, "out of luck") for trial in trials("quick")])
-    with opened(browser, tmp_path / "page.html", build_page(made_study(), "quick", only(table))) as page:
+    with opened(browser, tmp_path / "page.html", build_page(results_of(made_study(), "quick", only(table)))) as page:
         text = page.inner_text("main")
         assert text.count("Nothing to draw yet") == DRAWN
         assert text.count("not comparable") == len(CLAIMS) + 1
@@ -420,6 +470,6 @@ def test_nothing_to_draw(browser, tmp_path, rows):
 
 def test_study_without_charts_and_claims(browser, tmp_path):
     study = made_study(charts=(), claims=(), source=None, summaries=(), fits=())
-    with opened(browser, tmp_path / "page.html", build_page(study, "quick", made(curves=False))) as page:
+    with opened(browser, tmp_path / "page.html", build_page(results_of(study, "quick", made(curves=False)))) as page:
         assert "18 finished" in page.inner_text("main")
         assert page.complaints == []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, get_args
 
@@ -14,9 +14,8 @@ from factrank.foreign_text import shown_name
 
 if TYPE_CHECKING:
     from factrank.experiments.execution import RunSummary
-    from factrank.experiments.statistics import Claim, Verdict
     from factrank.experiments.store import Store
-    from factrank.experiments.study import Size, Study
+    from factrank.experiments.study import Size, Study, StudyResults
 
 INTERRUPTED = 130
 
@@ -34,45 +33,39 @@ def finish_all(
     `command` gives the command that runs a study, for its report; without it none is written. A claim that is not
     reproduced does not stop the next study.
     """
-    judged: list[tuple[Claim, Verdict]] = []
-    sound = True
+    results: list[StudyResults] = []
     try:
         for at, study in enumerate(studies, start=1):
             if len(studies) > 1:
                 say_heading(f"{study.name} ({at} of {len(studies)}): {study.title}", first=at == 1)
             before(study)
-            verdicts, failures = _finish(study, size, store, command and command(study), output)
-            judged += verdicts
-            sound = sound and not failures
+            results.append(_finish(study, size, store, command and command(study), output))
     except KeyboardInterrupt:
         complain("interrupted; the same command resumes")
         raise typer.Exit(INTERRUPTED) from None
     say_problems(store)
     if len(studies) > 1:
-        say_tally("in all", judged, len(studies), first=False)
-    if not sound or any(verdict.status == "not reproduced" and not claim.extension for claim, verdict in judged):
+        say_tally("in all", results, first=False)
+    if any(found.errors or found.is_refuted for found in results):
         raise typer.Exit(1)
 
 
-def _finish(
-    study: Study, size: Size, store: Store, command: str | None, output: Path | None
-) -> tuple[list[tuple[Claim, Verdict]], str]:
-    """Judge the claims, write the report and say where it is; gives the verdicts, and what is said of failures."""
-    from factrank.experiments.study import judge, study_table  # noqa: PLC0415
+def _finish(study: Study, size: Size, store: Store, command: str | None, output: Path | None) -> StudyResults:
+    """Say what came of the claims, write the report and say where it is; gives the results."""
+    from factrank.experiments.study import results_of  # noqa: PLC0415
     from factrank.report.study import claims_table, failures_text  # noqa: PLC0415 - JAX takes a second to load
 
-    tables = store.tables()
-    verdicts = judge(study, size, tables)
-    if verdicts:
-        display(claims_table(verdicts))
-    failures = failures_text(study_table(study, size, tables.trials))
+    found = results_of(study, size, store.tables())
+    if found.judged:
+        display(claims_table(found))
+    failures = failures_text(found)
     if failures:
         complain(f"{failures}\n--rerun-failed runs them again")
     if command is not None:
         from factrank.report.study import write_report  # noqa: PLC0415 - a bare machine has nothing that draws
 
-        say(f"report: {write_report(study, size, store, command, output)}")
-    return verdicts, failures
+        say(f"report: {write_report(found, store, command, output)}")
+    return found
 
 
 def say_plans(
@@ -93,15 +86,16 @@ def say_heading(text: str, *, first: bool) -> None:
     display(*([] if first else [""]), Text(shown_name(text, None), style="bold"))
 
 
-def say_tally(what: object, judged: Sequence[tuple[Claim, Verdict]], n_studies: int, *, first: bool = True) -> None:
+def say_tally(what: object, results: Collection[StudyResults], *, first: bool = True) -> None:
     """Count the claims of several studies."""
     from factrank.experiments.statistics import ClaimStatus  # noqa: PLC0415
 
+    judged = [pair for found in results for pair in found.judged]
     found = [verdict.status for claim, verdict in judged if not claim.extension]
     counts = ", ".join(f"{found.count(status):,} {status}" for status in get_args(ClaimStatus) if status in found)
     n_ours = len(judged) - len(found)
     ours = f"; {many(n_ours, 'question')} of ours beside {'it' if len(found) == 1 else 'them'}" if n_ours else ""
-    line = f"{what}: {many(n_studies, 'study')}, {many(len(found), 'claim')}{f': {counts}' if counts else ''}{ours}"
+    line = f"{what}: {many(len(results), 'study')}, {many(len(found), 'claim')}{f': {counts}' if counts else ''}{ours}"
     say(line if first else f"\n{line}")
 
 

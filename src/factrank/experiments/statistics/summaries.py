@@ -75,6 +75,12 @@ class Summary:
         settings = [name for text in self.over for name in columns_in(text)]
         return list(dict.fromkeys([*settings, *(name for part in parts for name in part.columns)]))
 
+    @property
+    def mean_of(self) -> str:
+        """The column that all of several quantities are means of; empty if there is none."""
+        means = {one.column if one.kind == "mean" and one.minus is None else "" for _, one in self.quantities}
+        return means.pop() if len(means) == 1 and len(self.quantities) > 1 else ""
+
 
 def summary_table(summary: Summary, table: pa.Table, trials: pa.Table | None = None) -> pa.Table:
     """One row per quantity and setting: quantity, the columns of `over`, value, low, high, seeds, why it has no value.

@@ -1,7 +1,7 @@
 """Studies: a question, the trials that answer it, and how the answer is shown, as plain data.
 
 What lives here: `Study`, studies in files, searches that ask for trials round by round, the tables of one study and
-the verdicts on its claims. What may enter: another way to describe a study.
+its results (`StudyResults`). What may enter: another way to describe a study.
 """
 
 from typing import TYPE_CHECKING
@@ -9,6 +9,10 @@ from typing import TYPE_CHECKING
 from factrank.lazy_face import lazy_face
 
 if TYPE_CHECKING:
+    from factrank.experiments.study.chart_records import Cell as Cell
+    from factrank.experiments.study.chart_records import ChartRecord as ChartRecord
+    from factrank.experiments.study.chart_records import Records as Records
+    from factrank.experiments.study.chart_records import is_number as is_number
     from factrank.experiments.study.names import require_name as require_name
     from factrank.experiments.study.searches import Rows as Rows
     from factrank.experiments.study.searches import TrialSearch as TrialSearch
@@ -22,12 +26,12 @@ if TYPE_CHECKING:
     from factrank.experiments.study.study import no_trials as no_trials
     from factrank.experiments.study.study_files import load_python_study as load_python_study
     from factrank.experiments.study.study_files import load_study as load_study
-    from factrank.experiments.study.study_judgement import MISSING as MISSING
-    from factrank.experiments.study.study_judgement import asked_trials as asked_trials
-    from factrank.experiments.study.study_judgement import fitted as fitted
-    from factrank.experiments.study.study_judgement import judge as judge
-    from factrank.experiments.study.study_judgement import study_table as study_table
-    from factrank.experiments.study.study_judgement import study_tables as study_tables
-    from factrank.experiments.study.study_judgement import summarise as summarise
+    from factrank.experiments.study.study_results import Results as Results
+    from factrank.experiments.study.study_results import StudyResults as StudyResults
+    from factrank.experiments.study.study_results import results_of as results_of
+    from factrank.experiments.study.summary_records import drawn_fields as drawn_fields
+    from factrank.experiments.study.summary_records import facet_columns as facet_columns
+    from factrank.experiments.study.trials_of_study import MISSING as MISSING
+    from factrank.experiments.study.trials_of_study import asked_trials as asked_trials
 else:
     __getattr__, __dir__, __all__ = lazy_face(__name__)

@@ -7,8 +7,8 @@ Charts and claims name columns of the table of results (`store.columns`); nothin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import lru_cache
 from typing import Literal, get_args
@@ -82,12 +82,25 @@ class Chart:
         return [name for text in (*texts, *(name for name, _ in self.where)) for name in columns_in(text)]
 
 
+def titled_chart(chart: Chart, titles: Mapping[str, str]) -> Chart:
+    """The chart, its axes called by these titles if it has none of its own."""
+    x_title, y_title = chart.x_title or titles.get(chart.x, ""), chart.y_title or titles.get(chart.y, "")
+    return replace(chart, x_title=x_title, y_title=y_title)
+
+
+def titled_summary(summary: Summary, titles: Mapping[str, str]) -> Summary:
+    """The same of a summary; y is what its quantities are means of, if they are means of one column."""
+    x_title = summary.x_title or titles.get(summary.x, "")
+    return replace(summary, x_title=x_title, y_title=summary.y_title or titles.get(summary.mean_of, ""))
+
+
 @dataclass(frozen=True, eq=False)
 class Study:
     """A named list of trials with its charts, summaries, fits and claims.
 
     `trials` gives the list for each size (`no_trials` where there are only searches), `searches` what asks for further
-    trials. `databases` are those that trials name by fingerprint.
+    trials. `databases` are those that trials name by fingerprint. `titles` are what axes call columns instead of their
+    labels, such as {"model.n_heads": "number of heads H"}, wherever a chart or a summary has no title of its own.
 
     >>> from factrank import LayerShape
     >>> from factrank import generated
@@ -112,6 +125,7 @@ class Study:
     summaries: tuple[Summary, ...] = ()
     fits: tuple[Fit, ...] = ()
     searches: Callable[[Size], Sequence[TrialSearch]] | None = None
+    titles: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         require_name("the name of a study", self.name)
@@ -133,6 +147,12 @@ class Study:
                 known = ", ".join(summaries) or "none"
                 raise InputError(f"study {self.name}, fit {fit.name}: no summary {fit.summary!r}; there are: {known}")
             require_columns_of(fit, summaries[fit.summary])
+        if not isinstance(self.titles, Mapping) or not all(
+            isinstance(text, str) for pair in self.titles.items() for text in pair
+        ):
+            raise InputError(f"study {self.name}: titles gives columns their titles, as texts; got {self.titles!r}")
+        object.__setattr__(self, "charts", tuple(titled_chart(chart, self.titles) for chart in self.charts))
+        object.__setattr__(self, "summaries", tuple(titled_summary(one, self.titles) for one in self.summaries))
 
     def trials_of(self, size: Size) -> list[Trial]:
         """The listed trials of a size, each once, in the order of the study; those of searches are not among them.

@@ -61,29 +61,35 @@ class AttentionFamily(Family):
     name = "attention"
     models: Mapping[str, type] = {"attention": LayerShape, "transformer": TransformerShape}
     measures: Sequence[Measure] = (
-        Measure("silent_fibers"),
-        Measure("artifacts_*"),
-        Measure("memorised*", "share that recalls everything"),
-        Measure("memorised_rank", "rank of the table where memorised"),
-        Measure("layer_rank", "greatest rank of the layer"),
-        Measure("violates", "share of certified violations"),
-        Measure("proposition"),
-        Measure("rank_lower", "rank of the table, at least"),
-        Measure("rank_upper", "rank of the table, at most"),
-        Measure("completion_lower", "completion rank, at least"),
-        Measure("completion_upper", "completion rank, at most"),
-        Measure("effective_lower", "effective rank, at least"),
-        Measure("effective_upper", "effective rank, at most"),
-        Measure("additive_share", "share of facts that only the sum gets right"),
-        Measure("direct_alone", "recall of the direct path alone"),
-        Measure("heads_alone", "recall of the best head alone"),
-        Measure("cp_rank", "rank by numerical CP"),
-        Measure("cp_residual"),
-        Measure("argmax", "recall by argmax"),
-        Measure("ones", "confident answers"),
-        Measure("flattening", "largest flattening rank"),
-        Measure("upper", "least upper bound of the rank"),
-        Measure("cp", "rank by numerical CP"),
+        Measure("silent_fibers", meaning="(key, query) pairs without a fact"),
+        Measure("artifacts_*", "artifacts at confidence *", "", "confident answers where the table has no fact"),
+        Measure("memorised*", "share that recalls everything", "", "1 if every fact is right, also at a threshold"),
+        Measure(
+            "memorised_rank", "rank of the table where memorised", "", "`rank_lower` if every fact is right, else 0"
+        ),
+        Measure("layer_rank", "greatest rank of the layer", "", "certified: no weights of its shape exceed it"),
+        Measure(
+            "violates", "share of certified violations", "", "1 if every fact is right and `rank_lower` > `layer_rank`"
+        ),
+        Measure("bits_by_query", "", "bits", "information in the facts, with each query's own range of values"),
+        Measure("predicted_*", meaning="recall of a layer that holds this many bits per parameter"),
+        Measure("proposition", meaning="size of the table by Wong 2025, Proposition 2.1"),
+        Measure("rank_lower", "rank of the table, at least", "", "certified lower bound of the rank"),
+        Measure("rank_upper", "rank of the table, at most", "", "certified upper bound of the rank"),
+        Measure("completion_lower", "completion rank, at least", "", "certified lower bound"),
+        Measure("completion_upper", "completion rank, at most", "", "certified upper bound"),
+        Measure("effective_lower", "effective rank, at least", "", "certified lower bound"),
+        Measure("effective_upper", "effective rank, at most", "", "certified upper bound"),
+        Measure("additive_share", "share of facts that only the sum gets right", "", "no path alone answers them"),
+        Measure("direct_alone", "recall of the direct path alone", "", "without the heads"),
+        Measure("heads_alone", "recall of the best head alone", "", "without the direct path and the other heads"),
+        Measure("cp_rank", "rank by numerical CP", "", "estimate of the rank of the table, not certified"),
+        Measure("cp_residual", meaning="relative residual of that estimate"),
+        Measure("argmax", "recall by argmax", "", "of a reading: in its precision and at its temperature"),
+        Measure("ones", "confident answers", "", "of a reading: ones of the 0/1 tensor of softmax>=tau"),
+        Measure("flattening", "largest flattening rank", "", "of a reading: certified lower bound for that tensor"),
+        Measure("upper", "least upper bound of the rank", "", "of a reading: certified, for that tensor"),
+        Measure("cp", "rank by numerical CP", "", "of a reading: estimate for that tensor, not certified"),
     )
 
     @property

@@ -24,12 +24,18 @@ class FactualRecallFamily(Family):
     name = "factual_recall"
     models: Mapping[str, type] = {"sequence": FactualRecallShape, "one_hot": FactualRecallOneHotShape}
     measures: Sequence[Measure] = (
-        Measure("copying"),
-        Measure("relation_loss"),
-        Measure("subject_loss"),
-        Measure("relation_alone"),
-        Measure("in_range"),
-        Measure("wrong_in_range"),
+        Measure("recall_sequences", meaning="fraction of (fact, context) that are answered rightly"),
+        Measure("recall_attention_alone", meaning="recall without what the MLP adds"),
+        Measure("recall_mlp_alone", meaning="recall by what the MLP adds alone"),
+        Measure("recall_group_*", meaning="recall in a group of facts of equal size, the most frequent first"),
+        Measure("test_recall", meaning="fraction of right answers on a random sample of sequences"),
+        Measure("best_*", meaning="greatest value of this recall over all checks and recorded epochs"),
+        Measure("copying", meaning="fraction of payloads that are copied rightly"),
+        Measure("relation_loss", "", "nats", "-log of the probability of all answers that the query may have"),
+        Measure("subject_loss", "", "nats", "-log of the probability of all answers that occur with the key"),
+        Measure("relation_alone", meaning="fraction whose answer stays when noise takes the place of the key"),
+        Measure("in_range", meaning="fraction answered within the range of the query"),
+        Measure("wrong_in_range", meaning="fraction answered wrongly, and within the range of the query"),
     )
 
     def task(self, trial: Trial, data: Database) -> Task:

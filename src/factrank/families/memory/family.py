@@ -21,8 +21,8 @@ class MemoryFamily(Family):
     name = "memory"
     models: Mapping[str, type] = {"memory": MemoryShape}
     measures: Sequence[Measure] = (
-        Measure("limit"),
-        Measure("limit_half"),
+        Measure("limit", "", "facts", "estimate of what a linear memory of this width can hold"),
+        Measure("limit_half", "", "facts", "N with N ln N = d² / 2, which none exceeds as d grows"),
     )
 
     def task(self, trial: Trial, data: Database) -> Task:

@@ -30,9 +30,9 @@ import pyarrow as pa
 from factrank.errors import InputError
 from factrank.experiments.statistics import QUANTITY, ClaimStatus, Summary, Verdict
 from factrank.experiments.store import plain_text
-from factrank.experiments.study import Chart, Study
+from factrank.experiments.study import Chart, Results, Study, StudyResults
 from factrank.report.markdown import cell, steady, value_text
-from factrank.report.study import Results, StudyResults, claims_text, fit_text, summary_text, verdict_text
+from factrank.report.study import claims_text, fit_text, summary_text, verdict_text
 
 PLACEHOLDER = re.compile(r"\{\{(.*?)\}\}", re.DOTALL)
 BRACES, OPEN, CLOSE = re.compile(r"[{}]{2,}"), "{{open}}", "{{close}}"

@@ -26,13 +26,15 @@ import pyarrow.parquet as pq
 from factrank.errors import InputError
 from factrank.experiments.statistics import Claim, Summary
 from factrank.experiments.store import ARROW, PUBLISHED_ONLY, STORED, WEIGHTS_KEPT, DataName, Tables
-from factrank.experiments.study import MISSING, Chart, Size, Study, study_table
+from factrank.experiments.study import MISSING, Chart, Size, Study, StudyResults
 from factrank.host import replacing, require_file
 
 TABLES = "tables"
 """The folder of the tables in the published one."""
 
 LEFT_OUT = ("trial", "error", "seconds", "width", WEIGHTS_KEPT, PUBLISHED_ONLY)
+JUDGED_BY = ("hash", "status", "seed", "database.seed")
+"""The columns that every claim depends on."""
 METADATA = b"factrank"
 ZSTD_LEVEL = 19
 
@@ -49,11 +51,11 @@ def table_path(folder: Path, study: Study, data: DataName) -> Path:
     return folder / f"{study.name}{'' if data == 'trials' else f'.{data}'}.parquet"
 
 
-def write_published(folder: Path, study: Study, size: Size, tables: Tables) -> list[Path]:
+def write_published(folder: Path, found: StudyResults) -> list[Path]:
     """Write the rows of the study's own trials that are there; gives the paths."""
-    own = study_table(study, size, tables.trials)
-    own = own.filter(pc.not_equal(own["status"], MISSING))
-    about = {"study": study.name, "size": size}
+    study, tables = found.study, found.tables
+    own = tables.trials.filter(pc.not_equal(tables.trials["status"], MISSING))
+    about = {"study": study.name, "size": found.size}
     paths = []
     for data in data_used(study):
         if data == "trials":
@@ -75,12 +77,30 @@ def _times(own: pa.Table) -> dict[str, float]:
 def load_published(folder: str | Path, study: Study) -> Tables:
     """The published tables of a study, from the folder that they were published to, as a store would give them.
 
-    `factrank.experiments.study.study_judgement.judge` takes them.
+    `factrank.experiments.study.results_of` takes them.
     """
     place = Path(folder) / TABLES
     found = {data: _unpacked(table_path(place, study, data), study)[0] for data in data_used(study)}
     empty = Tables.empty()
     return Tables(**{data: found.get(data, getattr(empty, data)) for data in STORED})
+
+
+def require_published(stored: StudyResults, published: StudyResults) -> None:
+    """Raise unless the published tables of a study have every number that its claims are judged by."""
+    for claim in stored.study.claims:
+        ours, theirs = stored.tables.rows(claim.data), published.tables.rows(claim.data)
+        named = [name for part in claim.quantity.parts for name in part.columns]
+        lost = [name for name in (*JUDGED_BY, *named) if _cells(ours, name) != _cells(theirs, name)]
+        if lost:
+            raise InputError(
+                f"study {stored.study.name}, claim {claim.name}: it is computed from {', '.join(dict.fromkeys(lost))}, "
+                "which is not published as it is in the store; a claim cannot rest on it"
+            )
+
+
+def _cells(table: pa.Table, name: str) -> list[str]:
+    """The cells of a column as texts, in which a NaN equals another; none if there is no such column."""
+    return list(map(repr, table.column(name).to_pylist())) if name in table.column_names else []
 
 
 def published_size(folder: str | Path, study: Study) -> Size:

@@ -27,7 +27,7 @@ import pyarrow.csv
 
 from factrank.errors import InputError
 from factrank.experiments.store import Tables, as_data, write_table
-from factrank.experiments.study import Size, Study, judge, study_tables
+from factrank.experiments.study import Results, Size, Study, StudyResults, results_of
 from factrank.host import replacing, require_file, waiting_for_others
 from factrank.report.markdown import inline, steady_table
 from factrank.report.publishing.lab_report import drawn_parts, first_text, picture_name, pictures_named, render
@@ -37,20 +37,12 @@ from factrank.report.publishing.published_tables import (
     data_used,
     load_published,
     published_size,
+    require_published,
     table_path,
     write_published,
 )
 from factrank.report.publishing.small_svg import small_svg
-from factrank.report.study import (
-    Results,
-    StudyResults,
-    claims_text,
-    pictures,
-    published_text,
-    quotes_text,
-    shown_parts,
-    study_results,
-)
+from factrank.report.study import claims_text, pictures, published_text, quotes_text
 
 TEXT, README, CLAIMS, CLAIMS_TEXT = "text.md", "README.md", "claims.csv", "claims.md"
 SUMMARIES, CHARTS = "summaries", "charts"
@@ -100,12 +92,11 @@ def _publish(paper: str, studies: Sequence[Study], size: Size, tables: Tables, f
     results: dict[str, StudyResults] = {}
     drawn: set[str] = set()
     for study in studies:
-        write_published(folder / TABLES, study, size, tables)
-        written = load_published(folder, study)
-        results[study.name] = found = study_results(study, size, written)
-        if found.judged != judge(study, size, tables):
-            raise AssertionError(f"study {study.name}: the published tables lack what its claims need")
-        drawn |= _write_pictures(folder, study, size, written)
+        stored = results_of(study, size, tables)
+        write_published(folder / TABLES, stored)
+        results[study.name] = found = results_of(study, size, load_published(folder, study))
+        require_published(stored, found)
+        drawn |= _write_pictures(folder, found)
         for summary, table in found.summaries:
             write_table(steady_table(table), folder / _summary_name(study, summary.name))
     write_table(claims_table(results), folder / CLAIMS)
@@ -132,15 +123,15 @@ def differences(folder: str | Path, studies: Sequence[Study]) -> list[str]:
     try:
         for study in studies:
             size, tables = published_size(folder, study), load_published(folder, study)
-            results[study.name] = result = study_results(study, size, tables)
-            parts = shown_parts(study, study_tables(study, size, tables), result.summaries)
-            drawn |= {picture_name(study, part.name) for part, _ in parts}
+            results[study.name] = result = results_of(study, size, tables)
+            drawn |= {picture_name(study, part.name) for part, _ in result.drawn}
             found += row_differences(folder, study, size, tables)
             if result.n_missing:
                 found.append(f"{study.name}: {result.n_missing:,} of its trials are not in its table")
+        claims = claims_table(results)
     except InputError as error:
         return list(dict.fromkeys([*found, str(error)]))
-    found += _table_differences(folder / CLAIMS, claims_table(results))
+    found += _table_differences(folder / CLAIMS, claims)
     for result in results.values():
         for summary, table in result.summaries:
             found += _table_differences(folder / _summary_name(result.study, summary.name), steady_table(table))
@@ -213,14 +204,15 @@ def _summary_name(study: Study, summary: str) -> str:
     return f"{SUMMARIES}/{study.name}-{summary}.csv"
 
 
-def _write_pictures(folder: Path, study: Study, size: Size, tables: Tables) -> set[str]:
+def _write_pictures(folder: Path, found: StudyResults) -> set[str]:
     """Write the pictures of a study that have something to show; gives their names."""
     names = set()
-    for part, picture in pictures(study, size, tables):
-        names.add(picture_name(study, part))
+    for part, picture in pictures(found):
+        name = picture_name(found.study, part)
+        names.add(name)
         svg = io.StringIO()
         picture.save(svg, format="svg")
-        _write(folder / picture_name(study, part), small_svg(svg.getvalue()))
+        _write(folder / name, small_svg(svg.getvalue()))
     return names
 
 

@@ -8,17 +8,13 @@ from typing import TYPE_CHECKING
 from factrank.lazy_face import lazy_face
 
 if TYPE_CHECKING:
-    from factrank.report.study.study_findings import Results as Results
-    from factrank.report.study.study_findings import StudyResults as StudyResults
     from factrank.report.study.study_findings import claims_text as claims_text
     from factrank.report.study.study_findings import fit_text as fit_text
     from factrank.report.study.study_findings import published_text as published_text
     from factrank.report.study.study_findings import quotes_text as quotes_text
-    from factrank.report.study.study_findings import study_results as study_results
     from factrank.report.study.study_findings import summary_text as summary_text
     from factrank.report.study.study_findings import verdict_text as verdict_text
     from factrank.report.study.study_pictures import pictures as pictures
-    from factrank.report.study.study_pictures import shown_parts as shown_parts
     from factrank.report.study.study_report import write_report as write_report
     from factrank.report.study.study_terminal import catalogue_table as catalogue_table
     from factrank.report.study.study_terminal import claims_table as claims_table

@@ -13,11 +13,10 @@ from typing import Any
 import altair as alt
 
 from factrank.errors import InputError
+from factrank.experiments import label
 from factrank.experiments.store import many_rows
-from factrank.experiments.study import Chart
+from factrank.experiments.study import Chart, ChartRecord, Records
 from factrank.foreign_text import shown_name
-from factrank.report.study.chart_records import ChartRecord, Records
-from factrank.report.study.labels import label
 
 FEW = 12
 """Up to this many values a numeric colour is shown as separate shades with a legend entry each."""

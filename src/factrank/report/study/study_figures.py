@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
 from typing import Any
 
 import pyarrow as pa
 
+from factrank.experiments import label
 from factrank.experiments.statistics import QUANTITY, Summary
 from factrank.experiments.store import many_rows
-from factrank.experiments.study import Chart
-from factrank.foreign_text import shown_name
-from factrank.report.study.chart_records import Records
-from factrank.report.study.labels import label
+from factrank.experiments.study import Chart, Records
 from factrank.report.study.study_charts import MOST_BANDS, draw
-from factrank.report.study.summary_charts import draw_summary, summary_records
+from factrank.report.study.summary_charts import draw_summary, x_title, y_title
 
 MOST_NUMBERS = 400
 """Up to this many records a chart has them as a table below it."""
@@ -28,11 +25,19 @@ KINDS = {"lines": "Lines", "points": "Points", "bars": "Bars", "heatmap": "Heat 
 
 
 @dataclass(frozen=True, eq=False)
-class Figure:
-    """One figure: its picture as Vega-Lite, without title and colours, where there is something to draw, and its texts.
+class Numbers:
+    """A table below a figure: each name and cell with whether it is, or is of, a number; `n_more` rows are left out."""
 
-    `table` is HTML, everything else is text.
-    """
+    title: str
+    head: list[tuple[str, bool]]
+    rows: list[list[tuple[str, bool]]]
+    is_open: bool
+    n_more: str
+
+
+@dataclass(frozen=True, eq=False)
+class Figure:
+    """One figure: its picture as Vega-Lite, without title and colours, if there is something to draw, and its texts."""
 
     name: str
     title: str
@@ -41,7 +46,7 @@ class Figure:
     alternative: str = ""
     caption: str = ""
     notes: tuple[str, ...] = ()
-    table: str = ""
+    table: Numbers | None = None
 
 
 def chart_figure(chart: Chart, records: Records) -> Figure:
@@ -57,32 +62,18 @@ def chart_figure(chart: Chart, records: Records) -> Figure:
     return Figure(chart.name, chart.title, picture, len(records.rows), alternative, caption, records.notes, table)
 
 
-def summary_figure(summary: Summary, table: pa.Table) -> Figure:
+def summary_figure(summary: Summary, table: pa.Table, records: Records) -> Figure:
     """The figure of a summary, with its table."""
-    records = summary_records(summary, table)
     below = _summary_numbers(summary, table)
     if not records.rows:
         return Figure(summary.name, summary.title, None, 0, notes=records.notes, table=below)
     picture = _specification(draw_summary(summary, records), square=False)
     what = ", ".join(name for name, _ in summary.quantities)
-    axes = f"{summary.y_title or what} against {summary.x_title or label(summary.x)}"
+    axes = f"{y_title(summary) or what} against {x_title(summary)}"
     alternative = f"Points with whiskers: {summary.title}. {axes}"
     beside = " Points that share an x are drawn a little apart." if "colour" in records.rows[0] else ""
     caption = f"Whiskers are 95 % intervals over seeds.{beside}"
     return Figure(summary.name, summary.title, picture, len(records.rows), alternative, caption, records.notes, below)
-
-
-def figure_html(figure: Figure) -> str:
-    """A figure as HTML; the page's script draws into it."""
-    name = _text(figure.name)
-    head = f'<figure id="figure-{name}"><figcaption><h3>{_text(figure.title)}</h3></figcaption>'
-    drawing = (
-        f'<div class=chart id="chart-{name}" data-chart="{name}" role="group" '
-        f'aria-label="{_text(figure.alternative)}"></div>'
-    )
-    caption = f"<p class=soft>{_text(figure.caption)}</p>" if figure.caption else ""
-    notes = "".join(f"<p class=soft>{_text(note)}</p>" for note in figure.notes)
-    return f"{head}{drawing if figure.picture is not None else ''}{caption}{notes}{figure.table}</figure>"
 
 
 def _specification(picture: Any, square: bool) -> dict[str, Any]:
@@ -106,10 +97,10 @@ def _reading(chart: Chart, records: Records) -> str:
 # ---------------------------------------------------------------- numbers
 
 
-def _chart_numbers(chart: Chart, records: Records) -> str:
+def _chart_numbers(chart: Chart, records: Records) -> Numbers | None:
     """The records of a chart as a table, for those who cannot see it or want the numbers."""
     if len(records.rows) > MOST_NUMBERS:
-        return ""
+        return None
     data = chart.data
     names = {"facet": label(chart.facet or "", data), "x": chart.x_title or label(chart.x, data)}
     names |= {"colour": label(chart.colour or "", data), "y": chart.y_title or label(chart.y, data)}
@@ -119,37 +110,30 @@ def _chart_numbers(chart: Chart, records: Records) -> str:
     return _numbers(chart.title, [names[field] for field in fields], rows, is_open=False)
 
 
-def _summary_numbers(summary: Summary, table: pa.Table) -> str:
+def _summary_numbers(summary: Summary, table: pa.Table) -> Numbers | None:
     """The table of a summary, with why a setting has no value."""
     if not table.num_rows:
-        return ""
+        return None
     several = len(summary.quantities) > 1
     names = {**({QUANTITY: "quantity"} if several else {}), **{name: label(name) for name in summary.over}}
     names |= {"value": "value" if several else summary.quantities[0][0]}
     names |= {"low": "95 % interval from", "high": "to", "seeds": "seeds"}
     names |= {"why": "remark"} if any(table["why"].to_pylist()) else {}
-    rows = [["–" if row[name] is None else row[name] for name in names] for row in table.to_pylist()[:MOST_ROWS]]
-    more = table.num_rows - MOST_ROWS
-    note = f"<p class=soft>and {more:,} more rows</p>" if more > 0 else ""
-    return _numbers(summary.title, list(names.values()), rows, is_open=table.num_rows <= OPEN_ROWS) + note
+    rows = [["–" if row[name] is None else row[name] for name in names] for row in table.to_pylist()]
+    return _numbers(summary.title, list(names.values()), rows, is_open=len(rows) <= OPEN_ROWS)
 
 
-def _numbers(title: str, names: Sequence[str], rows: Sequence[Sequence[Any]], is_open: bool) -> str:
-    def kind(value: Any) -> str:
-        return "" if isinstance(value, str) and value != "–" else " class=number"
+def _numbers(title: str, names: Sequence[str], rows: Sequence[Sequence[Any]], is_open: bool) -> Numbers:
+    def is_number(value: Any) -> bool:
+        return not isinstance(value, str) or value == "–"
 
-    def cell(value: Any) -> str:
-        shown = f"{value:.4g}".replace("-", "−") if isinstance(value, float) else str(value)
-        return f"<td{kind(value)}>{_text(shown)}</td>"
+    def text(value: Any) -> str:
+        return f"{value:.4g}".replace("-", "−") if isinstance(value, float) else str(value)
 
-    head = "".join(f"<th scope=col{kind(value)}>{_text(name)}</th>" for name, value in zip(names, rows[0], strict=True))
-    body = "".join(f"<tr>{''.join(map(cell, row))}</tr>" for row in rows)
-    return (
-        f'<details{" open" if is_open else ""}><summary>The numbers</summary><div class=numbers tabindex="0">'
-        f"<table class=plain><caption>{_text(title)}</caption><thead><tr>{head}</tr></thead>"
-        f"<tbody>{body}</tbody></table></div></details>"
+    return Numbers(
+        title=title,
+        head=[(name, is_number(value)) for name, value in zip(names, rows[0], strict=True)],
+        rows=[[(text(value), is_number(value)) for value in row] for row in rows[:MOST_ROWS]],
+        is_open=is_open,
+        n_more=f"{len(rows) - MOST_ROWS:,}" if len(rows) > MOST_ROWS else "",
     )
-
-
-def _text(user_text: str) -> str:
-    return "\n".join(escape(shown_name(line, None)) for line in user_text.splitlines())

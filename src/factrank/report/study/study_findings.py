@@ -2,74 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from factrank.experiments.statistics import (
-    QUANTITY,
-    SOUND,
-    Claim,
-    Fit,
-    FitResult,
-    Summary,
-    Verdict,
-    evaluate,
-    summary_table,
-)
-from factrank.experiments.store import DataName, Tables
-from factrank.experiments.study import MISSING, Size, Study, fitted, study_tables
+from factrank.experiments import label
+from factrank.experiments.statistics import QUANTITY, Claim, FitResult, Summary, Verdict
+from factrank.experiments.study import StudyResults
 from factrank.report.markdown import cell, inline, number_text, steady, table_text, value_text
-from factrank.report.study.labels import label
-
-
-@dataclass(frozen=True, eq=False)
-class StudyResults:
-    """What was found in a study: everything that a report may quote.
-
-    `n_missing` of its trials were never run; `n_unfinished` of its searches have not both ends.
-    """
-
-    study: Study
-    size: Size
-    n_trials: int
-    n_missing: int
-    judged: list[tuple[Claim, Verdict]]
-    summaries: list[tuple[Summary, pa.Table]]
-    fits: list[tuple[Fit, FitResult]]
-    n_searches: int = 0
-    n_unfinished: int = 0
-
-
-Results = Mapping[str, StudyResults]
-"""The results of a paper's studies by their names."""
-
-
-def study_results(study: Study, size: Size, tables: Tables) -> StudyResults:
-    """Judge, summarise and fit what the tables hold of a study."""
-    own = study_tables(study, size, tables)  # once: to list and hash thousands of trials takes longer than the rest
-    judged = [(claim, evaluate(claim, *_asked(own, claim.data))) for claim in study.claims]
-    summaries = [(summary, summary_table(summary, *_asked(own, summary.data))) for summary in study.summaries]
-    n_missing = pc.sum(pc.equal(own.trials["status"], MISSING)).as_py() or 0
-    searches = own.searches["status"].to_pylist() if own.searches.num_rows else []
-    return StudyResults(
-        study=study,
-        size=size,
-        n_trials=own.trials.num_rows,
-        n_missing=n_missing,
-        judged=judged,
-        summaries=summaries,
-        fits=fitted(study, summaries),
-        n_searches=len(searches),
-        n_unfinished=sum(status not in SOUND for status in searches),
-    )
-
-
-def _asked(own: Tables, data: DataName) -> tuple[pa.Table, pa.Table | None]:
-    """The table of this name and, beside a long one, the trials."""
-    return own.rows(data), own.beside(data)
 
 
 def claims_text(found: StudyResults, *, names: bool = False) -> str:

@@ -1,8 +1,9 @@
 """The report of a study: one HTML file with everything in it, which asks nothing of the network.
 
-Every text that comes from a user (names, titles, cells, error messages) is escaped where it enters the page; data for
-scripts stand as JSON without a "<". The page's policy lets only its own two scripts run, known by their hashes, so that
-a text that slipped through could still do nothing.
+The page is a template (`study_page.html`), filled with the results. Every text that is printed into it is escaped by
+Jinja2, after control characters and marks of direction have become visible; data for scripts stand as JSON without a
+"<". The page's policy lets only its own two scripts run, known by their hashes, so that a text that slipped through
+could still do nothing.
 """
 
 from __future__ import annotations
@@ -12,95 +13,70 @@ import hashlib
 import json
 from collections.abc import Sequence
 from functools import cache
-from html import escape
 from importlib.resources import files
 
 import vl_convert
+from jinja2 import Environment, StrictUndefined, Template
+from markupsafe import Markup
 
-from factrank.experiments.store import Tables
-from factrank.experiments.study import Size, Study, fitted, judge, study_tables, summarise
-from factrank.foreign_text import shown_name
-from factrank.report.study.chart_records import chart_records
+from factrank.experiments.study import StudyResults
+from factrank.foreign_text import visible
 from factrank.report.study.study_charts import theme
-from factrank.report.study.study_figures import Figure, chart_figure, figure_html, summary_figure
+from factrank.report.study.study_figures import Figure, chart_figure, summary_figure
 from factrank.report.study.study_sections import (
-    claims_section,
-    failures_section,
-    fits_section,
-    run_section,
-    searches_section,
-    settings_section,
+    claim_rows,
+    failure_rows,
+    fit_rows,
+    run_rows,
+    searches_text,
+    setting_rows,
     tally,
+    unanswered,
 )
 
 MANY_POINTS = 1500
 """Beyond this many records a chart is drawn on a canvas rather than as SVG, which would be slow."""
+MOST_ERRORS = 30
 
 
-def build_page(
-    study: Study,
-    size: Size,
-    tables: Tables,
-    problems: Sequence[str] = (),
-    command: str = "",
-) -> str:
-    """The page of a study in one size, from the tables of a store, which may hold other trials as well.
-
-    `problems` are those of the store, `command` is how to run the study again.
-    """
-    own_tables = study_tables(study, size, tables)
-    own, judged, summaries = own_tables.trials, judge(study, size, tables), summarise(study, size, tables)
-    charts = [chart_figure(chart, chart_records(chart, own_tables)) for chart in study.charts]
-    figures = [summary_figure(summary, table) for summary, table in summaries]
-    body = [
-        _head(study, size),
-        tally(own, judged, own_tables.searches),
-        f"<h2>Question</h2><p>{text(study.question)}</p>",
-        f"<h2>Method</h2><p>{text(study.method)}</p>{_source(study)}",
-        claims_section(judged),
-        _figures("Charts", charts),
-        _figures("Summaries", figures),
-        fits_section(fitted(study, summaries)),
-        searches_section(own_tables.searches),
-        settings_section(own),
-        run_section(own, command or f"factrank study run {study.name}{' --full' if size == 'full' else ''}"),
-        failures_section(own, problems),
-        "<footer>Made by factrank from the store of results alone. This file asks nothing of the network.</footer>",
-    ]
-    return _document(shown_name(study.title, None), "\n".join(body), _chart_data([*charts, *figures]))
-
-
-def text(user_text: str) -> str:
-    """A user's text as HTML: escaped, control characters and marks of direction shown as escapes."""
-    return "\n".join(escape(shown_name(line, None)) for line in user_text.splitlines())
+def build_page(found: StudyResults, problems: Sequence[str] = (), command: str = "") -> str:
+    """The page of a study; `problems` are those of the store, `command` is how to run the study again."""
+    study, trials = found.study, found.tables.trials
+    charts = [chart_figure(chart, records) for chart, records in found.charts]
+    drawn = zip(found.summaries, found.summary_charts, strict=True)
+    summaries = [summary_figure(summary, table, records) for (summary, table), (_, records) in drawn]
+    varied, fixed = setting_rows(trials)
+    failures = failure_rows(trials)
+    scripts = [_library(), _part("study_page.js")]
+    return _template().render(
+        study=study,
+        size=found.size,
+        link=study.source.link if study.source and study.source.link.startswith(("https://", "http://")) else "",
+        tally=tally(found),
+        claims=claim_rows(found.judged),
+        charts=charts,
+        summaries=summaries,
+        fits=fit_rows(found.fits),
+        searches=searches_text(found),
+        unanswered=unanswered(found.tables.searches)[:MOST_ERRORS],
+        varied=varied,
+        fixed=fixed,
+        run=run_rows(trials),
+        command=command or f"factrank study run {study.name}{' --full' if found.size == 'full' else ''}",
+        failures=failures[:MOST_ERRORS],
+        n_more_failures=f"{len(failures) - MOST_ERRORS:,}" if len(failures) > MOST_ERRORS else "",
+        problems=problems,
+        policy=_policy(scripts),
+        style=Markup(_part("study_page.css")),  # noqa: S704 - our own
+        data=Markup(_chart_data([*charts, *summaries])),  # noqa: S704 - without what could end a script
+        scripts=[Markup(script) for script in scripts],  # noqa: S704 - our own
+    )
 
 
 def script_data(data: object) -> str:
     """JSON that may stand inside a script element, whatever texts are in it."""
     plain = json.dumps(data, allow_nan=False, ensure_ascii=True)
     return plain.replace("<", r"\u003c").replace(">", r"\u003e").replace("&", r"\u0026")
-
-
-# ---------------------------------------------------------------- parts
-
-
-def _head(study: Study, size: Size) -> str:
-    return f"<h1>{text(study.title)}</h1><p class=soft>Study <code>{text(study.name)}</code>, {size} size</p>"
-
-
-def _source(study: Study) -> str:
-    source = study.source
-    if source is None:
-        return ""
-    paper = text(source.paper)
-    if source.link.startswith(("https://", "http://")):
-        paper = f'<a href="{escape(source.link)}" rel="noreferrer">{paper}</a>'
-    figure = f", {text(source.figure)}" if source.figure else ""
-    return f"<p class=soft>Source: {paper}{figure}.</p>"
-
-
-def _figures(title: str, figures: Sequence[Figure]) -> str:
-    return f"<h2>{title}</h2>" + "\n".join(map(figure_html, figures)) if figures else ""
 
 
 def _chart_data(figures: Sequence[Figure]) -> str:
@@ -111,44 +87,29 @@ def _chart_data(figures: Sequence[Figure]) -> str:
     return script_data({"charts": charts, "canvas": canvas, "themes": themes})
 
 
-# ---------------------------------------------------------------- the document
-
-
-def _document(title: str, body: str, data: str) -> str:
-    scripts = [_library(), _part("study_page.js")]
+def _policy(scripts: Sequence[str]) -> str:
     hashes = " ".join(f"'sha256-{_hash(script)}'" for script in scripts)
     allowed = {"default-src": "'none'", "script-src": hashes, "style-src": "'unsafe-inline'", "img-src": "data:"}
-    policy = "; ".join(
+    return "; ".join(
         f"{what} {whom}" for what, whom in {**allowed, "base-uri": "'none'", "form-action": "'none'"}.items()
     )
-    return f"""<!DOCTYPE html>
-<html lang="en-GB">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{policy}">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<meta name="referrer" content="no-referrer">
-<link rel="icon" href="data:,">
-<title>{escape(title)}</title>
-<style>
-{_part("study_page.css")}</style>
-</head>
-<body>
-<main>
-{body}
-</main>
-<noscript><p>The charts need JavaScript; the numbers stand below each of them.</p></noscript>
-<script type="application/json" id="charts">{data}</script>
-<script>{scripts[0]}</script>
-<script>{scripts[1]}</script>
-</body>
-</html>
-"""
 
 
 def _hash(script: str) -> str:
     return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+
+
+@cache
+def _template() -> Template:
+    """The template; whatever it prints is made visible and then escaped, but for what is marked as HTML."""
+    environment = Environment(
+        autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined, finalize=_shown
+    )
+    return environment.from_string(_part("study_page.html"))
+
+
+def _shown(value: object) -> object:
+    return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 @cache

@@ -1,17 +1,20 @@
-"""The tables of a study's report: verdicts, settings, how it ran, what failed."""
+"""What the tables of a study's report say: its tally, verdicts, fits, searches, settings, how it ran, what failed.
+
+Everything is plain text; the template of the page gives it its marks.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from html import escape
+from typing import NamedTuple
 
 import pyarrow as pa
 
+from factrank.experiments import label
 from factrank.experiments.statistics import SOUND, Claim, Fit, FitResult, Value, Verdict
 from factrank.experiments.store import TRIAL_GROUPS, plural
-from factrank.foreign_text import shown_name
-from factrank.report.study.labels import label
+from factrank.experiments.study import StudyResults
 
 BADGES = {
     "reproduced": ("yes", "✓ reproduced"),
@@ -19,69 +22,61 @@ BADGES = {
     "measured": ("measured", "○ measured"),
     "not comparable": ("open", "– not comparable"),
 }
+KINDS = {"finished": "yes", "stopped": "yes", "failed": "no", "diverged": "no"}
 DIRECTIONS = {"greater": "greater than 0", "less": "less than 0", "flat": "flat", "not rising": "does not rise"}
 MOST_VALUES = 20
-MOST_ERRORS = 30
 
 
-def tally(own: pa.Table, judged: Sequence[tuple[Claim, Verdict]], searches: pa.Table | None = None) -> str:
-    """The study in a line: how many trials are done, how many searches ended, how many claims hold."""
-    statuses = Counter(_texts(own, "status"))
-    items = [f"<li>{_many(own.num_rows, 'trial')}</li>"]
-    kinds = {"finished": "yes", "stopped": "yes", "failed": "no", "diverged": "no"}
+def tally(found: StudyResults) -> list[tuple[str, str]]:
+    """The study in a line, as (kind, text): how many trials are done, how many searches ended, which claims hold."""
+    items = [("", _many(found.n_trials, "trial"))]
+    items += [(KINDS.get(status, "open"), f"{count:,} {status}") for status, count in found.statuses.items()]
+    items += [("", _many(found.n_searches, "search"))] if found.n_searches else []
     items += [
-        f'<li class="{kinds.get(status, "open")}">{count:,} {_text(status)}</li>' for status, count in statuses.items()
-    ]
-    ended = Counter(_texts(searches, "status")) if searches is not None else Counter[str]()
-    items += [f"<li>{_many(ended.total(), 'search')}</li>"] if ended else []
-    items += [
-        f'<li class="{kinds.get(status, "open")}">{_many(count, "search")} {_text(status)}</li>'
-        for status, count in ended.items()
+        (KINDS.get(status, "open"), f"{_many(count, 'search')} {status}")
+        for status, count in found.search_statuses.items()
         if status not in SOUND
     ]
-    found: Counter[str] = Counter(verdict.status for claim, verdict in judged if not claim.extension)
-    items += [
-        f'<li class="{BADGES[status][0]}">{_many(found[status], "claim")} {status}</li>'
-        for status in BADGES
-        if found[status]
+    verdicts: Counter[str] = Counter(verdict.status for claim, verdict in found.judged if not claim.extension)
+    return items + [
+        (BADGES[status][0], f"{_many(verdicts[status], 'claim')} {status}") for status in BADGES if verdicts[status]
     ]
-    return f"<ul class=tally>{''.join(items)}</ul>"
 
 
-def claims_section(judged: Sequence[tuple[Claim, Verdict]]) -> str:
-    """Each claim with what was published, what we found, and the verdict."""
-    if not judged:
-        return ""
-    rows = "".join(_claim_row(claim, verdict) for claim, verdict in judged)
-    head = "".join(
-        f"<th scope=col{' class=number' if name in NUMBERS else ''}>{name}</th>"
-        for name in ("Claim", "Published", "Ours", "95 % interval", "Seeds", "Verdict")
-    )
-    return (
-        "<h2>Claims</h2><div class=scroll><table class=cards><caption>Published statements beside what these trials "
-        "say. Intervals come from a bootstrap over seeds.</caption>"
-        f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"
-    )
+class ClaimRow(NamedTuple):
+    """A claim with what was published, what we found, and the verdict."""
+
+    statement: str
+    about: str
+    note: str
+    published: str
+    ours: str
+    interval: str
+    seeds: str
+    kind: str
+    badge: str
+    why: str
 
 
-NUMBERS = ("Ours", "95 % interval", "Seeds")
+def claim_rows(judged: Sequence[tuple[Claim, Verdict]]) -> list[ClaimRow]:
+    """A row for each claim."""
+    return [_claim_row(claim, verdict) for claim, verdict in judged]
 
 
-def _claim_row(claim: Claim, verdict: Verdict) -> str:
+def _claim_row(claim: Claim, verdict: Verdict) -> ClaimRow:
     ours_alone = "not published: a question of ours" if claim.extension else ""
-    about = [f"“{_text(claim.quote)}”" if claim.quote else "", _text(claim.place), ours_alone]
-    said = f"<div class=soft>{', '.join(filter(None, about))}</div>" if any(about) else ""
-    note = f"<div class=soft>{_text(claim.note)}</div>" if claim.note else ""
     kind, badge = BADGES[verdict.status]
-    ours = "–" if verdict.value is None else f"{verdict.value:.3g}"
-    interval = "–" if verdict.interval is None else f"{verdict.interval[0]:.3g} to {verdict.interval[1]:.3g}"
-    return (
-        f"<tr><th scope=row>{_text(claim.statement)}{said}{note}</th>"
-        f'<td data-label="Published">{_text(_published(claim))}</td>'
-        f'<td class=number data-label="Ours">{ours.replace("-", "−")}</td>'
-        f'<td class=number data-label="95 % interval">{interval.replace("-", "−")}</td>'
-        f'<td class=number data-label="Seeds">{verdict.n_seeds or "–"}</td>'
-        f'<td><span class="verdict {kind}">{badge}</span><div class=soft>{_text(verdict.why)}</div></td></tr>'
+    return ClaimRow(
+        statement=claim.statement,
+        about=", ".join(filter(None, [f"“{claim.quote}”" if claim.quote else "", claim.place, ours_alone])),
+        note=claim.note,
+        published=_published(claim),
+        ours=_number(verdict.value),
+        interval="–" if verdict.interval is None else _ends(verdict.interval),
+        seeds=str(verdict.n_seeds or "–"),
+        kind=kind,
+        badge=badge,
+        why=verdict.why,
     )
 
 
@@ -95,166 +90,124 @@ def _published(claim: Claim) -> str:
     return f"{claim.published:g}{tolerance}"
 
 
-def fits_section(fits: Sequence[tuple[Fit, FitResult]]) -> str:
-    """Each fit as a formula, with its errors beside those of the constant alone."""
-    if not fits:
-        return ""
-    names = ("Rule", "Error", "Left out", "Mean alone", "Left out", "R²", "Settings")
-    head = "".join(f"<th scope=col{' class=number' if at else ''}>{name}</th>" for at, name in enumerate(names))
-    rows = "".join(_fit_row(fit, result) for fit, result in fits)
-    caption = (
-        "Least squares over settings. Errors are root mean squares: of the rule, and of rules fitted without the "
-        "setting that they predict; then both of the mean alone."
-    )
-    return (
-        f"<h2>Fits</h2><div class=scroll><table class='plain fits'><caption>{caption}</caption>"
-        f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"
-    )
+class FitRow(NamedTuple):
+    """A fit as a formula, with its errors beside those of the constant alone, and its settings."""
+
+    title: str
+    formula: str
+    intervals: str
+    why: str
+    numbers: list[str]
 
 
-def _fit_row(fit: Fit, result: FitResult) -> str:
-    numbers = (result.error, result.left_out, result.constant_error, result.constant_left_out, result.r_squared)
-    cells = ["–" if number is None else f"{number:.3g}".replace("-", "−") for number in numbers]
+def fit_rows(fits: Sequence[tuple[Fit, FitResult]]) -> list[FitRow]:
+    """A row for each fit."""
+    return [_fit_row(fit, result) for fit, result in fits]
+
+
+def _fit_row(fit: Fit, result: FitResult) -> FitRow:
+    errors = (result.error, result.left_out, result.constant_error, result.constant_left_out, result.r_squared)
     without = f" ({result.n_without:,} without a value)" if result.n_without else ""
-    formula = f"<div><code>{_text(result.formula)}</code></div>" if result.formula else ""
-    ends = ", ".join(f"{low:.3g} to {high:.3g}" for low, high in result.intervals or ())
-    formula += f"<div class=soft>95 % over settings: {ends.replace('-', '−')}</div>" if ends else ""
-    why = f"<div class=soft>{_text(result.why)}</div>" if result.why else ""
-    return (
-        f"<tr><th scope=row>{_text(fit.title)}{formula}{why}</th>"
-        f"{''.join(f'<td class=number>{cell}</td>' for cell in cells)}"
-        f"<td class=number>{result.n_settings:,}{without}</td></tr>"
+    ends = ", ".join(map(_ends, result.intervals or ()))
+    return FitRow(
+        title=fit.title,
+        formula=result.formula,
+        intervals=f"95 % over settings: {ends}" if ends else "",
+        why=result.why,
+        numbers=[*map(_number, errors), f"{result.n_settings:,}{without}"],
     )
 
 
-def searches_section(searches: pa.Table) -> str:
-    """How the searches ended: their intervals in words, those without an answer with the reason."""
+def searches_text(found: StudyResults) -> str:
+    """How the searches ended; empty if there are none."""
+    searches = found.tables.searches
     if not searches.num_rows:
         return ""
-    statuses, monotone = _texts(searches, "status"), _column(searches, "monotone")
     probes = [number for number in _column(searches, "probes") if isinstance(number, int)]
-    uneven = sum(value is False for value in monotone)
+    uneven = sum(value is False for value in _column(searches, "monotone"))
     said = (
         f"{_many(searches.num_rows, 'search')} over sizes. Each asks for trials round by round, until the largest size "
         "that meets its criterion and the next one above it, which does not, are near each other; both were run."
     )
     said += f" {min(probes)} to {max(probes)} sizes were run for each." if probes else ""
-    said += f" In {_many(uneven, 'search')} a size met the criterion above one that did not." if uneven else ""
+    return said + (f" In {_many(uneven, 'search')} a size met the criterion above one that did not." if uneven else "")
+
+
+def unanswered(searches: pa.Table) -> list[str]:
+    """The searches without an answer, those with the same reason together."""
     reasons: dict[tuple[str, str], list[str]] = {}
-    rows = zip(statuses, _texts(searches, "why"), _texts(searches, "search"), strict=True)
-    for status, why, name in rows:
+    for status, why, name in zip(*(_texts(searches, name) for name in ("status", "why", "search")), strict=True):
         if status not in SOUND:
             reasons.setdefault((status, why), []).append(name)
-    items = "".join(
-        f"<li>{_many(len(names), 'search')}, first {_text(names[0])}: {_text(f'{status}: {why}')}</li>"
-        for (status, why), names in list(reasons.items())[:MOST_ERRORS]
-    )
-    lacking = f"<p>Without an answer:</p><ul>{items}</ul>" if items else ""
-    return f"<h2>Searches</h2><p>{said}</p>{lacking}"
+    return [
+        f"{_many(len(names), 'search')}, first {names[0]}: {status}: {why}" for (status, why), names in reasons.items()
+    ]
 
 
-def settings_section(own: pa.Table) -> str:
-    """What varies over the trials, and what is the same in all of them."""
-    varied: list[tuple[str, str]] = []
-    fixed: list[tuple[str, str]] = []
-    for name in own.column_names:
-        if not name.startswith(TRIAL_GROUPS):
-            continue
-        found = list(dict.fromkeys(own.column(name).to_pylist()))
-        (varied if len(found) > 1 else fixed).append((name, _values_text(found)))
-    return (
-        "<h2>Settings</h2>"
-        + _settings("What varies", varied)
-        + f"<details><summary>What is the same in all trials</summary>{_settings('What is the same', fixed)}</details>"
-    )
+def setting_rows(trials: pa.Table) -> tuple[list[tuple[str, str, str]], list[tuple[str, str, str]]]:
+    """What varies over the trials, and what is the same in all of them: label, values and column of each setting."""
+    varied: list[tuple[str, str, str]] = []
+    fixed: list[tuple[str, str, str]] = []
+    for name in trials.column_names:
+        if name.startswith(TRIAL_GROUPS):
+            found = list(dict.fromkeys(trials.column(name).to_pylist()))
+            (varied if len(found) > 1 else fixed).append((label(name), _values_text(found), name))
+    return varied, fixed
 
 
-def _settings(caption: str, rows: Sequence[tuple[str, str]]) -> str:
-    if not rows:
-        return f"<p class=soft>{caption}: nothing.</p>"
-    body = "".join(
-        f"<tr><th scope=row>{_text(label(name))}</th><td>{_text(found)}</td>"
-        f"<td class=soft><code>{_text(name)}</code></td></tr>"
-        for name, found in rows
-    )
-    head = "<th scope=col>Setting</th><th scope=col>Values</th><th scope=col>Column</th>"
-    return (
-        f"<div class=scroll><table class=plain><caption>{caption}</caption>"
-        f"<thead><tr>{head}</tr></thead>"
-        f"<tbody>{body}</tbody></table></div>"
-    )
-
-
-def run_section(own: pa.Table, command: str) -> str:
-    """With what and how long the trials ran, and how to run them again."""
+def run_rows(trials: pa.Table) -> list[tuple[str, str]]:
+    """With what and how long the trials ran."""
     rows = []
     for name, title in (("engine", "Engine"), ("device", "Device")):
-        counts = Counter(found for found in _texts(own, name) if found)
+        counts = Counter(filter(None, _texts(trials, name)))
         if counts:
             rows.append((title, ", ".join(f"{found} ({_many(count, 'trial')})" for found, count in counts.items())))
     for name in ("factrank", "jax", "numba", "python"):
-        found = sorted(set(filter(None, _texts(own, name))))
-        if found:
-            rows.append((f"Version of {name}", ", ".join(found)))
-    seconds = [value for value in _column(own, "seconds") if isinstance(value, int | float)]
+        versions = sorted(set(filter(None, _texts(trials, name))))
+        if versions:
+            rows.append((f"Version of {name}", ", ".join(versions)))
+    seconds = [value for value in _column(trials, "seconds") if isinstance(value, int | float)]
     if seconds:
         rows.append(("Time", f"{sum(seconds):,.1f} s in all, {sum(seconds) / len(seconds):.3g} s per trial"))
-    body = "".join(f"<tr><th scope=row>{title}</th><td>{_text(found)}</td></tr>" for title, found in rows)
-    table = (
-        f"<div class=scroll><table class=plain><caption>With what the trials ran</caption><tbody>{body}</tbody>"
-        "</table></div>"
-    )
-    again = f"<p>To run it again (trials that are in the store are not repeated):</p><pre>{_text(command)}</pre>"
-    return f"<h2>How it ran</h2>{table if rows else '<p class=soft>No trial has run yet.</p>'}{again}"
+    return rows
 
 
-def failures_section(own: pa.Table, problems: Sequence[str]) -> str:
-    """Trials that failed, with the texts of their errors, and what is wrong with the store; empty where nothing is."""
-    statuses, hashes, errors = (_texts(own, name) for name in ("status", "hash", "error"))
+class FailureRow(NamedTuple):
+    """Trials that failed with one error; `first` is how the hash of the first begins."""
+
+    n_trials: str
+    status: str
+    first: str
+    error: str
+
+
+def failure_rows(trials: pa.Table) -> list[FailureRow]:
+    """Trials without a sound result, those with the same error together."""
     failed: dict[tuple[str, str], list[str]] = {}
-    for status, found, error in zip(statuses, hashes, errors, strict=True):
+    for status, found, error in zip(*(_texts(trials, name) for name in ("status", "hash", "error")), strict=True):
         if status in ("failed", "diverged"):
             failed.setdefault((status, error), []).append(found)
-    parts = []
-    if failed:
-        rows = "".join(
-            f"<tr><td class=number>{len(found):,}</td><td>{_text(status)}</td>"
-            f"<td><code>{_text(found[0][:12])}</code></td>"
-            f"<td>{f'<pre>{_lines(error)}</pre>' if error else ''}</td></tr>"
-            for (status, error), found in list(failed.items())[:MOST_ERRORS]
-        )
-        more = len(failed) - MOST_ERRORS
-        head = "<th scope=col class=number>Trials</th>" + "".join(
-            f"<th scope=col>{name}</th>" for name in ("Status", "First", "Error")
-        )
-        parts.append(
-            f"<div class=scroll><table><caption>Trials without a sound result</caption><thead><tr>{head}</tr></thead>"
-            f"<tbody>{rows}</tbody></table></div>{f'<p class=soft>and {more:,} other errors</p>' if more > 0 else ''}"
-        )
-    if problems:
-        items = "".join(f"<li>{_text(problem)}</li>" for problem in problems)
-        parts.append(f"<p>Files in the store that could not be read:</p><ul>{items}</ul>")
-    return f"<h2>What went wrong</h2>{''.join(parts)}" if parts else ""
+    return [FailureRow(f"{len(found):,}", status, found[0][:12], error) for (status, error), found in failed.items()]
 
 
 # ---------------------------------------------------------------- cells
 
 
-def _text(user_text: str) -> str:
-    return escape(shown_name(user_text, None))
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3g}".replace("-", "−")
 
 
-def _lines(user_text: str) -> str:
-    return "\n".join(map(_text, user_text.splitlines()))
+def _ends(interval: tuple[float, float]) -> str:
+    return " to ".join(map(_number, interval))
 
 
-def _column(own: pa.Table, name: str) -> list[Value]:
-    found: list[Value] = own.column(name).to_pylist() if name in own.column_names else [None] * own.num_rows
+def _column(trials: pa.Table, name: str) -> list[Value]:
+    found: list[Value] = trials.column(name).to_pylist() if name in trials.column_names else [None] * trials.num_rows
     return found
 
 
-def _texts(own: pa.Table, name: str) -> list[str]:
-    return ["" if value is None else str(value) for value in _column(own, name)]
+def _texts(trials: pa.Table, name: str) -> list[str]:
+    return ["" if value is None else str(value) for value in _column(trials, name)]
 
 
 def _values_text(found: Sequence[Value]) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-import pyarrow as pa
 from rich.console import Group, RenderableType
 from rich.text import Text
 
@@ -12,7 +11,7 @@ from factrank.experiments.execution import DryRun
 from factrank.experiments.specs import Trial
 from factrank.experiments.statistics import Claim, Verdict
 from factrank.experiments.store import trial_columns
-from factrank.experiments.study import Size, Study, rounds_of
+from factrank.experiments.study import Size, Study, StudyResults, rounds_of
 from factrank.foreign_text import shown_name
 from factrank.report.terminal_tables import plain_table
 
@@ -60,18 +59,18 @@ def study_lines(study: Study, how: str) -> RenderableType:
     return Group(*lines)
 
 
-def claims_table(verdicts: Sequence[tuple[Claim, Verdict]]) -> RenderableType:
+def claims_table(found: StudyResults) -> RenderableType:
     """Each claim with the published value, ours with its 95 % interval over seeds, and the verdict; reasons below."""
     table = plain_table(
         ("claim", "text"), ("published", "number"), ("ours", "number"), ("interval", "word"), ("verdict", "word")
     )
-    for claim, verdict in verdicts:
+    for claim, verdict in found.judged:
         published = f"{claim.published:.3g}" if isinstance(claim.published, float) else str(claim.published or "none")
         ours = "" if verdict.value is None else f"{verdict.value:.3g}"
         interval = "" if verdict.interval is None else " to ".join(f"{end:.3g}" for end in verdict.interval)
         statement = _safe(claim.statement) + (" *" if claim.extension else "")
         table.add_row(statement, published, ours, interval, verdict.status, style=STYLES[verdict.status])
-    return Group(table, *map(Text, _remarks(verdicts)))
+    return Group(table, *map(Text, _remarks(found.judged)))
 
 
 def _remarks(verdicts: Sequence[tuple[Claim, Verdict]]) -> list[str]:
@@ -101,12 +100,9 @@ def dry_run_lines(plan: DryRun) -> Text:
     return Text(text)
 
 
-def failures_text(table: pa.Table) -> str:
+def failures_text(found: StudyResults) -> str:
     """How many trials failed, and the commonest errors; empty where none did."""
-    if not {"error", "status"} <= set(table.column_names):
-        return ""
-    cells = zip(table["error"].to_pylist(), table["status"].to_pylist(), strict=True)
-    failed = [str(error or "") for error, status in cells if status == "failed"]
+    failed = found.errors
     if not failed:
         return ""
     kinds = sorted(set(failed), key=lambda error: (-failed.count(error), error))

@@ -1,8 +1,7 @@
 """Summaries as pictures: a point for each setting, a whisker for its 95 % interval, lines along x.
 
-The records have the fields of other charts, `x`, `y`, `low`, `high`, `n`, `colour`, `facet`, and `at`: where a point
-stands. Several colours at one x stand a little beside each other, so that their whiskers can be told apart; `at` is x
-moved by that little. Of more columns than a picture can show, the last ones share the headings of its panels.
+Several colours at one x are drawn a little apart, so that their whiskers can be told apart: the records of
+`factrank.experiments.study.summary_records` get a field `at`, which is x moved by that little.
 """
 
 from __future__ import annotations
@@ -12,12 +11,11 @@ from math import log10
 from typing import Any
 
 import altair as alt
-import pyarrow as pa
 
 from factrank.errors import InputError
+from factrank.experiments import label, short_label
 from factrank.experiments.statistics import QUANTITY, Summary
-from factrank.report.study.chart_records import Cell, ChartRecord, Records, cell, is_number
-from factrank.report.study.labels import label, short_label
+from factrank.experiments.study import Cell, ChartRecord, Records, drawn_fields, facet_columns, is_number
 from factrank.report.study.study_charts import (
     FEW,
     HEIGHT,
@@ -44,42 +42,6 @@ INK_BLUE = "#4c78a8"
 """The colour where there is one; it can be read on light and dark pages."""
 
 
-def summary_records(summary: Summary, table: pa.Table) -> Records:
-    """What is drawn of a summary's table; none, and a note that says why, where nothing has a value."""
-    fields = drawn_fields(summary)
-    names = _numbered([name for name, _ in summary.quantities])
-    rows: list[ChartRecord] = []
-    for row in table.to_pylist():
-        row[QUANTITY] = names[row[QUANTITY]]
-        cells = {
-            column: row[column] if column == QUANTITY else cell(row[column]) for column in (QUANTITY, *summary.over)
-        }
-        record: ChartRecord = {field: cells[column] for field, column in fields.items() if field != "facet"}
-        if "facet" in fields:
-            record["facet"] = [cells[column] for column in facet_columns(summary)]
-        record |= {"y": row["value"], "low": row["low"], "high": row["high"], "n": row["seeds"]}
-        rows.append(record)
-    known = [row for row in rows if row["y"] is not None]
-    notes = [f"{len(rows) - len(known):,} of {len(rows):,} have no value; the table says why."] if known != rows else []
-    if not known:
-        return Records([], ("Nothing to draw yet: no setting has a value.",))
-    known, dropped = _on_logarithmic_axes(summary, known)
-    return Records(_beside_each_other(summary, known), (*notes, *dropped))
-
-
-def drawn_fields(summary: Summary) -> dict[str, str]:
-    """Which column is drawn as x, colour and facet."""
-    columns = [*([QUANTITY] if len(summary.quantities) > 1 else []), *summary.over]
-    others = [column for column in columns if column != summary.x]
-    return {"x": summary.x, **dict(zip(("colour", "facet"), others, strict=False))}
-
-
-def facet_columns(summary: Summary) -> list[str]:
-    """The columns in the headings of panels."""
-    columns = [*([QUANTITY] if len(summary.quantities) > 1 else []), *summary.over]
-    return [column for column in columns if column != summary.x][1:]
-
-
 def draw_summary(summary: Summary, records: Records) -> Any:
     """The picture of records that are there, with its title, for a light page."""
     if not records.rows:
@@ -87,40 +49,11 @@ def draw_summary(summary: Summary, records: Records) -> Any:
     columns = facet_columns(summary)
     headings = {tuple(row["facet"]): _heading(columns, row["facet"]) for row in records.rows if "facet" in row}
     faceted = len(headings) > 1
-    rows = [_data_row(row, headings if faceted else {}) for row in records.rows]
+    placed = _beside_each_other(summary, records.rows)
+    rows = [_data_row(row, headings if faceted else {}) for row in placed]
     size = {"width": PANEL, "height": PANEL} if faceted else {"width": WIDTH, "height": HEIGHT}
     marks = _marks(summary, rows, size["width"], size["height"]).properties(**size)
     return composed(marks, rows, summary.title, list(headings.values()))
-
-
-# ---------------------------------------------------------------- records
-
-
-def _numbered(labels: Sequence[str]) -> dict[str, Cell]:
-    """Labels as numbers, where all of them are numbers."""
-    try:
-        numbers = {name: float(name) for name in labels}
-    except ValueError:
-        return {name: name for name in labels}
-    return {name: int(value) if value == int(value) else value for name, value in numbers.items()}
-
-
-def _on_logarithmic_axes(summary: Summary, rows: list[ChartRecord]) -> tuple[list[ChartRecord], list[str]]:
-    """The records that logarithmic axes can show, their whiskers cut where they would reach 0."""
-    kept = [
-        row
-        for row in rows
-        if not (summary.log_x and is_number(row["x"]) and row["x"] <= 0) and not (summary.log_y and row["y"] <= 0)
-    ]
-    notes = []
-    if len(kept) < len(rows):
-        notes.append(f"{len(rows) - len(kept):,} values of 0 or less have no place on the logarithmic axis.")
-    cut = [row for row in kept if summary.log_y and row["low"] is not None and row["low"] <= 0]
-    if cut:
-        least = min(min(row["y"], row["low"] if row["low"] and row["low"] > 0 else row["y"]) for row in kept) / 2
-        kept = [row | {"low": least} if row in cut else row for row in kept]
-        notes.append(f"{len(cut):,} intervals reach 0 or less and are cut at the foot of the logarithmic axis.")
-    return kept, notes
 
 
 def _beside_each_other(summary: Summary, rows: list[ChartRecord]) -> list[ChartRecord]:
@@ -155,7 +88,7 @@ def _marks(summary: Summary, rows: list[ChartRecord], width: int, height: int) -
             shared["xOffset"] = alt.XOffset("colour:O", sort=_in_order(rows, "colour"))
 
     def y(field: str) -> Any:
-        title = lines_of(_y_title(summary), int(height * Y_TITLE_ROOM))
+        title = lines_of(y_title(summary) or "value", int(height * Y_TITLE_ROOM))
         scale = _scale(summary.log_y, nice=not summary.log_y, padding=6)
         return alt.Y(f"{field}:Q", title=title, scale=scale, axis=alt.Axis(format=NUMBER))
 
@@ -179,7 +112,7 @@ def _scale(logarithmic: bool, nice: bool, padding: int) -> Any:
 
 
 def _x_axis(summary: Summary, rows: list[ChartRecord], width: int) -> Any:
-    title = lines_of(_x_title(summary), width)
+    title = lines_of(x_title(summary), width)
     if "at" not in rows[0]:
         names = _in_order(rows, "x")
         room = width / len(names)
@@ -207,8 +140,8 @@ def _colour(summary: Summary, rows: list[ChartRecord]) -> Any:
 
 
 def _tooltip(summary: Summary, rows: list[ChartRecord]) -> list[Any]:
-    names = {"x": _x_title(summary), "colour": _label(drawn_fields(summary).get("colour", ""))}
-    names |= {"y": _y_title(summary), "low": "interval from", "high": "to", "n": "seeds"}
+    names = {"x": x_title(summary), "colour": _label(drawn_fields(summary).get("colour", ""))}
+    names |= {"y": y_title(summary) or "value", "low": "interval from", "high": "to", "n": "seeds"}
     return [
         alt.Tooltip(f"{field}:{'N' if isinstance(rows[0][field], str) else 'Q'}", title=chart_text(title))
         for field, title in names.items()
@@ -219,12 +152,16 @@ def _tooltip(summary: Summary, rows: list[ChartRecord]) -> list[Any]:
 # ---------------------------------------------------------------- texts
 
 
-def _x_title(summary: Summary) -> str:
+def x_title(summary: Summary) -> str:
+    """What the x axis is called."""
     return summary.x_title or _label(summary.x)
 
 
-def _y_title(summary: Summary) -> str:
-    return summary.y_title or (summary.quantities[0][0] if len(summary.quantities) == 1 else "value")
+def y_title(summary: Summary) -> str:
+    """What the y axis is called; empty if the quantities have no name in common."""
+    if summary.y_title or len(summary.quantities) == 1:
+        return summary.y_title or summary.quantities[0][0]
+    return label(summary.mean_of, summary.data) if summary.mean_of else ""
 
 
 def _label(column: str) -> str:

@@ -27,7 +27,7 @@ from factrank.experiments.statistics import Claim, Quantity, Summary, Where
 from factrank.experiments.study import Chart, Size, Study
 from factrank.families.memoriser import MemoriserShape
 from factrank.families.memoriser.examples import QueryKind, TokenExamples
-from factrank.studies.mahdavi.settings import source
+from factrank.studies.mahdavi.settings import TITLES, source
 
 SEEDS = range(3)
 SUBSETS = 200
@@ -67,7 +67,6 @@ INDEPENDENT = "independent_share"
 REAL: Where = ((SOURCE, ("passage", "digits")),)
 RANDOM: Where = (*REAL, (PRETRAINED, False))
 TRAINED: Where = ((PRETRAINED, True),)
-STAGE_TITLE = "stage of the model"
 PLACE = "the experiments on the assumptions"
 SUMMARISED = "As summaries of the paper have it; its text we could not check."
 
@@ -100,7 +99,6 @@ CHARTS = (
         colour=STAGE,
         facet=QUERY,
         where=RANDOM,
-        x_title="family",
         y_title="share of cases",
     ),
 )
@@ -117,7 +115,7 @@ SUMMARIES = tuple(
         ),
         over=(FAMILY, STAGE, QUERY),
         x=STAGE,
-        x_title=STAGE_TITLE,
+        x_title="stage of the model",
         y_title="share",
     )
     for name, title, where in (
@@ -202,4 +200,5 @@ ASSUMPTIONS = Study(
     charts=CHARTS,
     summaries=SUMMARIES,
     claims=CLAIMS,
+    titles=TITLES,
 )

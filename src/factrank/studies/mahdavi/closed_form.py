@@ -13,6 +13,7 @@ the two studies on which their claims are decided.
 
 from __future__ import annotations
 
+from factrank.experiments import label
 from factrank.experiments.specs import Measures, Training, Trial
 from factrank.experiments.statistics import Claim, Quantity, Summary, Where
 from factrank.experiments.study import Chart, Size, Study
@@ -26,9 +27,7 @@ from factrank.studies.mahdavi.settings import (
     CONTEXT_SIZES,
     HEADS,
     HEADS_OF_CONTEXTS,
-    HEADS_TITLE,
     HELD,
-    HELD_TITLE,
     KIND_TEXT,
     KINDS,
     N_EXAMPLES,
@@ -39,8 +38,8 @@ from factrank.studies.mahdavi.settings import (
     PAPER_BOUND,
     RANK,
     RECALL,
-    RECALL_TITLE,
     START,
+    TITLES,
     WHERE,
     WIDTH,
     Kind,
@@ -134,8 +133,7 @@ def _summary(what: str, growth: Growth, along: Where) -> Summary:
             ("H (min(n, d_h) - 1) + 1", Quantity("mean", PAPER_BOUND, where=solved_rows)),
         ),
         over=(growth.x,),
-        x_title=growth.x_title,
-        y_title=HELD_TITLE,
+        y_title=label(HELD),
     )
 
 
@@ -194,8 +192,6 @@ CHARTS = tuple(
         y=RECALL,
         colour=f"{N_EXAMPLES} - {RANK}",
         where=(*WHERE[kind], (START, "solved"), (N_TOKENS, tuple(CONTEXT_SIZE.values()))),
-        x_title=HEADS_TITLE,
-        y_title=RECALL_TITLE,
     )
     for kind in KINDS
 )
@@ -239,4 +235,5 @@ CLOSED_FORM = Study(
     charts=CHARTS,
     summaries=SUMMARIES,
     claims=CLAIMS,
+    titles=TITLES,
 )

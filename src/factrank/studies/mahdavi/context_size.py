@@ -27,7 +27,7 @@ from factrank.studies.mahdavi.settings import (
     N_TOKENS,
     OMEGA_H_N,
     TASKS,
-    TOKENS_TITLE,
+    TITLES,
     Cells,
     Kind,
     Setting,
@@ -106,7 +106,6 @@ def context_growths() -> tuple[Growth, ...]:
             task,
             kind,
             N_TOKENS,
-            TOKENS_TITLE,
             CELLS[task, kind],
             {size: max(of_size) for size, of_size in SIZES[task][kind].items()},
             PLACE,
@@ -138,6 +137,7 @@ def context_size_study() -> Study:
             *(claim for growth in growths for claim in growth.on_more("tokens")),
             *(claim for growth in growths for claim in growth.further("tokens")),
         ),
+        titles=TITLES,
     )
 
 

@@ -12,15 +12,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from factrank.experiments import label
 from factrank.experiments.statistics import Claim, Fit, Quantity, Summary, Where
 from factrank.experiments.study import Chart, Size
 from factrank.studies.mahdavi.settings import (
     CONTEXT_SIZES,
     HELD,
-    HELD_TITLE,
     KIND_TEXT,
     LOSS,
-    LOSS_TITLE,
     N_CLASSES,
     N_EXAMPLES,
     N_TOKENS,
@@ -28,7 +27,6 @@ from factrank.studies.mahdavi.settings import (
     PAPER_BOUND,
     RANK,
     RECALL,
-    RECALL_TITLE,
     WHERE,
     Cells,
     Kind,
@@ -53,7 +51,6 @@ class Growth:
     task: Task
     kind: Kind
     x: str
-    x_title: str
     cells: dict[Size, Cells]
     top: dict[Size, int]
     place: str
@@ -98,20 +95,18 @@ class Growth:
 
     def charts(self) -> tuple[Chart, ...]:
         """Accuracy or error as the paper has it, and examples memorised, with one line for each size."""
-        first = ("error", LOSS, LOSS_TITLE) if self.task == "regression" else ("accuracy", RECALL, RECALL_TITLE)
+        first = ("error", LOSS) if self.task == "regression" else ("accuracy", RECALL)
         return tuple(
             Chart(
-                f"{label}-{self.name}",
-                f"{label.capitalize()}: {self.text}",
+                f"{name}-{self.name}",
+                f"{name.capitalize()}: {self.text}",
                 "lines",
                 x=self.x,
                 y=column,
                 colour=N_EXAMPLES,
                 where=self.where,
-                x_title=self.x_title,
-                y_title=y_title,
             )
-            for label, column, y_title in (first, ("memorised", HELD, HELD_TITLE))
+            for name, column in (first, ("memorised", HELD))
         )
 
     def summaries(self) -> tuple[Summary, ...]:
@@ -133,8 +128,7 @@ class Growth:
                     ("H (min(n, d_h) - 1) + 1", Quantity("mean", PAPER_BOUND, where=rows)),
                 ),
                 over=(self.x,),
-                x_title=self.x_title,
-                y_title=HELD_TITLE,
+                y_title=label(HELD),
             )
             for name, title, rows in shown
         )

@@ -17,14 +17,12 @@ from factrank.experiments.study import Chart, Size, Study
 from factrank.studies.mahdavi.settings import (
     CONTEXT_SIZE,
     D_QK,
-    HEAD_SIZE_TITLE,
     HELD,
-    HELD_TITLE,
     N_EXAMPLES,
     OVER_REPLICATES,
     RECALL,
-    RECALL_TITLE,
     REPLICATES,
+    TITLES,
     Cells,
     Setting,
     seed_of,
@@ -86,12 +84,10 @@ CHARTS = tuple(
         x=D_QK,
         y=column,
         colour=N_EXAMPLES,
-        x_title=HEAD_SIZE_TITLE,
-        y_title=y_title,
     )
-    for name, title, column, y_title in (
-        ("accuracy", "Accuracy", RECALL, RECALL_TITLE),
-        ("memorised", "Examples memorised", HELD, HELD_TITLE),
+    for name, title, column in (
+        ("accuracy", "Accuracy", RECALL),
+        ("memorised", "Examples memorised", HELD),
     )
 )
 
@@ -101,8 +97,7 @@ SUMMARIES = tuple(
         f"Accuracy on 20,000 examples{text}",
         (("accuracy", Quantity("mean", RECALL, where=(*DECIDED, *where))),),
         over=(D_QK,),
-        x_title=HEAD_SIZE_TITLE,
-        y_title=RECALL_TITLE,
+        y_title=TITLES[RECALL],
     )
     for name, text, where in (
         ("-on-20000", "", ()),
@@ -164,4 +159,5 @@ HEAD_SIZE_STUDY = Study(
     summaries=SUMMARIES,
     fits=FITS,
     claims=CLAIMS,
+    titles=TITLES,
 )

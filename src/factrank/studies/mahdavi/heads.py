@@ -23,7 +23,6 @@ from factrank.studies.mahdavi.growth import Growth
 from factrank.studies.mahdavi.settings import (
     CONTEXT_SIZE,
     HEADS,
-    HEADS_TITLE,
     HELD,
     KINDS,
     LINEAR_IN_HEADS,
@@ -32,6 +31,7 @@ from factrank.studies.mahdavi.settings import (
     OVER_REPLICATES,
     RECALL,
     SEEDS_PER_PASS,
+    TITLES,
     Cells,
     Kind,
     Setting,
@@ -113,7 +113,6 @@ def growths(task: Task, sizes: Sizes) -> tuple[Growth, ...]:
             task,
             kind,
             N_HEADS,
-            HEADS_TITLE,
             CELLS[task, kind],
             {size: max(of_size) for size, of_size in sizes[kind].items()},
             PLACE,
@@ -155,8 +154,7 @@ def heads_needed(growth: Growth) -> tuple[Summary, Fit]:
             f"The least number of heads with 99 % right: {growth.text}",
             (("heads", needed),),
             over=(N_EXAMPLES,),
-            x_title="examples N",
-            y_title=HEADS_TITLE,
+            y_title=TITLES[N_HEADS],
         ),
         Fit(f"needed-{growth.name}", f"Heads needed: {growth.text}", name, ("1", N_EXAMPLES), intervals=True),
     )
@@ -190,6 +188,7 @@ def heads_study(task: Task, sizes: Sizes, shown: str) -> Study:
             *(claim for growth in both for claim in growth.further("heads")),
             own_against_shared(task, sizes),
         ),
+        titles=TITLES,
     )
 
 

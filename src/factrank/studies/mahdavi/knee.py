@@ -25,14 +25,13 @@ from factrank.families.memoriser import ScaledBy
 from factrank.studies.mahdavi.head_size import HEADS_HERE, NOTHING
 from factrank.studies.mahdavi.settings import (
     D_QK,
-    HEAD_SIZE_TITLE,
     N_TOKENS,
     OVER_REPLICATES,
     RECALL,
-    RECALL_TITLE,
     REPLICATES,
     SCALED_BY,
     SEEDS_PER_PASS,
+    TITLES,
     WIDTH,
     Setting,
     source,
@@ -104,8 +103,6 @@ CHARTS = tuple(
         y=RECALL,
         colour=colour,
         where=where,
-        x_title=HEAD_SIZE_TITLE,
-        y_title=RECALL_TITLE,
     )
     for name, text, colour, where in (
         ("accuracy-by-tokens", " and context size, 625 examples for each token", N_TOKENS, AS_AUTHORS),
@@ -127,8 +124,6 @@ SUMMARIES = (
             for n_tokens in (*TOKENS["quick"], *TOKENS["full"])
         ),
         over=(D_QK,),
-        x_title=HEAD_SIZE_TITLE,
-        y_title=RECALL_TITLE,
     ),
     Summary(
         "accuracy-at-scale",
@@ -138,8 +133,6 @@ SUMMARIES = (
             for text, where in (("over sqrt(d_model)", AS_AUTHORS), ("over sqrt(d_h)", BY_D_QK))
         ),
         over=(D_QK,),
-        x_title=HEAD_SIZE_TITLE,
-        y_title=RECALL_TITLE,
     ),
 )
 
@@ -230,6 +223,7 @@ def knee_study() -> Study:
         charts=CHARTS,
         summaries=SUMMARIES,
         claims=_claims(),
+        titles=TITLES,
     )
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 from factrank.experiments.specs import Measures, Trial
 from factrank.experiments.statistics import Claim, Direction, Quantity, Summary, Where
 from factrank.experiments.study import Chart, Size, Study
-from factrank.studies.mahdavi.settings import CONTEXT_SIZE, N_HEADS, RECALL, Setting, source
+from factrank.studies.mahdavi.settings import CONTEXT_SIZE, N_HEADS, RECALL, TITLES, Setting, source
 
 SIZES: dict[Size, tuple[tuple[int, int, int], ...]] = {"quick": ((2, 60, 3),), "full": ((4, 550, 3), (8, 1300, 8))}
 """Heads, examples, and seeds."""
@@ -47,7 +47,6 @@ def trials(size: Size) -> list[Trial]:
 
 
 SATURATED, LEAST, MOST, ANY = "saturated", "saturated_least", "saturated_most", "saturated_any"
-STEP_TITLE = "step"
 PLACE = "the experiments on saturation"
 QUOTE = "aided by the softmax operator's saturation property"
 FEWER, MORE = (2, 4), (8,)
@@ -85,7 +84,6 @@ CHARTS = tuple(
         x="epoch",
         y=column,
         colour=N_HEADS,
-        x_title=STEP_TITLE,
         y_title=y_title,
         data="curves",
     )
@@ -170,4 +168,5 @@ SATURATION = Study(
     charts=CHARTS,
     summaries=SUMMARIES,
     claims=CLAIMS,
+    titles=TITLES,
 )

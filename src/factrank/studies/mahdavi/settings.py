@@ -44,6 +44,17 @@ Task = Literal["regression", "classification"]
 Kind = Literal["own", "shared"]
 """A context for every example, or one for all."""
 
+TITLES = {
+    "model.n_heads": "number of heads H",
+    "model.d_qk": "head size d_h",
+    "database.context_size": "context size n",
+    "database.n_examples": "examples N",
+    "recall": "share of examples memorised",
+    "loss": "mean squared error",
+    "epoch": "step",
+}
+"""What axes call columns, in the notation of the paper."""
+
 REPLICATES = 3
 """How often the cells that decide a claim are run."""
 SEEDS_PER_PASS = 20
@@ -76,8 +87,6 @@ RECALL, LOSS, EXPLAINED, HELD = "recall", "loss", "explained", "memorised_exampl
 PAPER_BOUND, RANK = "bound", "rank"
 """H (min(n, d_h) - 1) + 1, the paper's count, and the rank of the closed form."""
 
-HEADS_TITLE, TOKENS_TITLE, HEAD_SIZE_TITLE = "number of heads H", "context size n", "head size d_h"
-HELD_TITLE, RECALL_TITLE, LOSS_TITLE = "examples memorised", "share of examples memorised", "mean squared error"
 
 WHERE: dict[Kind, Where] = {"own": ((N_CONTEXTS, None),), "shared": ((N_CONTEXTS, 1),)}
 KINDS: tuple[Kind, ...] = ("own", "shared")

@@ -24,12 +24,11 @@ from factrank.experiments.statistics import Claim, Fit, Quantity, Summary, Where
 from factrank.experiments.study import Chart, Size, Study
 from factrank.families.factual_recall import FactualRecallShape
 from factrank.studies.nichani.factual_recall_settings import (
-    HEADS_TITLE,
     MLP,
-    MLP_TITLE,
     N_HEADS,
     RECALL,
     RECALL_TITLE,
+    TITLES,
     facts,
     until_held,
 )
@@ -115,8 +114,6 @@ CHARTS = (
         x=N_HEADS,
         y=MLP,
         colour=RECALL,
-        x_title=HEADS_TITLE,
-        y_title=MLP_TITLE,
     ),
     Chart(
         "recall-by-mlp-width",
@@ -125,7 +122,6 @@ CHARTS = (
         x=MLP,
         y=RECALL,
         colour=N_HEADS,
-        x_title=MLP_TITLE,
         y_title=RECALL_TITLE,
     ),
 )
@@ -140,7 +136,6 @@ SUMMARIES = (
             ("published line", Quantity("mean", f"{TOTAL / D} - {PER_HEAD:g} * {N_HEADS}")),
         ),
         over=(N_HEADS,),
-        x_title=HEADS_TITLE,
         y_title="least MLP width m",
     ),
     Summary(
@@ -148,7 +143,6 @@ SUMMARIES = (
         "Share answered rightly at the cells nearest to the published line, m = 72 - 4 H",
         (("share right", Quantity("mean", RECALL, where=ON_LINE)),),
         over=(N_HEADS,),
-        x_title=HEADS_TITLE,
         y_title=RECALL_TITLE,
     ),
 )
@@ -222,4 +216,5 @@ ATTENTION_AGAINST_MLP = Study(
     summaries=SUMMARIES,
     fits=FITS,
     claims=CLAIMS,
+    titles=TITLES,
 )

@@ -33,11 +33,10 @@ from factrank.studies.nichani.attention_against_mlp import (
 from factrank.studies.nichani.factual_recall_settings import (
     AT_END,
     AUTHORS,
-    HEADS_TITLE,
     MLP,
-    MLP_TITLE,
     N_HEADS,
     RATE,
+    TITLES,
     evaluated_trial,
     facts,
 )
@@ -125,7 +124,7 @@ def _rises(name: str, statement: str, against: str, within: str) -> Claim:
 
 
 def _heatmap(name: str, title: str, column: str) -> Chart:
-    return Chart(name, title, "heatmap", x=N_HEADS, y=MLP, colour=column, x_title=HEADS_TITLE, y_title=MLP_TITLE)
+    return Chart(name, title, "heatmap", x=N_HEADS, y=MLP, colour=column)
 
 
 CHARTS = (
@@ -144,7 +143,6 @@ SUMMARIES = (
             ("published line", Quantity("mean", f"{TOTAL / D} - {PER_HEAD:g} * {N_HEADS}", where=FIRST_SEEDS)),
         ),
         over=(N_HEADS,),
-        x_title=HEADS_TITLE,
         y_title="least MLP width m",
     ),
     Summary(
@@ -152,7 +150,6 @@ SUMMARIES = (
         "Least MLP width with 99 % right by the authors' criterion, where the published line is above 0 and holds",
         (("authors, 99 %", boundary("authors", ((N_HEADS, tuple(range(6, 17, 2))),), seeds=FIRST_SEEDS)),),
         over=(N_HEADS,),
-        x_title=HEADS_TITLE,
         y_title="least MLP width m",
     ),
     Summary(
@@ -160,7 +157,6 @@ SUMMARIES = (
         "Least MLP width with 99 % right by the authors' criterion, of each seed (published: 40, 24 and 8)",
         (("authors, 99 %", boundary("authors", ((N_HEADS, JUDGED),))),),
         over=("seed", N_HEADS),
-        x_title="seed",
         y_title="least MLP width m",
     ),
     Summary(
@@ -171,7 +167,6 @@ SUMMARIES = (
             ("at the end", Quantity("mean", END_RECALL, where=ON_LINE)),
         ),
         over=(N_HEADS,),
-        x_title=HEADS_TITLE,
         y_title="recall",
     ),
 )
@@ -237,4 +232,5 @@ ATTENTION_AGAINST_MLP_CRITERIA = Study(
     summaries=SUMMARIES,
     fits=FITS,
     claims=CLAIMS,
+    titles=TITLES,
 )

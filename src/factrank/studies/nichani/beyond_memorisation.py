@@ -17,7 +17,7 @@ from factrank.experiments.specs import Measures, Training, Trial
 from factrank.experiments.statistics import Claim, Direction, Quantity, Summary, Where
 from factrank.experiments.study import Chart, Size, Study
 from factrank.families.factual_recall import FactualRecallShape
-from factrank.studies.nichani.factual_recall_settings import BATCH, D_VO, PRECISION, RECALL, facts
+from factrank.studies.nichani.factual_recall_settings import BATCH, D_VO, PRECISION, RECALL, TITLES, facts
 from factrank.studies.nichani.settings import SEEDS, source
 
 D, HEADS, TOTAL, GROUPS, GROUP_SIZE = 32, 4, 16, 8, 8
@@ -171,4 +171,5 @@ BEYOND_MEMORISATION = Study(
     charts=CHARTS,
     summaries=SUMMARIES,
     claims=CLAIMS,
+    titles=TITLES,
 )

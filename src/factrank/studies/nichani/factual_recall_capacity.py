@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from itertools import product
 
+from factrank.experiments import label
 from factrank.experiments.capacity import CapacitySearch
 from factrank.experiments.statistics import Claim, Fit, Quantity, Summary, Where
 from factrank.experiments.study import Chart, Size, Study, no_trials
@@ -32,18 +33,17 @@ from factrank.studies.nichani.factual_recall_settings import (
     D_MODEL,
     D_VO,
     FACTS,
-    FACTS_TITLE,
     HEADS,
     LEARNING_RATE,
     MLP,
     MLP_PARAMETERS,
     PARAMETERS,
-    PARAMETERS_TITLE,
     PER_PARAMETER,
     RATE,
     RATES,
     RECALL,
     RECALL_TITLE,
+    TITLES,
     capacity_search,
     transformer,
 )
@@ -105,8 +105,6 @@ CHARTS = (
         where=MAIN,
         log_x=True,
         log_y=True,
-        x_title=PARAMETERS_TITLE,
-        y_title=FACTS_TITLE,
         data="searches",
     ),
     Chart(
@@ -118,8 +116,6 @@ CHARTS = (
         colour=D_VO,
         facet=D_MODEL,
         where=MAIN,
-        x_title="MLP width m",
-        y_title=FACTS_TITLE,
         data="searches",
     ),
 )
@@ -131,8 +127,7 @@ SUMMARIES = (
         (("facts", Quantity("mean", FACTS, where=MAIN)),),
         over=(MLP, D_VO, D_MODEL),
         data="searches",
-        x_title="MLP width m",
-        y_title=FACTS_TITLE,
+        y_title=label(FACTS, "searches"),
         log_y=True,
     ),
     Summary(
@@ -141,8 +136,6 @@ SUMMARIES = (
         (("facts per parameter", Quantity("mean", PER_PARAMETER, where=MAIN)),),
         over=(MLP, D_VO, D_MODEL),
         data="searches",
-        x_title="MLP width m",
-        y_title="facts per parameter",
     ),
     Summary(
         "recall-at-the-end",
@@ -159,8 +152,7 @@ SUMMARIES = (
         (("facts", Quantity("mean", FACTS, where=MIDDLE)),),
         over=(LEARNING_RATE,),
         data="searches",
-        x_title="learning rate",
-        y_title=FACTS_TITLE,
+        y_title=label(FACTS, "searches"),
         log_x=True,
     ),
 )
@@ -312,4 +304,5 @@ RECALL_CAPACITY = Study(
     summaries=SUMMARIES,
     fits=FITS,
     claims=CLAIMS,
+    titles=TITLES,
 )

@@ -42,14 +42,13 @@ from factrank.studies.nichani.factual_recall_settings import (
     D_MODEL,
     D_VO,
     FACTS,
-    FACTS_TITLE,
     HEADS,
     LEARNING_RATE,
     MLP,
     PARAMETERS,
-    PARAMETERS_TITLE,
     PER_PARAMETER,
     RATES,
+    TITLES,
     evaluated_trial,
     facts,
 )
@@ -208,8 +207,6 @@ CHARTS = (
         colour=COUNTED,
         log_x=True,
         log_y=True,
-        x_title=PARAMETERS_TITLE,
-        y_title=FACTS_TITLE,
         data="searches",
     ),
 )
@@ -222,8 +219,6 @@ SUMMARIES = (
             ((title.lower(), Quantity("mean", column, where=_of(counted))),),
             over=(MLP, D_VO, D_MODEL),
             data="searches",
-            x_title="MLP width m",
-            y_title=title.lower(),
         )
         for name, title, column in (
             ("facts-held", "Facts held", FACTS),
@@ -237,8 +232,6 @@ SUMMARIES = (
         (("facts per parameter", Quantity("mean", PER_PARAMETER)),),
         over=(D_MODEL, COUNTED),
         data="searches",
-        x_title="model width d",
-        y_title="facts per parameter",
     ),
     Summary(
         "recall-by-rate",
@@ -334,4 +327,5 @@ RECALL_CAPACITY_CRITERIA = Study(
     summaries=SUMMARIES,
     fits=FITS,
     claims=CLAIMS,
+    titles=TITLES,
 )

@@ -23,12 +23,11 @@ from factrank.families.factual_recall import FactualRecallShape
 from factrank.studies.nichani.factual_recall_settings import (
     D_MODEL,
     FACTS,
-    FACTS_TITLE,
     FORM,
     HEADS,
-    MODEL_TITLE,
     PARAMETERS,
     PER_PARAMETER,
+    TITLES,
     capacity_search,
     facts,
     square,
@@ -121,8 +120,6 @@ CHARTS = (
         x=D_MODEL,
         y=FACTS,
         colour=FORM,
-        x_title=MODEL_TITLE,
-        y_title=FACTS_TITLE,
         data="searches",
     ),
 )
@@ -134,8 +131,6 @@ SUMMARIES = (
         (("facts per parameter", Quantity("mean", PER_PARAMETER)),),
         over=(D_MODEL, FORM),
         data="searches",
-        x_title=MODEL_TITLE,
-        y_title="facts per parameter",
     ),
     Summary(
         "bits-per-parameter",
@@ -143,8 +138,6 @@ SUMMARIES = (
         (("bits per parameter", Quantity("mean", BITS)),),
         over=(D_MODEL, FORM),
         data="searches",
-        x_title=MODEL_TITLE,
-        y_title="bits per parameter",
     ),
 )
 
@@ -171,4 +164,5 @@ RECALL_CAPACITY_VARIANTS = Study(
     charts=CHARTS,
     summaries=SUMMARIES,
     claims=CLAIMS,
+    titles=TITLES,
 )

@@ -22,7 +22,7 @@ from factrank.experiments.specs import Measures, Optimiser, Training, Trial
 from factrank.experiments.statistics import Claim, Quantity, Summary, Where
 from factrank.experiments.study import Chart, Size, Study
 from factrank.families.factual_recall import FactualRecallOneHotShape
-from factrank.studies.nichani.factual_recall_settings import EPOCH_TITLE, facts
+from factrank.studies.nichani.factual_recall_settings import TITLES, facts
 from factrank.studies.nichani.settings import SEEDS, source
 
 SUBJECTS, RELATIONS, ANSWERS, NOISE = 16, 4, 8, 20
@@ -72,7 +72,6 @@ CHARTS = tuple(
         x="epoch",
         y=column,
         colour="model.start_scale",
-        x_title=EPOCH_TITLE,
         y_title="cross-entropy",
         data="curves",
     )
@@ -93,7 +92,6 @@ SUMMARIES = (
         ),
         over=("epoch",),
         data="curves",
-        x_title=EPOCH_TITLE,
         y_title="cross-entropy",
     ),
     Summary(
@@ -109,7 +107,7 @@ SUMMARIES = (
         data="curves",
         log_x=True,
         x_title="start of the tables",
-        y_title=EPOCH_TITLE,
+        y_title="step",
     ),
 )
 
@@ -206,4 +204,5 @@ RECALL_DYNAMICS = Study(
     charts=CHARTS,
     summaries=SUMMARIES,
     claims=CLAIMS,
+    titles=TITLES,
 )

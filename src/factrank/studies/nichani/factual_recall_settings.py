@@ -51,9 +51,15 @@ FORM = "form"
 ATTENTION_PARAMETERS = f"2 * {D_MODEL} * {N_HEADS} * {D_QK} + 2 * {D_MODEL} * {N_HEADS} * {D_VO}"
 MLP_PARAMETERS = f"2 * {D_MODEL} * {MLP}"
 
-MODEL_TITLE, HEADS_TITLE, MLP_TITLE = "model width d", "number of heads H", "MLP width m"
-FACTS_TITLE, PARAMETERS_TITLE = "facts held", "parameters 4 H d_h d + 2 m d"
-RECALL_TITLE, EPOCH_TITLE = "share of sequences answered rightly", "step"
+RECALL_TITLE = "share of sequences answered rightly"
+TITLES = {
+    D_MODEL: "model width d",
+    N_HEADS: "number of heads H",
+    MLP: "MLP width m",
+    PARAMETERS: "parameters 4 H d_h d + 2 m d",
+    "epoch": "step",
+}
+"""What axes call columns, in the notation of the paper."""
 
 
 def facts(n_keys: int, n_queries: int, seed: int, *, answers: int = ANSWERS, structure: str = "random") -> Generated:

@@ -15,7 +15,14 @@ from __future__ import annotations
 from factrank.experiments.specs import Measures, Training, Trial
 from factrank.experiments.statistics import Claim, Direction, Quantity, Summary, Where
 from factrank.experiments.study import Chart, Size, Study
-from factrank.studies.nichani.factual_recall_settings import BATCH, EPOCH_TITLE, N_KEYS, PRECISION, facts, transformer
+from factrank.studies.nichani.factual_recall_settings import (
+    BATCH,
+    N_KEYS,
+    PRECISION,
+    TITLES,
+    facts,
+    transformer,
+)
 from factrank.studies.nichani.settings import SEEDS, source
 
 GROUPS = 4
@@ -95,7 +102,6 @@ CHARTS = tuple(
         facet=N_KEYS,
         where=(("epoch", (*CURVE[1:], *LATER)),),
         log_x=True,
-        x_title=EPOCH_TITLE,
         y_title="recall",
         data="curves",
     )
@@ -195,4 +201,5 @@ FREQUENT_FACTS_FIRST = Study(
     charts=CHARTS,
     summaries=SUMMARIES,
     claims=CLAIMS,
+    titles=TITLES,
 )

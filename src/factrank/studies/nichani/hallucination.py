@@ -18,7 +18,7 @@ from factrank.experiments.statistics import Claim, Direction, Quantity, Summary,
 from factrank.experiments.study import Chart, Size, Study
 from factrank.families.factual_recall import FactualRecallOneHotShape, FactualRecallShape
 from factrank.studies.nichani.factual_recall_dynamics import ANSWERS, IN_TURN, NOISE, RELATIONS, START, SUBJECTS
-from factrank.studies.nichani.factual_recall_settings import EPOCH_TITLE, KIND, LINEAR, RECALL, STRUCTURE, facts
+from factrank.studies.nichani.factual_recall_settings import KIND, LINEAR, RECALL, STRUCTURE, TITLES, facts
 from factrank.studies.nichani.settings import SEEDS, source
 
 ONE_HOT, TRANSFORMER = "one_hot", "sequence"
@@ -116,7 +116,6 @@ def _lines(column: str, title: str, kind: str) -> Chart:
         colour=LINEAR,
         facet=STRUCTURE,
         where=((KIND, kind),),
-        x_title=EPOCH_TITLE,
         y_title="share of answers",
         data="curves",
     )
@@ -203,4 +202,5 @@ HALLUCINATION = Study(
     charts=CHARTS,
     summaries=SUMMARIES,
     claims=CLAIMS,
+    titles=TITLES,
 )

@@ -40,10 +40,11 @@ MOST_FACTS = Criterion("recall", MOST_RIGHT)
 D_MODEL, WIDTH, START = "model.d_model", "model.width", "model.start"
 FACTS, N_LOG_N = "lower", "lower * log_lower"
 """The largest size that met the criterion, and with its natural logarithm."""
-WIDTH_TITLE = "embedding width d"
 PRODUCT, RATIO = f"{WIDTH} * {D_MODEL}", f"{WIDTH} / {D_MODEL}"
 """m d and m / d of MLP memories."""
-PRODUCT_TITLE = "hidden units × embedding width, m d"
+LINEAR_TITLES = {FACTS: "facts N", D_MODEL: "embedding width d"}
+MLP_TITLES = {FACTS: "facts N", PRODUCT: "hidden units × embedding width, m d"}
+"""What axes call columns of linear and of MLP memories, in the notation of the paper."""
 
 
 # ---------------------------------------------------------------- memories

@@ -13,7 +13,7 @@ from __future__ import annotations
 from factrank.experiments.statistics import Claim, Quantity, Summary, Where
 from factrank.experiments.study import Chart, Study
 from factrank.studies.nichani.attention_against_mlp import trials
-from factrank.studies.nichani.factual_recall_settings import HEADS_TITLE, MLP, MLP_TITLE, N_HEADS
+from factrank.studies.nichani.factual_recall_settings import MLP, N_HEADS, TITLES
 from factrank.studies.nichani.settings import source
 
 ATTENTION, ALONE_MLP, TOGETHER = "recall_attention_alone", "recall_mlp_alone", "recall"
@@ -32,7 +32,7 @@ def _slope(column: str, against: str, within: str) -> Quantity:
 
 
 def _heatmap(name: str, title: str, column: str) -> Chart:
-    return Chart(name, title, "heatmap", x=N_HEADS, y=MLP, colour=column, x_title=HEADS_TITLE, y_title=MLP_TITLE)
+    return Chart(name, title, "heatmap", x=N_HEADS, y=MLP, colour=column)
 
 
 CHARTS = (
@@ -50,7 +50,6 @@ SUMMARIES = (
             for label, column in (("both", TOGETHER), ("attention alone", ATTENTION), ("MLP alone", ALONE_MLP))
         ),
         over=(MLP, N_HEADS),
-        x_title=MLP_TITLE,
         y_title="recall",
     ),
 )
@@ -125,4 +124,5 @@ WHERE_FACTS_ARE = Study(
     charts=CHARTS,
     summaries=SUMMARIES,
     claims=CLAIMS,
+    titles=TITLES,
 )

@@ -14,7 +14,7 @@ from factrank.experiments.specs import Measures, Trial, generated
 from factrank.experiments.statistics import Claim, Quantity, Summary, Where
 from factrank.experiments.study import Chart, Size, Study
 from factrank.families.attention import LayerShape
-from factrank.studies.wong.settings import ARGMAX, D_VO, MORE_SEEDS, N_HEADS, N_QUERIES, TAU, TRAINING, source
+from factrank.studies.wong.settings import ARGMAX, D_VO, MORE_SEEDS, N_HEADS, N_QUERIES, TAU, TITLES, TRAINING, source
 
 D_MODEL_WIDTH = 8
 HEADS = (1, 2, 3, 4, 6, 8)
@@ -29,7 +29,6 @@ SAME_WIDTH: Where = ((D_VO, WIDTH),)
 SAME_PRODUCT: Where = ((f"{N_HEADS} * {D_VO}", TOTAL),)
 TEN_QUERIES: Where = ((N_QUERIES, 10),)
 SEVERAL: Where = ((N_HEADS, (2, 3, 4, 6, 8)),)
-SHARE_TITLE = "share of facts that only the sum gets right"
 
 
 def shapes() -> list[LayerShape]:
@@ -54,7 +53,7 @@ def trials(size: Size) -> list[Trial]:
     ]
 
 
-def _lines(column: str, where: Where, name: str, title: str, y_title: str) -> Chart:
+def _lines(column: str, where: Where, name: str, title: str) -> Chart:
     return Chart(
         name,
         title,
@@ -63,21 +62,16 @@ def _lines(column: str, where: Where, name: str, title: str, y_title: str) -> Ch
         y=column,
         colour=N_QUERIES,
         where=where,
-        x_title="number of heads",
-        y_title=y_title,
     )
 
 
 CHARTS = (
-    _lines(
-        SHARE, SAME_WIDTH, "additive-share", "Facts that only the sum gets right, d_vo = 2 in every head", SHARE_TITLE
-    ),
+    _lines(SHARE, SAME_WIDTH, "additive-share", "Facts that only the sum gets right, d_vo = 2 in every head"),
     _lines(
         SHARE,
         SAME_PRODUCT,
         "additive-share-equal-rank",
         f"Facts that only the sum gets right, n_heads × d_vo = {TOTAL}",
-        SHARE_TITLE,
     ),
 )
 
@@ -94,7 +88,6 @@ SUMMARIES = (
         "d_vo = 2 in every head",
         _paths(SAME_WIDTH),
         over=(N_HEADS, N_QUERIES),
-        x_title="number of heads",
         y_title="share of facts",
     ),
     Summary(
@@ -102,7 +95,6 @@ SUMMARIES = (
         f"The same with n_heads × d_vo = {TOTAL}",
         _paths(SAME_PRODUCT),
         over=(N_HEADS, N_QUERIES),
-        x_title="number of heads",
         y_title="share of facts",
     ),
     Summary(
@@ -113,7 +105,6 @@ SUMMARIES = (
             (f"n_heads × d_vo = {TOTAL}", Quantity("fraction", SHARE, ARGMAX, where=SAME_PRODUCT)),
         ),
         over=(N_HEADS, N_QUERIES),
-        x_title="number of heads",
         y_title="share of recalled facts",
     ),
 )
@@ -182,4 +173,5 @@ ADDITIVE_MOTIF = Study(
     charts=CHARTS,
     summaries=SUMMARIES,
     claims=CLAIMS,
+    titles=TITLES,
 )

@@ -9,6 +9,7 @@ cost nothing, stand beside as a yardstick. Models other than the plain layer tra
 
 from __future__ import annotations
 
+from factrank.experiments import label
 from factrank.experiments.specs import Measures, Trial, generated
 from factrank.experiments.statistics import Claim, Quantity, Summary, Where
 from factrank.experiments.study import Chart, Size, Study
@@ -16,12 +17,11 @@ from factrank.families.attention import LayerShape, TransformerShape
 from factrank.studies.wong.settings import (
     ARGMAX,
     CONFIDENT,
-    CONFIDENT_TITLE,
     MORE_SEEDS,
     N_HEADS,
     N_QUERIES,
-    RECALL_TITLE,
     TAU,
+    TITLES,
     TRAINING,
     source,
 )
@@ -75,21 +75,20 @@ def _against_plain(name: str, column: str = ARGMAX, queries: int = 10) -> Quanti
     return Quantity("mean", column, where=(*fixed, *rows_of(name)), minus=plain)
 
 
-def _means(column: str, name: str, title: str) -> Summary:
+def _means(column: str, name: str) -> Summary:
     return Summary(
         name,
-        f"Mean {title} of each variant, at equal parameters",
-        tuple((label, Quantity("mean", column, where=rows_of(label))) for label in VARIANTS),
+        f"Mean {label(column)} of each variant, at equal parameters",
+        tuple((variant, Quantity("mean", column, where=rows_of(variant))) for variant in VARIANTS),
         over=(N_QUERIES,),
         x="quantity",
         x_title="variant",
-        y_title=title,
     )
 
 
 SUMMARIES = (
-    _means(ARGMAX, "recall-by-variant", RECALL_TITLE),
-    _means(CONFIDENT, "confident-recall-by-variant", CONFIDENT_TITLE),
+    _means(ARGMAX, "recall-by-variant"),
+    _means(CONFIDENT, "confident-recall-by-variant"),
     Summary(
         "against-plain",
         "Recall of each variant less that of the plain layer, 10 queries",
@@ -111,8 +110,6 @@ CHARTS = (
         colour="model.mlp_width",
         facet="model.n_layers",
         where=(("model.kind", "transformer"),),
-        x_title=RECALL_TITLE,
-        y_title=CONFIDENT_TITLE,
     ),
 )
 
@@ -167,4 +164,5 @@ ARCHITECTURES = Study(
     charts=CHARTS,
     summaries=SUMMARIES,
     claims=CLAIMS,
+    titles=TITLES,
 )

@@ -18,15 +18,14 @@ from factrank.experiments.statistics import Claim, Quantity, Summary, Where
 from factrank.experiments.study import Chart, Size, Source, Study
 from factrank.studies.wong.settings import (
     CONFIDENT,
-    CONFIDENT_TITLE,
     D_MODEL,
     FOLLOW_UP,
     FOLLOW_UP_LINK,
-    MODEL_TITLE,
     N_FACTS,
     N_VALUES,
     SEEDS,
     TAU,
+    TITLES,
     crossed,
     single_head,
     uniform_table,
@@ -68,7 +67,6 @@ CHARTS = (
         colour=N_VALUES,
         where=PAPER,
         log_x=True,
-        x_title=MODEL_TITLE,
         y_title=MULTIPLE_TITLE,
     ),
     Chart(
@@ -80,8 +78,6 @@ CHARTS = (
         colour=N_VALUES,
         where=PAPER,
         log_x=True,
-        x_title=MODEL_TITLE,
-        y_title=CONFIDENT_TITLE,
     ),
 )
 
@@ -94,7 +90,6 @@ SUMMARIES = (
             for tau in sorted(TAUS)
         ),
         over=(D_MODEL,),
-        x_title=MODEL_TITLE,
         y_title=MULTIPLE_TITLE,
         log_x=True,
     ),
@@ -103,7 +98,6 @@ SUMMARIES = (
         f"Artifacts at confidence {TAU} for each fact, by the number of facts (20 values)",
         (("multiple", Quantity("mean", MULTIPLE, where=((N_VALUES, 20),))),),
         over=(D_MODEL, N_FACTS),
-        x_title=MODEL_TITLE,
         y_title=MULTIPLE_TITLE,
         log_x=True,
     ),
@@ -112,7 +106,6 @@ SUMMARIES = (
         f"Share of silent pairs answered with confidence {TAU} (20 values)",
         (("share", Quantity("mean", SHARE, where=((N_VALUES, 20),))),),
         over=(D_MODEL, N_FACTS),
-        x_title=MODEL_TITLE,
         y_title="share of silent pairs",
         log_x=True,
     ),
@@ -174,4 +167,5 @@ ARTIFACTS = Study(
     charts=CHARTS,
     summaries=SUMMARIES,
     claims=CLAIMS,
+    titles=TITLES,
 )

@@ -16,19 +16,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from factrank.experiments import label
 from factrank.experiments.specs import Measures, Readings, Training, TrainingPrecision, Trial, generated
 from factrank.experiments.statistics import Claim, Quantity, Summary, Where
 from factrank.experiments.study import Chart, Size, Study
 from factrank.studies.wong.settings import (
     ARGMAX,
     CONFIDENT,
-    CONFIDENT_TITLE,
     D_QK,
     MORE_SEEDS,
     N_QUERIES,
-    QK_TITLE,
-    RECALL_TITLE,
     TAU,
+    TITLES,
     TRAINING,
     single_head,
     source,
@@ -87,8 +86,8 @@ def _precisions(column: str) -> tuple[tuple[str, Quantity], ...]:
     return tuple((name, Quantity("mean", column, where=_in(name))) for name in PRECISIONS)
 
 
-def _by_d_qk(name: str, title: str, quantities: tuple[tuple[str, Quantity], ...], y_title: str) -> Summary:
-    return Summary(name, title, quantities, over=(D_QK,), x_title=QK_TITLE, y_title=y_title)
+def _by_d_qk(name: str, title: str, quantities: tuple[tuple[str, Quantity], ...]) -> Summary:
+    return Summary(name, title, quantities, over=(D_QK,))
 
 
 CHARTS = (
@@ -100,18 +99,15 @@ CHARTS = (
         y=ARGMAX,
         colour=N_QUERIES,
         where=(*TRAINED, *SHORT, (PRECISION, "float32")),
-        x_title=QK_TITLE,
-        y_title=RECALL_TITLE,
     ),
 )
 
 SUMMARIES = (
-    _by_d_qk("recall", "Recall, 6 queries, 2,000 epochs, by precision of training", _precisions(ARGMAX), RECALL_TITLE),
+    _by_d_qk("recall", "Recall, 6 queries, 2,000 epochs, by precision of training", _precisions(ARGMAX)),
     _by_d_qk(
         "confident-recall",
-        f"{CONFIDENT_TITLE.capitalize()}, 6 queries, 2,000 epochs, by precision of training",
+        f"{label(CONFIDENT).capitalize()}, 6 queries, 2,000 epochs, by precision of training",
         _precisions(CONFIDENT),
-        CONFIDENT_TITLE,
     ),
     _by_d_qk(
         "longer",
@@ -120,7 +116,6 @@ SUMMARIES = (
             (f"{epochs:,} epochs", _mean((*SIX, (PRECISION, "float32"), (EPOCHS, epochs))))
             for epochs in (TRAINING.epochs, LONG)
         ),
-        RECALL_TITLE,
     ),
     Summary(
         "read-in-bfloat16",
@@ -128,8 +123,6 @@ SUMMARIES = (
         (("recall", Quantity("mean", "argmax", where=(*SIX, *SHORT, (PRECISION, "float32")))),),
         over=(D_QK, "precision"),
         data="readings",
-        x_title=QK_TITLE,
-        y_title=RECALL_TITLE,
     ),
 )
 
@@ -244,4 +237,5 @@ ATTENTION_STORAGE = Study(
     charts=CHARTS,
     summaries=SUMMARIES,
     claims=CLAIMS,
+    titles=TITLES,
 )

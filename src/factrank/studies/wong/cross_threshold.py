@@ -24,8 +24,8 @@ from factrank.studies.wong.settings import (
     RANK,
     SEEDS,
     TAU,
-    TAU_TITLE,
     TAUS,
+    TITLES,
     crossed,
     single_head,
     source,
@@ -116,7 +116,6 @@ CHARTS = (
         y="recall",
         colour=N_FACTS,
         where=((GENERATOR, "uniform"),),
-        x_title=TAU_TITLE,
         y_title="recall at confidence τ",
         data="readings",
     ),
@@ -143,7 +142,6 @@ SUMMARIES = (
         tuple((label, _correlation(column)) for label, column in PROXIES.items()),
         over=("tau",),
         data="readings",
-        x_title=TAU_TITLE,
         y_title=CORRELATION_TITLE,
     ),
     Summary(
@@ -152,7 +150,6 @@ SUMMARIES = (
         tuple((label, _correlation(column, within=TABLES)) for label, column in PROXIES.items()),
         over=("tau",),
         data="readings",
-        x_title=TAU_TITLE,
         y_title=CORRELATION_TITLE,
     ),
     Summary(
@@ -165,7 +162,6 @@ SUMMARIES = (
         ),
         over=("tau",),
         data="readings",
-        x_title=TAU_TITLE,
         y_title=CORRELATION_TITLE,
     ),
     *(_differences(label, column) for label, column in PROXIES.items()),
@@ -244,4 +240,5 @@ CROSS_THRESHOLD = Study(
     charts=CHARTS,
     summaries=SUMMARIES,
     claims=CLAIMS,
+    titles=TITLES,
 )

@@ -15,6 +15,7 @@ Ranks are brackets certified for each table; where a correlation needs one numbe
 
 from __future__ import annotations
 
+from factrank.experiments import label
 from factrank.experiments.specs import Generated, Measures, Trial, generated
 from factrank.experiments.statistics import Claim, Quantity, Summary, Where
 from factrank.experiments.study import Chart, Size, Study
@@ -26,8 +27,8 @@ from factrank.studies.wong.settings import (
     MORE_SEEDS,
     RANK_LOWER,
     RANK_UPPER,
-    RECALL_TITLE,
     TAU,
+    TITLES,
     crossed,
     single_head,
     source,
@@ -68,7 +69,6 @@ def _points(x: str, name: str, title: str, x_title: str) -> Chart:
         colour=GENERATOR,
         facet=D_MODEL,
         x_title=x_title,
-        y_title=RECALL_TITLE,
     )
 
 
@@ -106,8 +106,7 @@ SUMMARIES = (
         "Recall by kind of table",
         (("argmax", _by_kind(ARGMAX)), (f"confidence {TAU}", _by_kind(CONFIDENT))),
         over=(GENERATOR, D_MODEL),
-        x_title="kind of table",
-        y_title=RECALL_TITLE,
+        y_title=label(ARGMAX),
     ),
     Summary(
         "ranks-by-kind",
@@ -117,7 +116,6 @@ SUMMARIES = (
             for label, column in {**PREDICTORS, "effective rank, lower bound": "effective_lower"}.items()
         ),
         over=(GENERATOR,),
-        x_title="kind of table",
         y_title="rank",
         log_y=True,
     ),
@@ -126,7 +124,6 @@ SUMMARIES = (
         "Spearman's correlation of recall with each size of a table, over all six kinds",
         tuple((label, Quantity("rank correlation", ARGMAX, column)) for label, column in PREDICTORS.items()),
         over=(D_MODEL,),
-        x_title="model width d_model",
         y_title="rank correlation with recall",
     ),
 )
@@ -229,4 +226,5 @@ EFFECTIVE_RANK = Study(
     charts=CHARTS,
     summaries=SUMMARIES,
     claims=CLAIMS,
+    titles=TITLES,
 )

@@ -15,7 +15,17 @@ from factrank.experiments.specs import Measures, Training, Trial
 from factrank.experiments.statistics import Claim, Quantity, Summary, Where
 from factrank.experiments.study import Chart, Size, Study
 from factrank.families.attention import LayerShape
-from factrank.studies.wong.settings import D_MODEL, MORE_SEEDS, N_QUERIES, TAU, TAU_TITLE, TAUS, source, uniform_table
+from factrank.studies.wong.settings import (
+    D_MODEL,
+    MORE_SEEDS,
+    N_QUERIES,
+    TAU,
+    TAU_TITLE,
+    TAUS,
+    TITLES,
+    source,
+    uniform_table,
+)
 
 KEYS, VALUES, HEADS = 20, 20, 6
 QUERIES: dict[Size, tuple[int, ...]] = {"quick": (10,), "full": (5, 10)}
@@ -63,8 +73,6 @@ def _curve(tau: float) -> Chart:
         colour=D_MODEL,
         where=(*PAPER, ("epoch", CURVE_EPOCHS[1:])),
         log_x=True,
-        x_title="epoch",
-        y_title=f"recall at confidence {tau}",
         data="curves",
     )
 
@@ -165,4 +173,5 @@ EPOCHS_TO_RECALL = Study(
     charts=CHARTS,
     summaries=SUMMARIES,
     claims=CLAIMS,
+    titles=TITLES,
 )

@@ -14,6 +14,7 @@ tables: with 20 keys and 20 values 4 heads hold everything at 10 queries.
 
 from __future__ import annotations
 
+from factrank.experiments import label
 from factrank.experiments.specs import Measures, Trial, generated
 from factrank.experiments.statistics import Claim, Quantity, Summary, Where
 from factrank.experiments.study import Chart, Size, Study
@@ -21,14 +22,13 @@ from factrank.families.attention import LayerShape
 from factrank.studies.wong.settings import (
     ARGMAX,
     CONFIDENT,
-    CONFIDENT_TITLE,
     D_MODEL,
     D_QK,
     MORE_SEEDS,
     N_HEADS,
     N_QUERIES,
-    RECALL_TITLE,
     TAU,
+    TITLES,
     TRAINING,
     source,
 )
@@ -71,7 +71,7 @@ def trials(size: Size) -> list[Trial]:
     ]
 
 
-def _lines(column: str, where: Where, name: str, title: str, y_title: str) -> Chart:
+def _lines(column: str, where: Where, name: str, title: str) -> Chart:
     return Chart(
         name,
         title,
@@ -82,19 +82,17 @@ def _lines(column: str, where: Where, name: str, title: str, y_title: str) -> Ch
         facet=D_MODEL,
         where=where,
         x_title=HEADS_TITLE,
-        y_title=y_title,
     )
 
 
 CHARTS = (
-    _lines(ARGMAX, SAME_PARAMETERS, "equal-parameters", "Recall at equal parameters, n_heads × d_qk = 8", RECALL_TITLE),
-    _lines(ARGMAX, SAME_D_QK, "equal-d_qk", "Recall with d_qk = 2 in every head", RECALL_TITLE),
+    _lines(ARGMAX, SAME_PARAMETERS, "equal-parameters", "Recall at equal parameters, n_heads × d_qk = 8"),
+    _lines(ARGMAX, SAME_D_QK, "equal-d_qk", "Recall with d_qk = 2 in every head"),
     _lines(
         CONFIDENT,
         SAME_PARAMETERS,
         "confident-equal-parameters",
-        f"{CONFIDENT_TITLE.capitalize()} at equal parameters, n_heads × d_qk = 8",
-        CONFIDENT_TITLE,
+        f"{label(CONFIDENT).capitalize()} at equal parameters, n_heads × d_qk = 8",
     ),
 )
 
@@ -119,7 +117,6 @@ SUMMARIES = (
         "Recall with 8 heads of d_vo 1 less recall with one head of d_vo 8",
         (("equal parameters", _gain(SAME_PARAMETERS)), ("d_qk = 2 in every head", _gain(SAME_D_QK))),
         over=(N_QUERIES, D_MODEL),
-        x_title="number of queries",
         y_title="recall gained by 8 heads",
         log_x=True,
     ),
@@ -183,4 +180,5 @@ HEADS_AGAINST_WIDTH = Study(
     charts=CHARTS,
     summaries=SUMMARIES,
     claims=CLAIMS,
+    titles=TITLES,
 )

@@ -19,9 +19,8 @@ from factrank.studies.wong.settings import (
     D_VO,
     MORE_SEEDS,
     N_QUERIES,
-    QK_TITLE,
-    RECALL_TITLE,
     TAU,
+    TITLES,
     TRAINING,
     single_head,
     source,
@@ -74,8 +73,6 @@ CHARTS = (
         y=ARGMAX,
         colour=N_QUERIES,
         facet=D_VO,
-        x_title=QK_TITLE,
-        y_title=RECALL_TITLE,
     ),
 )
 
@@ -85,8 +82,6 @@ SUMMARIES = (
         f"Least d_qk within {SLACK} of the recall at d_qk = {WIDTH}",
         (("least d_qk", Quantity("least", ARGMAX, D_QK, slack=SLACK)),),
         over=(N_QUERIES, D_VO),
-        x_title="number of queries",
-        y_title="least d_qk",
     ),
     Summary(
         "gain-of-d_qk",
@@ -98,7 +93,6 @@ SUMMARIES = (
             ),
         ),
         over=(N_QUERIES, D_VO),
-        x_title="number of queries",
         y_title=f"recall gained from d_qk 1 to {WIDTH}",
     ),
 )
@@ -182,4 +176,5 @@ MINIMAL_ROUTING = Study(
     charts=CHARTS,
     summaries=SUMMARIES,
     claims=CLAIMS,
+    titles=TITLES,
 )

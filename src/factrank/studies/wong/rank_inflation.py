@@ -25,12 +25,11 @@ from factrank.studies.wong.settings import (
     D_VO,
     GENERATOR,
     LAYER_RANK,
-    LAYER_RANK_TITLE,
     N_KEYS,
     RANK,
-    RECALL_TITLE,
     SEEDS,
     TAU,
+    TITLES,
     crossed,
     single_head,
     source,
@@ -86,7 +85,6 @@ CHARTS = (
         colour=MEMORISED,
         facet=N_KEYS,
         where=BOXES,
-        x_title=LAYER_RANK_TITLE,
         y_title="rank of the table",
     ),
     Chart(
@@ -97,8 +95,6 @@ CHARTS = (
         y=ARGMAX,
         colour=RANK,
         where=(*PAPER_SIZE, *BOXES),
-        x_title=LAYER_RANK_TITLE,
-        y_title=RECALL_TITLE,
     ),
     Chart(
         "what-confidence-costs",
@@ -108,7 +104,6 @@ CHARTS = (
         y=GAP,
         colour=RANK,
         where=(*PAPER_SIZE, *BOXES),
-        x_title=LAYER_RANK_TITLE,
         y_title=f"argmax less confidence {TAU}",
     ),
 )
@@ -125,7 +120,6 @@ SUMMARIES = (
             (f"softmax>={TAU}", Quantity("greatest", CONFIDENT_RANK, where=BOUNDS)),
         ),
         over=(LAYER_RANK, N_KEYS),
-        x_title=LAYER_RANK_TITLE,
         y_title=RANK_TITLE,
     ),
     Summary(
@@ -133,7 +127,6 @@ SUMMARIES = (
         "The same as a multiple of the layer's bound",
         (("argmax", Quantity("greatest", f"{MEMORISED_RANK} / {LAYER_RANK}", where=BOUNDS)),),
         over=(LAYER_RANK, N_KEYS),
-        x_title=LAYER_RANK_TITLE,
         y_title="rank memorised / bound on the layer's",
     ),
 )
@@ -226,4 +219,5 @@ RANK_INFLATION = Study(
     charts=CHARTS,
     summaries=SUMMARIES,
     claims=CLAIMS,
+    titles=TITLES,
 )

@@ -24,13 +24,10 @@ from factrank.studies.wong.settings import (
     D_VO,
     GENERATOR,
     LAYER_RANK,
-    LAYER_RANK_TITLE,
-    MODEL_TITLE,
     RANK,
-    RECALL_TITLE,
     SEEDS,
     TAU,
-    VO_TITLE,
+    TITLES,
     crossed,
     single_head,
     source,
@@ -83,18 +80,17 @@ BOXES: Where = ((GENERATOR, "overlapping-boxes"),)
 RANDOM: Where = ((GENERATOR, ("overlapping-boxes", "disjoint", "uniform")),)
 """The tables that are drawn anew for each seed."""
 WIDTH_SUM = f"{D_MODEL} + {D_VO}"
-SUM_TITLE = "d_model + d_vo"
 MEMORISED, CONFIDENTLY, VIOLATES = "memorised", f"memorised_{TAU}", "violates"
 SHAPE = (D_MODEL, D_VO)
 
 
-def _by(x: str, name: str, title: str, x_title: str) -> Chart:
-    return Chart(name, title, "lines", x, ARGMAX, RANK, where=BOXES, x_title=x_title, y_title=RECALL_TITLE)
+def _by(x: str, name: str, title: str) -> Chart:
+    return Chart(name, title, "lines", x, ARGMAX, RANK, where=BOXES)
 
 
 CHARTS = (
-    _by(WIDTH_SUM, "recall-by-widths", "Recall against d_model + d_vo, for tables of known rank", SUM_TITLE),
-    _by(LAYER_RANK, "recall-by-layer-rank", "Recall against the bound on the layer's rank", LAYER_RANK_TITLE),
+    _by(WIDTH_SUM, "recall-by-widths", "Recall against d_model + d_vo, for tables of known rank"),
+    _by(LAYER_RANK, "recall-by-layer-rank", "Recall against the bound on the layer's rank"),
     Chart(
         "memorised-by-ranks",
         "Share of layers that hold all 200 facts: above the diagonal rank(D) exceeds rank(L)",
@@ -103,7 +99,6 @@ CHARTS = (
         y=RANK,
         colour=MEMORISED,
         where=BOXES,
-        x_title=LAYER_RANK_TITLE,
         y_title="rank of the table",
     ),
     Chart(
@@ -115,8 +110,6 @@ CHARTS = (
         colour=ARGMAX,
         facet=RANK,
         where=BOXES,
-        x_title=VO_TITLE,
-        y_title=MODEL_TITLE,
     ),
     Chart(
         "recall-by-effective-rank",
@@ -127,7 +120,6 @@ CHARTS = (
         colour=D_MODEL,
         where=(*BOXES, (D_VO, 2)),
         x_title="effective rank at most (d_vo 2)",
-        y_title=RECALL_TITLE,
     ),
     Chart(
         "recall-by-rank",
@@ -138,7 +130,6 @@ CHARTS = (
         colour=GENERATOR,
         where=((D_MODEL, 8), (D_VO, 4)),
         x_title="rank at least",
-        y_title=RECALL_TITLE,
     ),
 )
 
@@ -159,7 +150,6 @@ SUMMARIES = (
         "Share of layers that hold all facts although rank(D) > rank(L) is proved",
         (("argmax", Quantity("fraction", VIOLATES, MEMORISED)),),
         over=(D_VO, GENERATOR),
-        x_title=VO_TITLE,
         y_title="share of memorising layers",
     ),
     Summary(
@@ -192,7 +182,7 @@ SUMMARIES = (
         "sizes-of-layers",
         "Rank correlation of recall with each size of the layer, within tables of one rank",
         (
-            (SUM_TITLE, _predicted_by(WIDTH_SUM)),
+            ("d_model + d_vo", _predicted_by(WIDTH_SUM)),
             ("bound on rank(L)", _predicted_by(LAYER_RANK)),
             ("parameters", _predicted_by("parameters")),
         ),
@@ -325,4 +315,5 @@ RANK_VALIDITY = Study(
     charts=CHARTS,
     summaries=SUMMARIES,
     claims=CLAIMS,
+    titles=TITLES,
 )

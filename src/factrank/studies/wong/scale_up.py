@@ -25,14 +25,13 @@ from factrank.studies.wong.settings import (
     D_VO,
     GENERATOR,
     LAYER_RANK,
-    LAYER_RANK_TITLE,
     N_KEYS,
     RANK,
     RANK_LOWER,
     RANK_UPPER,
-    RECALL_TITLE,
     SEEDS,
     TAU,
+    TITLES,
     TRAINING,
     single_head,
     source,
@@ -112,7 +111,6 @@ CHARTS = (
         colour=FACTS,
         where=WIDE_ROWS,
         x_title="bits of the table per parameter of the layer",
-        y_title=RECALL_TITLE,
     ),
     Chart(
         "recall-by-rank",
@@ -123,8 +121,6 @@ CHARTS = (
         colour=FACTS,
         where=RANDOM,
         log_x=True,
-        x_title=LAYER_RANK_TITLE,
-        y_title=RECALL_TITLE,
     ),
     Chart(
         "planted-recall",
@@ -136,7 +132,6 @@ CHARTS = (
         where=BOXES,
         log_x=True,
         x_title="bound on the rank of the layer / rank of the table",
-        y_title=RECALL_TITLE,
     ),
 )
 
@@ -150,7 +145,6 @@ SUMMARIES = (
         ),
         over=("parameters", FACTS),
         x_title="parameters of the layer",
-        y_title=RECALL_TITLE,
         log_x=True,
     ),
     Summary(
@@ -158,8 +152,6 @@ SUMMARIES = (
         "Random tables: the most bits recalled per parameter by any layer (recall × bits / parameters)",
         (("bits per parameter", Quantity("greatest", RECALLED_BITS, where=RANDOM)),),
         over=(FACTS,),
-        x_title="facts",
-        y_title="bits per parameter",
         log_x=True,
     ),
     Summary(
@@ -181,7 +173,6 @@ SUMMARIES = (
             ("effective rank, upper bound", Quantity("mean", "effective_upper", where=RANDOM)),
         ),
         over=(FACTS,),
-        x_title="facts",
         y_title="rank",
         log_x=True,
         log_y=True,
@@ -192,7 +183,6 @@ SUMMARIES = (
         (("recall", Quantity("mean", ARGMAX, where=BOXES)),),
         over=(RANK, LAYER_RANK, FACTS),
         x_title="planted rank",
-        y_title=RECALL_TITLE,
         log_x=True,
     ),
     Summary(
@@ -320,4 +310,5 @@ SCALE_UP = Study(
     charts=CHARTS,
     summaries=SUMMARIES,
     claims=CLAIMS,
+    titles=TITLES,
 )

@@ -41,10 +41,9 @@ N_VALUES, N_FACTS, RANK = "database.n_values", "database.n_facts", "database.ran
 ARGMAX, CONFIDENT = "recall", f"recall_{TAU}"
 LAYER_RANK, RANK_LOWER, RANK_UPPER = "layer_rank", "rank_lower", "rank_upper"
 
-MODEL_TITLE, VO_TITLE, QK_TITLE = "model width d_model", "value-output width d_vo", "query-key width d_qk"
-RECALL_TITLE, CONFIDENT_TITLE = "recall", f"recall at confidence {TAU}"
-LAYER_RANK_TITLE = "bound on the rank of the layer"
 TAU_TITLE = "confidence threshold τ"
+TITLES = {LAYER_RANK: "bound on the rank of the layer", N_QUERIES: "number of queries", N_HEADS: "number of heads"}
+"""What axes call columns otherwise than their labels do."""
 
 
 def single_head(d_model: int, d_vo: int, d_qk: int) -> LayerShape:

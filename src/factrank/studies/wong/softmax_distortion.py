@@ -26,6 +26,7 @@ from factrank.studies.wong.settings import (
     TAU,
     TAU_TITLE,
     TAUS,
+    TITLES,
     crossed,
     single_head,
     source,
@@ -82,7 +83,6 @@ CHARTS = (
         colour=D_VO,
         facet=N_FACTS,
         where=(*ON_WIDE, *PLAIN),
-        x_title=TAU_TITLE,
         y_title=RANK_TITLE,
         data="readings",
     ),
@@ -95,7 +95,6 @@ CHARTS = (
         colour=D_VO,
         facet=N_FACTS,
         where=(*ON_WIDE, ("tau", TAU), ("precision", "float32")),
-        x_title="temperature",
         y_title=RANK_TITLE,
         data="readings",
     ),
@@ -119,7 +118,6 @@ CHARTS = (
         y="flattening",
         colour="temperature",
         where=((N_KEYS, TALL), ("precision", "float32")),
-        x_title=TAU_TITLE,
         y_title="rank of softmax≥τ(L) at least",
         data="readings",
     ),
@@ -132,7 +130,6 @@ CHARTS = (
         colour=D_VO,
         facet=N_FACTS,
         where=(*ON_WIDE, *PLAIN),
-        x_title=TAU_TITLE,
         y_title="recall at confidence τ",
         data="readings",
     ),
@@ -153,7 +150,6 @@ SUMMARIES = (
         _means((*ON_WIDE, *PLAIN)),
         over=("tau", N_FACTS),
         data="readings",
-        x_title=TAU_TITLE,
         y_title=RANK_TITLE,
     ),
     Summary(
@@ -162,7 +158,6 @@ SUMMARIES = (
         (("best upper bound", Quantity("mean", "upper", where=(*ON_WIDE, ("precision", "float32")))),),
         over=("tau", "temperature", N_FACTS),
         data="readings",
-        x_title=TAU_TITLE,
         y_title=RANK_TITLE,
     ),
     Summary(
@@ -171,7 +166,6 @@ SUMMARIES = (
         (("best upper bound", Quantity("mean", "upper", where=(*ON_WIDE, ("temperature", 1.0)))),),
         over=("tau", "precision", N_FACTS),
         data="readings",
-        x_title=TAU_TITLE,
         y_title=RANK_TITLE,
     ),
     Summary(
@@ -180,7 +174,6 @@ SUMMARIES = (
         _means(((N_KEYS, SMALL),), ("numeric CP", "cp")),
         over=("tau",),
         data="readings",
-        x_title=TAU_TITLE,
         y_title=RANK_TITLE,
     ),
     Summary(
@@ -305,4 +298,5 @@ SOFTMAX_DISTORTION = Study(
     charts=CHARTS,
     summaries=SUMMARIES,
     claims=CLAIMS,
+    titles=TITLES,
 )

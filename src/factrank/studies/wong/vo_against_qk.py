@@ -17,6 +17,7 @@ d_model + 1.
 
 from __future__ import annotations
 
+from factrank.experiments import label
 from factrank.experiments.specs import Measures, Trial, generated
 from factrank.experiments.statistics import Claim, Fit, Quantity, Summary, Where
 from factrank.experiments.study import Chart, Size, Study
@@ -24,7 +25,6 @@ from factrank.families.attention import LayerShape
 from factrank.studies.wong.settings import (
     ARGMAX,
     CONFIDENT,
-    CONFIDENT_TITLE,
     D_MODEL,
     D_QK,
     D_VO,
@@ -32,12 +32,10 @@ from factrank.studies.wong.settings import (
     N_KEYS,
     N_QUERIES,
     N_VALUES,
-    QK_TITLE,
-    RECALL_TITLE,
     SEEDS,
     TAU,
+    TITLES,
     TRAINING,
-    VO_TITLE,
     source,
 )
 
@@ -59,7 +57,6 @@ SMALL_D_VO = (1, 2, 3)
 CONSTANT_PARAMETERS: Where = ((f"{D_QK} + {D_VO} - {D_MODEL}", 1),)
 """d_qk = d_model - d_vo + 1: what one gains the other loses, and 2 d_model (d_qk + d_vo) stays."""
 FORTY: Where = ((N_KEYS, 40), (N_VALUES, 40))
-TITLES = {N_QUERIES: "number of queries", N_HEADS: "number of heads"}
 
 
 def _trial(table: tuple[int, int, int], shape: LayerShape, seed: int) -> Trial:
@@ -95,42 +92,34 @@ def _diagonals() -> list[Trial]:
     ]
 
 
-RECALL_TITLES = {ARGMAX: RECALL_TITLE, CONFIDENT: CONFIDENT_TITLE}
-
-
 def _heat_map(column: str, name: str) -> Chart:
     return Chart(
         name,
-        f"{RECALL_TITLES[column].capitalize()} of every shape, d_model 8",
+        f"{label(column).capitalize()} of every shape, d_model 8",
         "heatmap",
         x=D_VO,
         y=D_QK,
         colour=column,
         facet=N_QUERIES,
         where=((D_MODEL, 8), *GRID),
-        x_title=VO_TITLE,
-        y_title=QK_TITLE,
     )
 
 
 def _constant(column: str, name: str) -> Chart:
     return Chart(
         name,
-        f"{RECALL_TITLES[column].capitalize()} at constant parameters: d_qk = d_model − d_vo + 1",
+        f"{label(column).capitalize()} at constant parameters: d_qk = d_model − d_vo + 1",
         "lines",
         x=D_VO,
         y=column,
         colour=N_QUERIES,
         facet=D_MODEL,
         where=(*GRID, *CONSTANT_PARAMETERS),
-        x_title=VO_TITLE,
-        y_title=RECALL_TITLES[column],
     )
 
 
 def _lines(x: str, colour: str, name: str, title: str) -> Chart:
-    x_title = VO_TITLE if x == D_VO else QK_TITLE
-    return Chart(name, title, "lines", x, ARGMAX, colour, where=PAPER, x_title=x_title, y_title=RECALL_TITLES[ARGMAX])
+    return Chart(name, title, "lines", x, ARGMAX, colour, where=PAPER)
 
 
 CHARTS = (
@@ -149,8 +138,6 @@ CHARTS = (
         colour=N_QUERIES,
         facet=N_HEADS,
         where=(*FORTY, (D_MODEL, 8), *CONSTANT_PARAMETERS),
-        x_title=VO_TITLE,
-        y_title=RECALL_TITLE,
     ),
 )
 
@@ -162,8 +149,6 @@ def _best(name: str, title: str, where: Where, over: tuple[str, ...]) -> Summary
         title,
         (("best d_vo", Quantity("best", ARGMAX, D_VO, where=(*where, *CONSTANT_PARAMETERS))),),
         over=over,
-        x_title=TITLES[over[0]],
-        y_title="best d_vo",
     )
 
 
@@ -356,4 +341,5 @@ VO_AGAINST_QK = Study(
     summaries=SUMMARIES,
     fits=FITS,
     claims=CLAIMS,
+    titles=TITLES,
 )

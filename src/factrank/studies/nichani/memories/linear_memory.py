@@ -26,10 +26,10 @@ from factrank.studies.nichani.memories.memory_parts import Law, interval_summary
 from factrank.studies.nichani.settings import (
     D_MODEL,
     FACTS,
+    LINEAR_TITLES,
     MOST_RIGHT,
     N_LOG_N,
     SEEDS,
-    WIDTH_TITLE,
     memory_search,
     n_with,
     on_a_rung,
@@ -74,7 +74,6 @@ CHARTS = (
         log_x=True,
         log_y=True,
         x_title="parameters d²",
-        y_title="facts N",
         data="searches",
     ),
 )
@@ -89,22 +88,17 @@ SUMMARIES = (
         ),
         over=(D_MODEL,),
         data="searches",
-        x_title=WIDTH_TITLE,
         y_title="N log N",
         log_x=True,
         log_y=True,
     ),
-    interval_summary(
-        "The interval of the capacity, and facts and bits per parameter", over=(D_MODEL,), x_title=WIDTH_TITLE
-    ),
+    interval_summary("The interval of the capacity, and facts and bits per parameter", over=(D_MODEL,)),
     Summary(
         "constant",
         "d² / (N log N); published 1.3 for all widths",
         (("d² / (N log N)", Quantity("mean", CONSTANT)),),
         over=(D_MODEL,),
         data="searches",
-        x_title=WIDTH_TITLE,
-        y_title="d² / (N log N)",
         log_x=True,
     ),
 )
@@ -194,4 +188,5 @@ LINEAR_MEMORY = Study(
     summaries=SUMMARIES,
     fits=FITS,
     claims=CLAIMS,
+    titles=LINEAR_TITLES,
 )

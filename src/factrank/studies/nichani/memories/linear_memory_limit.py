@@ -27,9 +27,9 @@ from factrank.families.memory import MemoryShape, Start
 from factrank.studies.nichani.settings import (
     D_MODEL,
     FACTS,
+    LINEAR_TITLES,
     SEEDS,
     START,
-    WIDTH_TITLE,
     memory_search,
     n_with,
     on_a_rung,
@@ -111,8 +111,6 @@ CHARTS = (
         colour=START,
         log_x=True,
         log_y=True,
-        x_title=WIDTH_TITLE,
-        y_title="facts N",
         data="searches",
     ),
 )
@@ -127,7 +125,6 @@ SUMMARIES = (
         ),
         over=(D_MODEL,),
         data="searches",
-        x_title=WIDTH_TITLE,
         y_title="N log N / d²",
         log_x=True,
     ),
@@ -141,7 +138,6 @@ SUMMARIES = (
         ),
         over=(D_MODEL,),
         data="searches",
-        x_title=WIDTH_TITLE,
         y_title="facts N",
         log_x=True,
         log_y=True,
@@ -152,7 +148,6 @@ SUMMARIES = (
         tuple((name, Quantity("mean", f"{FACTS} / limit", where=_of(start))) for start, name in NAMES.items()),
         over=(D_MODEL,),
         data="searches",
-        x_title=WIDTH_TITLE,
         y_title="N / estimate",
         log_x=True,
     ),
@@ -162,8 +157,6 @@ SUMMARIES = (
         tuple((name, Quantity("mean", "bits_per_parameter", where=_of(start))) for start, name in NAMES.items()),
         over=(D_MODEL,),
         data="searches",
-        x_title=WIDTH_TITLE,
-        y_title="bits per parameter",
         log_x=True,
     ),
 )
@@ -274,4 +267,5 @@ LINEAR_MEMORY_LIMIT = Study(
     charts=CHARTS,
     summaries=SUMMARIES,
     claims=CLAIMS,
+    titles=LINEAR_TITLES,
 )

@@ -20,7 +20,15 @@ from factrank.experiments.statistics import Claim, Quantity, Summary, Value, Whe
 from factrank.experiments.study import Chart, Size, Study, no_trials
 from factrank.families.memory import MemoryShape
 from factrank.studies.nichani.memories.linear_memory import CONSTANT, GUESS, TRAINING
-from factrank.studies.nichani.settings import D_MODEL, FEW_SEEDS, WIDTH_TITLE, memory_search, n_with, on_a_rung, source
+from factrank.studies.nichani.settings import (
+    D_MODEL,
+    FEW_SEEDS,
+    LINEAR_TITLES,
+    memory_search,
+    n_with,
+    on_a_rung,
+    source,
+)
 
 WIDTHS: dict[Size, tuple[int, ...]] = {"quick": (8,), "full": (64, 128)}
 RATES: tuple[float, ...] = (1000.0, 10.0)
@@ -89,7 +97,6 @@ CHARTS = (
         y=CONSTANT,
         colour=RATE,
         facet=PRECISION,
-        x_title=WIDTH_TITLE,
         y_title="d² / (N log N)",
         data="searches",
     ),
@@ -102,8 +109,6 @@ SUMMARIES = tuple(
         (("d² / (N log N)", Quantity("mean", CONSTANT, where=((D_MODEL, d_model),))),),
         over=(RATE, STEP, PRECISION),
         data="searches",
-        x_title="learning rate",
-        y_title="d² / (N log N)",
     )
     for d_model in (*WIDTHS["quick"], *WIDTHS["full"])
 )
@@ -128,4 +133,5 @@ LINEAR_MEMORY_TRAINING = Study(
     charts=CHARTS,
     summaries=SUMMARIES,
     claims=CLAIMS,
+    titles=LINEAR_TITLES,
 )

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from factrank.experiments.statistics import Claim, Fit, Quantity, Summary, Where
 from factrank.experiments.study import Chart
-from factrank.studies.nichani.settings import D_MODEL, FACTS, PRODUCT, PRODUCT_TITLE, RATIO, WIDTH
+from factrank.studies.nichani.settings import D_MODEL, FACTS, PRODUCT, RATIO, WIDTH
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Law:
         )
 
 
-def interval_summary(title: str, over: tuple[str, ...], x_title: str = "") -> Summary:
+def interval_summary(title: str, over: tuple[str, ...]) -> Summary:
     """Both ends of the capacities, and what a parameter holds."""
     return Summary(
         "facts",
@@ -80,7 +80,6 @@ def interval_summary(title: str, over: tuple[str, ...], x_title: str = "") -> Su
         ),
         over=over,
         data="searches",
-        x_title=x_title,
         log_x=True,
         log_y=True,
     )
@@ -97,8 +96,6 @@ def mlp_chart(title: str) -> Chart:
         colour=RATIO,
         log_x=True,
         log_y=True,
-        x_title=PRODUCT_TITLE,
-        y_title="facts N",
         data="searches",
     )
 
@@ -113,7 +110,6 @@ def mlp_summaries(law: Law, label: str, memory: str, y_title: str, shown: Where 
             ((label, Quantity("mean", law.size, where=shown)),),
             over=(PRODUCT, RATIO),
             data="searches",
-            x_title=PRODUCT_TITLE,
             y_title=y_title,
             log_x=True,
             log_y=True,
@@ -127,7 +123,6 @@ def mlp_summaries(law: Law, label: str, memory: str, y_title: str, shown: Where 
             ),
             over=(PRODUCT,),
             data="searches",
-            x_title=PRODUCT_TITLE,
             y_title=y_title,
             log_x=True,
             log_y=True,
@@ -138,8 +133,6 @@ def mlp_summaries(law: Law, label: str, memory: str, y_title: str, shown: Where 
             ((quotient, Quantity("mean", law.constant, where=shown)),),
             over=(PRODUCT, RATIO),
             data="searches",
-            x_title=PRODUCT_TITLE,
-            y_title=quotient,
             log_x=True,
         ),
         interval_summary(

@@ -26,6 +26,7 @@ from factrank.studies.nichani.memories.memory_parts import Law, mlp_chart, mlp_f
 from factrank.studies.nichani.settings import (
     D_MODEL,
     FEW_SEEDS,
+    MLP_TITLES,
     MLP_TRAINING,
     N_LOG_N,
     PRODUCT,
@@ -135,4 +136,5 @@ MLP_MEMORY = Study(
     summaries=SUMMARIES,
     fits=FITS,
     claims=CLAIMS,
+    titles=MLP_TITLES,
 )

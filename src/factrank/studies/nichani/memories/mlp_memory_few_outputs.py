@@ -26,6 +26,7 @@ from factrank.studies.nichani.memories.memory_parts import Law, mlp_chart, mlp_f
 from factrank.studies.nichani.settings import (
     D_MODEL,
     FACTS,
+    MLP_TITLES,
     MLP_TRAINING,
     PRODUCT,
     RATIO,
@@ -148,4 +149,5 @@ MLP_MEMORY_FEW_OUTPUTS = Study(
     summaries=SUMMARIES,
     fits=FITS,
     claims=CLAIMS,
+    titles=MLP_TITLES,
 )

@@ -1,15 +1,13 @@
-"""One study in a store that may hold others: its trials in their order, its claims judged, its summaries and fits."""
+"""One study in a store that may hold others: its trials in their order, and the tables of its results."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import lru_cache
 
 import pyarrow as pa
 
 from factrank.experiments.specs import Trial
-from factrank.experiments.statistics import Claim, Fit, FitResult, Summary, Verdict, evaluate, fit_result, summary_table
 from factrank.experiments.store import RUN_COLUMNS, Row, Tables, as_texts, in_order, trial_columns
 from factrank.experiments.study.searches import measured_rows, search_table
 from factrank.experiments.study.study import Size, Study
@@ -58,32 +56,7 @@ def _table(rows: Sequence[Row], schema: pa.Schema) -> pa.Table:
     return pa.table(columns)
 
 
-@lru_cache(maxsize=4)
 def study_tables(study: Study, size: Size, tables: Tables) -> Tables:
-    """The tables of one study: its trials and searches, and the long tables as they are (`Tables.rows` takes its rows).
-
-    The last few are kept, because claims, summaries and charts each ask for them.
-    """
+    """The trials and searches of one study, and the long tables as they are (`Tables.rows` takes its rows)."""
     searches = search_table(study.searches_of(size), measured_rows(tables.trials)) if study.searches else pa.table({})
     return replace(tables, trials=study_table(study, size, tables.trials), searches=searches)
-
-
-def judge(study: Study, size: Size, tables: Tables) -> list[tuple[Claim, Verdict]]:
-    """Each claim of the study with our verdict, from the trials of this size."""
-    own = study_tables(study, size, tables)
-    return [(claim, evaluate(claim, own.rows(claim.data), own.beside(claim.data))) for claim in study.claims]
-
-
-def summarise(study: Study, size: Size, tables: Tables) -> list[tuple[Summary, pa.Table]]:
-    """Each summary of the study with its table, from the trials of this size."""
-    own = study_tables(study, size, tables)
-    return [
-        (summary, summary_table(summary, own.rows(summary.data), own.beside(summary.data)))
-        for summary in study.summaries
-    ]
-
-
-def fitted(study: Study, summaries: Sequence[tuple[Summary, pa.Table]]) -> list[tuple[Fit, FitResult]]:
-    """Each fit of the study with its result, from what `summarise` gives."""
-    by_name = {summary.name: table for summary, table in summaries}
-    return [(fit, fit_result(fit, by_name[fit.summary])) for fit in study.fits]

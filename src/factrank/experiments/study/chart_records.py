@@ -14,11 +14,11 @@ from typing import Any
 
 import pyarrow as pa
 
+from factrank.experiments.labels import label
 from factrank.experiments.statistics import Value, ended_soundly, missing_columns, selected, values
 from factrank.experiments.store import ROW_NAMES, Tables, many_rows
-from factrank.experiments.study import Chart
+from factrank.experiments.study.study import Chart
 from factrank.foreign_text import shown_name
-from factrank.report.study.labels import label
 
 Cell = str | int | float | None
 ChartRecord = dict[str, Any]
@@ -35,7 +35,7 @@ class Records:
 def chart_records(chart: Chart, tables: Tables) -> Records:
     """The records that a chart draws; none, and a note that says why, where the table has nothing to draw.
 
-    `tables` are those of the study (`factrank.experiments.study.study_judgement.study_tables`).
+    `tables` are those of the study (`trials_of_study.study_tables`).
     """
     table = tables.rows(chart.data)
     fields = {"x": chart.x, "y": chart.y, "colour": chart.colour, "facet": chart.facet}

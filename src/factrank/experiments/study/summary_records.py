@@ -1,0 +1,78 @@
+"""What the picture of a summary shows, as plain records: a point for each setting, and its 95 % interval.
+
+The records have the fields of other charts: `x`, `y`, `low`, `high`, `n`, `colour`, `facet`. Of more columns than a
+picture can show, the last ones share the headings of its panels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from factrank.experiments.statistics import QUANTITY, Summary
+from factrank.experiments.study.chart_records import Cell, ChartRecord, Records, cell, is_number
+
+
+def summary_records(summary: Summary, table: pa.Table) -> Records:
+    """What is drawn of a summary's table; none, and a note that says why, where nothing has a value."""
+    fields = drawn_fields(summary)
+    names = _numbered([name for name, _ in summary.quantities])
+    rows: list[ChartRecord] = []
+    for row in table.to_pylist():
+        row[QUANTITY] = names[row[QUANTITY]]
+        cells = {
+            column: row[column] if column == QUANTITY else cell(row[column]) for column in (QUANTITY, *summary.over)
+        }
+        record: ChartRecord = {field: cells[column] for field, column in fields.items() if field != "facet"}
+        if "facet" in fields:
+            record["facet"] = [cells[column] for column in facet_columns(summary)]
+        record |= {"y": row["value"], "low": row["low"], "high": row["high"], "n": row["seeds"]}
+        rows.append(record)
+    known = [row for row in rows if row["y"] is not None]
+    notes = [f"{len(rows) - len(known):,} of {len(rows):,} have no value; the table says why."] if known != rows else []
+    if not known:
+        return Records([], ("Nothing to draw yet: no setting has a value.",))
+    known, dropped = _on_logarithmic_axes(summary, known)
+    nothing = [] if known else ["Nothing is left to draw."]
+    return Records(known, (*notes, *dropped, *nothing))
+
+
+def drawn_fields(summary: Summary) -> dict[str, str]:
+    """Which column is drawn as x, colour and facet."""
+    columns = [*([QUANTITY] if len(summary.quantities) > 1 else []), *summary.over]
+    others = [column for column in columns if column != summary.x]
+    return {"x": summary.x, **dict(zip(("colour", "facet"), others, strict=False))}
+
+
+def facet_columns(summary: Summary) -> list[str]:
+    """The columns in the headings of panels."""
+    columns = [*([QUANTITY] if len(summary.quantities) > 1 else []), *summary.over]
+    return [column for column in columns if column != summary.x][1:]
+
+
+def _numbered(labels: Sequence[str]) -> dict[str, Cell]:
+    """Labels as numbers, where all of them are numbers."""
+    try:
+        numbers = {name: float(name) for name in labels}
+    except ValueError:
+        return {name: name for name in labels}
+    return {name: int(value) if value == int(value) else value for name, value in numbers.items()}
+
+
+def _on_logarithmic_axes(summary: Summary, rows: list[ChartRecord]) -> tuple[list[ChartRecord], list[str]]:
+    """The records that logarithmic axes can show, their whiskers cut where they would reach 0."""
+    kept = [
+        row
+        for row in rows
+        if not (summary.log_x and is_number(row["x"]) and row["x"] <= 0) and not (summary.log_y and row["y"] <= 0)
+    ]
+    notes = []
+    if len(kept) < len(rows):
+        notes.append(f"{len(rows) - len(kept):,} values of 0 or less have no place on the logarithmic axis.")
+    cut = [row for row in kept if summary.log_y and row["low"] is not None and row["low"] <= 0]
+    if cut:
+        least = min(min(row["y"], row["low"] if row["low"] and row["low"] > 0 else row["y"]) for row in kept) / 2
+        kept = [row | {"low": least} if row in cut else row for row in kept]
+        notes.append(f"{len(cut):,} intervals reach 0 or less and are cut at the foot of the logarithmic axis.")
+    return kept, notes
