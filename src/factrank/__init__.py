@@ -17,6 +17,7 @@ from factrank.lazy_face import lazy_face
 from factrank.version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from factrank.certificates.certificate import Certificate as Certificate
     from factrank.databases.database import Database as Database
     from factrank.databases.files.formats import read as read
     from factrank.databases.files.formats import write as write
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from factrank.experiments.training import best_of as best_of
     from factrank.experiments.training import train as train
     from factrank.experiments.training import train_many as train_many
+    from factrank.experiments.verification import verify as verify
     from factrank.families.attention.attention_layer import AttentionLayer as AttentionLayer
     from factrank.families.attention.attention_layer import init_layer as init_layer
     from factrank.families.attention.attention_layer import layer_from_arrays as layer_from_arrays
@@ -58,8 +60,6 @@ if TYPE_CHECKING:
     from factrank.families.attention.layer_shape import LayerShape as LayerShape
     from factrank.families.attention.pair_transformer import PairTransformer as PairTransformer
     from factrank.families.attention.pair_transformer import TransformerShape as TransformerShape
-    from factrank.families.attention.proof.certificate import Certificate as Certificate
-    from factrank.families.attention.proof.verification import verify as verify
     from factrank.families.factual_recall.certified_sizes import smallest_factual_recall as smallest_factual_recall
     from factrank.families.factual_recall.factual_recall_form import (
         construct_factual_recall as construct_factual_recall,
@@ -71,10 +71,8 @@ if TYPE_CHECKING:
     from factrank.families.memoriser.examples.examples import RandomExamples as RandomExamples
     from factrank.families.memoriser.examples.examples import VectorExamples as VectorExamples
     from factrank.families.memoriser.memoriser_shape import MemoriserShape as MemoriserShape
-    from factrank.families.memoriser.solving.memoriser_certificate import verify_memoriser as verify_memoriser
     from factrank.families.memoriser.solving.memoriser_solve import solve as solve
     from factrank.families.memory.memory_construction import construct_memory as construct_memory
-    from factrank.families.memory.memory_proof import verify_memory as verify_memory
     from factrank.families.memory.memory_shape import MemoryShape as MemoryShape
     from factrank.readouts.recall_report import recall as recall
     from factrank.tensors.bounds.certified_bounds import RankBounds as RankBounds

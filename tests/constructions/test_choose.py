@@ -13,6 +13,7 @@ from factrank.databases.database import Database
 from factrank.databases.generators.random_tables import disjoint, numbered, uniform
 from factrank.databases.sample_tables import sample
 from factrank.errors import InputError
+from factrank.experiments.verification import verify
 from factrank.families.attention.forms import choose
 from factrank.families.attention.forms.binary_codes import BinaryCodes
 from factrank.families.attention.forms.choose import construct
@@ -22,7 +23,6 @@ from factrank.families.attention.forms.registry import CONSTRUCTIONS
 from factrank.families.attention.forms.shared_heads import SharedHeads
 from factrank.families.attention.layer_shape import LayerShape
 from factrank.families.attention.pair_transformer import PairTransformer
-from factrank.families.attention.proof.verification import verify
 from factrank.nn.part_arrays import to_arrays
 from slow_layers import slow_layer_tensor
 from strategies import as_database, tensors

@@ -20,9 +20,9 @@ from factrank.errors import InputError
 from factrank.foreign_text import shown_name
 
 if TYPE_CHECKING:
+    from factrank.certificates import Certificate
     from factrank.databases import Database
     from factrank.families.attention import SavedLayer
-    from factrank.families.attention.proof import Certificate
 
 Layer = Annotated[Path, typer.Argument(metavar="LAYER", help="A layer file, constructed or trained.")]
 SourcesIfAny = Annotated[
@@ -48,8 +48,8 @@ def verify(
     answers, do not contradict the table, and its certificate, if it has one, is for these weights and stored facts.
     Otherwise it is 1.
     """
+    from factrank.experiments import verify as certificate_of  # noqa: PLC0415 - JAX takes a second to load
     from factrank.families.attention import load_layer  # noqa: PLC0415
-    from factrank.families.attention.proof import verify as certificate_of  # noqa: PLC0415 - JAX takes a second to load
     from factrank.report import json_text  # noqa: PLC0415
 
     if not source and table != Table():
@@ -86,12 +86,12 @@ def _in_codes_of(saved: SavedLayer, database: Database, source: str) -> Database
 
 def _against_certificate(saved: SavedLayer, found: Certificate) -> tuple[str, ...]:
     """What is wrong with the certificate in the file; nothing if the file has none."""
-    from factrank.families.attention.proof import CERTIFICATE_NOTE, certificate_from_json  # noqa: PLC0415
+    from factrank.certificates import CERTIFICATE_NOTE, certificate_from_json  # noqa: PLC0415
 
     if CERTIFICATE_NOTE not in saved.notes:
         return ()
     try:
-        stored = certificate_from_json(saved.notes[CERTIFICATE_NOTE])
+        stored = certificate_from_json(saved.notes[CERTIFICATE_NOTE], found)
     except InputError as error:
         return (f"the certificate in the file cannot be read: {error}",)
     differences = found.differences(stored)
@@ -125,7 +125,7 @@ def _plain(
     wrong: tuple[str, ...],
     complaints: tuple[str, ...],
 ) -> dict[str, Any]:
-    from factrank.families.attention.proof import CERTIFICATE_NOTE  # noqa: PLC0415
+    from factrank.certificates import CERTIFICATE_NOTE  # noqa: PLC0415
 
     return {
         "layer": str(layer),
@@ -149,21 +149,21 @@ def _report(
         name_text,
         number,
         plain_table,
+        worst_fact,
     )
 
     table = plain_table(("", "word"), ("", "number"), ("", "text"))
-    worst = "" if found.worst is None else f"({', '.join(map(shown_name, found.worst))})"
     table.add_row("facts", f"{found.facts:,}", "")
     table.add_row("recalled", f"{found.recalled:,}", f"by the layer's own forward pass in {found.precision}")
-    table.add_row("least margin", number(found.margin), worst)
+    table.add_row("least margin", number(found.margin), worst_fact(found))
     table.add_row("proved margin", number(found.proved_margin), f"in every order of evaluation: {found.arithmetic}")
     if not agreement.shared == found.facts == len(saved.database):
         table.add_row(
             "stored facts", f"{len(saved.database):,}", f"in the file, {agreement.shared:,} of these among them"
         )
-    if found.silent_fibers:
-        answered, artifacts = ("?" if n is None else f"{n:,}" for n in (found.answered, found.artifacts))
-        silent = f"of {found.silent_fibers:,} (key, query) pairs without a fact have"
+    if found["silent_fibers"]:
+        answered, artifacts = ("?" if n is None else f"{n:,}" for n in (found["answered"], found["artifacts"]))
+        silent = f"of {found['silent_fibers']:,} (key, query) pairs without a fact have"
         table.add_row("answered", answered, f"{silent} one best value")
         table.add_row("artifacts", artifacts, f"{silent} a value with probability >= 0.95")
     if found.certified:

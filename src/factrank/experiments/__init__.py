@@ -36,5 +36,6 @@ if TYPE_CHECKING:
     from factrank.experiments.training import best_of as best_of
     from factrank.experiments.training import train as train
     from factrank.experiments.training import train_many as train_many
+    from factrank.experiments.verification import verify as verify
 else:
     __getattr__, __dir__, __all__ = lazy_face(__name__, __file__)

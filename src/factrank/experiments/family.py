@@ -12,12 +12,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 from factrank.databases import Database
+from factrank.errors import InputError
 from factrank.experiments.specs import ModelSpec
 
 if TYPE_CHECKING:
     import numpy as np
     from jaxtyping import Shaped
 
+    from factrank.certificates import Prover
     from factrank.experiments.checks import Finished
     from factrank.experiments.run_checkpoints import Checkpoints
     from factrank.experiments.specs import Trial
@@ -131,6 +133,19 @@ class Family(Protocol):
     def probe(self, trial: Trial) -> Trial:
         """A trial whose epochs take as long, but that is set up at once: closed forms before training left out."""
         return trial
+
+    def spec_of(self, model: object) -> Any:
+        """The specification of a model of this family, as far as the model knows it; None if it is of another."""
+        shape = getattr(model, "shape", None)
+        return shape if type(shape) in self.models.values() else None
+
+    def prover(self, model: Any, data: Any, **options: Any) -> Prover:  # noqa: ARG002
+        """What `certify` needs to prove that a model recalls its data; the options are those of the proof."""
+        raise InputError(f"no proof is known for models of the family {self.name}")
+
+    def proof_options(self, spec: Any) -> Mapping[str, Any]:  # noqa: ARG002
+        """The options of the proof that follow from a specification, such as the length of sequences."""
+        return {}
 
     def sizes(self, model: Any) -> tuple[int, ...]:
         """The `size_names` of a model."""

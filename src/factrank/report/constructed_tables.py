@@ -5,8 +5,8 @@ from __future__ import annotations
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from factrank.certificates import Certificate
 from factrank.families.attention.forms import BITS_OF_LANGUAGE_MODELS, Candidate, Constructed, width_in_bits
-from factrank.families.attention.proof import Certificate
 from factrank.foreign_text import shown_name
 from factrank.report.layer_words import layer_lines
 from factrank.report.plain_output import number
@@ -33,11 +33,18 @@ def verdict(certificate: Certificate) -> Text:
     return Text(f"not certified: {certificate.reason}", style="red")
 
 
+def worst_fact(certificate: Certificate) -> str:
+    """The fact with the least margin: its names, or the number of an example."""
+    worst = certificate.worst
+    if worst is None:
+        return ""
+    return f"example {worst:,}" if isinstance(worst, int) else f"({', '.join(map(shown_name, worst))})"
+
+
 def _numbers(found: Constructed) -> PlainTable:
     certificate, table = found.certificate, plain_table(("", "word"), ("", "number"), ("", "text"))
-    worst = "" if certificate.worst is None else f"({', '.join(map(shown_name, certificate.worst))})"
     table.add_row("recalled", f"{certificate.recalled:,}", f"of {certificate.facts:,} facts, by the layer itself")
-    table.add_row("least margin", number(certificate.margin), worst)
+    table.add_row("least margin", number(certificate.margin), worst_fact(certificate))
     table.add_row("proved margin", number(certificate.proved_margin), "in every order of evaluation")
     facts, text = BITS_OF_LANGUAGE_MODELS
     table.add_row("facts per parameter", f"{found.facts_per_parameter:.3f}", "")
@@ -45,9 +52,9 @@ def _numbers(found: Constructed) -> PlainTable:
     table.add_row("bits per parameter", f"{found.bits_per_parameter:.3f}", models)
     width = width_in_bits(found.precision)
     table.add_row("bits per stored bit", f"{found.bits_per_stored_bit:.4f}", f"a parameter has {width}")
-    if certificate.silent_fibers:
-        answered = "?" if certificate.answered is None else f"{certificate.answered:,}"
-        silent = f"of {certificate.silent_fibers:,} (key, query) pairs without a fact have one best value"
+    if certificate["silent_fibers"]:
+        answered = "?" if certificate["answered"] is None else f"{certificate['answered']:,}"
+        silent = f"of {certificate['silent_fibers']:,} (key, query) pairs without a fact have one best value"
         table.add_row("answered", answered, silent)
     return table
 

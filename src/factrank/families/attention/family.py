@@ -12,6 +12,7 @@ from factrank.families.attention.layer_shape import LayerShape
 from factrank.families.attention.pair_transformer import TransformerShape
 
 if TYPE_CHECKING:
+    from factrank.certificates import Prover
     from factrank.experiments import Checkpoints, Finished, Task
     from factrank.experiments.specs import Trial
 
@@ -107,6 +108,12 @@ class AttentionFamily(Family):
             numbers=tables + len(data) * data.n_values,
             numbers_elsewhere=tables,
         )
+
+    def prover(self, model: Any, data: Database, **options: Any) -> Prover:
+        """Exact integers or running error bounds."""
+        from factrank.families.attention.proof import AttentionProver  # noqa: PLC0415
+
+        return AttentionProver(model, data, **options)
 
     def from_parts(self, spec: Any, sizes: tuple[int, ...], parts: Mapping[str, Any]) -> Any:
         """The layer or transformer of these arrays."""

@@ -31,13 +31,12 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Float
 
-from factrank.certificates import ARITHMETIC, Arithmetic
+from factrank.certificates import ARITHMETIC, Arithmetic, Certificate, certify
 from factrank.databases import Database
 from factrank.errors import InputError
 from factrank.families.factual_recall.factual_recall_certificate import (
-    FactualRecallCertificate,
+    SequenceProver,
     require_factual_recall,
-    verify_factual_recall,
 )
 from factrank.families.factual_recall.factual_recall_shape import SHORTEST, FactualRecallShape
 from factrank.families.factual_recall.factual_recall_transformer import (
@@ -101,7 +100,7 @@ class ConstructedFactualRecall:
     database: Database
     form: MatrixForm
     reading: HeadReading
-    certificate: FactualRecallCertificate
+    certificate: Certificate
 
     @property
     def certified(self) -> bool:
@@ -127,7 +126,7 @@ def construct_factual_recall(
     >>> from factrank.databases.generators import answer_sets
     >>> facts = answer_sets(3, 2, 2, seed=0)
     >>> found = construct_factual_recall(facts, FactualRecallShape(d_model=16, n_heads=1, d_qk=1, d_vo=4))
-    >>> found.certified, found.reading, found.certificate.contexts
+    >>> found.certified, found.reading, found.certificate["contexts"]
     (True, 'together', 8)
     """
     _require_shape(shape, form, reading)
@@ -145,7 +144,7 @@ def construct_factual_recall(
     store = _stored_in_mlp if shape.mlp_width else _stored_in_values
     parts = store(attending, database, heads, shape, form)
     model = _cast(_replaced(attending, parts), dtype)
-    certificate = verify_factual_recall(model, database, length=shape.length, seed=seed)
+    certificate = certify(SequenceProver(model, database, length=shape.length, seed=seed))
     return ConstructedFactualRecall(model, database, form, way, certificate)
 
 

@@ -14,6 +14,7 @@ from factrank.families.factual_recall.factual_recall_shape import (
 )
 
 if TYPE_CHECKING:
+    from factrank.certificates import Prover
     from factrank.experiments import Task
     from factrank.experiments.specs import Trial
 
@@ -52,6 +53,22 @@ class FactualRecallFamily(Family):
             products = n_tokens * spec.d_model * heads + batch * (n_tokens * heads + spec.d_model * after)
             numbers = n_tokens * heads + batch * (n_tokens + heads + spec.d_model + spec.mlp_width + outputs)
         return Work(spec.parameters(*data.shape), products, numbers)
+
+    def spec_of(self, model: object) -> Any:
+        """That of its arrays and layout; the length of sequences is not known to a model."""
+        from factrank.families.factual_recall.factual_recall_arrays import spec_of  # noqa: PLC0415
+
+        return spec_of(model)
+
+    def prover(self, model: Any, data: Database, **options: Any) -> Prover:
+        """Running error bounds for all noise contexts of a `length`; `contexts` of them are tried."""
+        from factrank.families.factual_recall.factual_recall_certificate import SequenceProver  # noqa: PLC0415
+
+        return SequenceProver(model, data, **options)
+
+    def proof_options(self, spec: Any) -> Mapping[str, Any]:
+        """The length of the sequences."""
+        return {"length": spec.length}
 
     def sizes(self, model: Any) -> tuple[int, ...]:
         """Those of its layout."""

@@ -12,6 +12,7 @@ from factrank.families.memoriser.examples import Examples, RandomExamples, Token
 from factrank.families.memoriser.memoriser_shape import BATCH_SIZE, MemoriserShape
 
 if TYPE_CHECKING:
+    from factrank.certificates import Prover
     from factrank.experiments import Task
     from factrank.experiments.specs import Trial
 
@@ -81,6 +82,12 @@ class MemoriserFamily(Family):
             n_contexts = data.n_contexts and min(data.n_contexts, n_examples)
             data = replace(data, n_examples=n_examples, n_contexts=n_contexts)
         return replace(trial, database=data, model=model)
+
+    def prover(self, model: Any, data: Examples, *, precision: str | None = None, **options: Any) -> Prover:
+        """Running error bounds; labels within a `tolerance`, evaluated in a `precision`."""
+        from factrank.families.memoriser.solving import MemoriserProver  # noqa: PLC0415
+
+        return MemoriserProver(model, data, evaluated_in=precision, **options)
 
     def from_parts(self, spec: Any, sizes: tuple[int, ...], parts: Mapping[str, Any]) -> Any:
         """The memoriser of these arrays."""

@@ -9,7 +9,7 @@ from factrank.lazy_face import lazy_face
 
 if TYPE_CHECKING:
     from factrank.families.memory.memory_construction import construct_memory as construct_memory
-    from factrank.families.memory.memory_proof import verify_memory as verify_memory
+    from factrank.families.memory.memory_proof import MemoryProver as MemoryProver
     from factrank.families.memory.memory_shape import MemoryShape as MemoryShape
     from factrank.families.memory.memory_shape import Start as Start
 else:

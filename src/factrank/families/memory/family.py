@@ -11,6 +11,7 @@ from factrank.experiments import Family, Measure, Work
 from factrank.families.memory.memory_shape import MemoryShape
 
 if TYPE_CHECKING:
+    from factrank.certificates import Prover
     from factrank.experiments import Task
     from factrank.experiments.specs import Trial
 
@@ -43,6 +44,12 @@ class MemoryFamily(Family):
     def probe(self, trial: Trial) -> Trial:
         """The same from drawn weights."""
         return replace(trial, model=replace(cast("MemoryShape", trial.model), start="random"))
+
+    def prover(self, model: Any, data: Database, **options: Any) -> Prover:
+        """Running error bounds."""
+        from factrank.families.memory.memory_proof import MemoryProver  # noqa: PLC0415
+
+        return MemoryProver(model, data, **options)
 
     def from_parts(self, spec: Any, sizes: tuple[int, ...], parts: Mapping[str, Any]) -> Any:
         """The memory of these arrays."""

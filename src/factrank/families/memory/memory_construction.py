@@ -13,10 +13,11 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Float
 
+from factrank.certificates import Certificate, certify
 from factrank.databases import Database
 from factrank.errors import InputError
 from factrank.families.memory.associative_memory import LinearMemory, MlpMemory, draw_memory
-from factrank.families.memory.memory_proof import MemoryCertificate, require_memory, verify_memory
+from factrank.families.memory.memory_proof import MemoryProver, require_memory
 from factrank.families.memory.memory_shape import MemoryShape
 from factrank.nn import MatrixForm, closed_form, dtype_of
 
@@ -37,7 +38,7 @@ class ConstructedMemory:
     model: Memory
     database: Database
     form: MatrixForm
-    certificate: MemoryCertificate
+    certificate: Certificate
 
     @property
     def certified(self) -> bool:
@@ -65,7 +66,7 @@ def construct_memory(
         raise InputError(f"form must be one of {', '.join(get_args(MatrixForm))}; got {form!r}")
     rng, dtype = np.random.default_rng(seed), dtype_of(precision).name
     model = started_memory(replace(shape, start=cast("MatrixForm", form)), database, rng=rng, dtype=dtype)
-    return ConstructedMemory(model, database, cast("MatrixForm", form), verify_memory(model, database))
+    return ConstructedMemory(model, database, cast("MatrixForm", form), certify(MemoryProver(model, database)))
 
 
 def started_memory(

@@ -27,7 +27,7 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Bool, Int, Shaped
 
-from factrank.certificates import precision_of
+from factrank.certificates import Certificate, certify, precision_of
 from factrank.databases import NAME_TYPE, Database, Vocabulary
 from factrank.errors import InputError
 from factrank.families.attention.attention_layer import AttentionLayer
@@ -35,7 +35,7 @@ from factrank.families.attention.editing.fact_places import FactPlaces, free_col
 from factrank.families.attention.editing.some_keys import of_keys
 from factrank.families.attention.forms import CONSTRUCTIONS, construction_of, notes_of
 from factrank.families.attention.layer_files import SavedLayer, load_layer, write_layer
-from factrank.families.attention.proof import Certificate, verify
+from factrank.families.attention.proof import AttentionProver
 from factrank.host import locked, require_file
 from factrank.nn import on_device, to_arrays
 from factrank.readouts import full_precision
@@ -136,7 +136,7 @@ def edit(saved: SavedLayer, changes: Iterable[Change | Sequence[str | None]]) ->
     coded = _coded(saved.database, _distinct([Change(*change) for change in changes]), layout)
     layer = _written(saved.layer, layout, coded, construction)
     moved = coded.triples[coded.different]
-    certificate = verify(layer, coded.after)
+    certificate = certify(AttentionProver(layer, coded.after))
     before, after = saved.database, coded.after
     return Edited(
         saved=SavedLayer(layer, after, saved.notes | notes_of(construction, editing, certificate)),

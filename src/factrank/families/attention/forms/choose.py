@@ -12,13 +12,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
+from factrank.certificates import Certificate, certify
 from factrank.databases import Database
 from factrank.errors import InputError
 from factrank.families.attention.forms.constructed import Candidate, Constructed, width_in_bits
 from factrank.families.attention.forms.construction import Built, Construction, FormSearch
 from factrank.families.attention.forms.registry import CONSTRUCTIONS
 from factrank.families.attention.forms.shared_tokens import shared_token_model
-from factrank.families.attention.proof import Certificate, verify
+from factrank.families.attention.proof import AttentionProver
 from factrank.host import memory_room
 from factrank.nn import Precision, dtype_of
 
@@ -186,7 +187,7 @@ def _built(database: Database, options: Sequence[_Option], minimise: Minimise, s
         smaller = replace(option.candidate, shape=shape, parameters=built.layer.parameters)
         if best is not None and minimise != "margin" and _cost(smaller, minimise) >= best:
             continue  # not worth a proof
-        certificate = verify(built.layer, database)
+        certificate = certify(AttentionProver(built.layer, database))
         candidate = replace(smaller, margin=certificate.margin)
         finished.append(_Finished(built, certificate, candidate, _cost(candidate, minimise)))
     return finished
@@ -229,5 +230,5 @@ def _with_shared_tokens(database: Database, precision: Precision, only: Iterable
         construction="binary, shared tokens",
         reason="the only construction with shared tokens",
         editing={},
-        certificate=verify(model, database),
+        certificate=certify(AttentionProver(model, database)),
     )

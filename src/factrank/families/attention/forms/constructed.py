@@ -14,12 +14,12 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from factrank.certificates import CERTIFICATE_NOTE, Certificate
 from factrank.databases import Database
 from factrank.errors import InputError
 from factrank.families.attention.layer_files import SavedLayer, save_layer
 from factrank.families.attention.layer_shape import LayerShape
 from factrank.families.attention.pair_transformer import AnyLayer, TransformerShape
-from factrank.families.attention.proof import CERTIFICATE_NOTE, Certificate
 from factrank.nn import Precision, dtype_of
 
 AnyShape = LayerShape | TransformerShape
@@ -127,7 +127,7 @@ class Constructed:
             "facts_per_parameter": self.facts_per_parameter,
             "bits_per_parameter": self.bits_per_parameter,
             "bits_per_stored_bit": self.bits_per_stored_bit,
-            "certificate": asdict(found),
+            "certificate": found.plain(),
             "runners_up": [asdict(candidate) for candidate in self.runners_up],
         }
 

@@ -25,6 +25,7 @@ import jax
 import numpy as np
 from jaxtyping import Float
 
+from factrank.certificates import Certificate, certify
 from factrank.errors import InputError
 from factrank.families.memoriser.examples import Examples, VectorExamples, stored
 from factrank.families.memoriser.memoriser import Memoriser, draw_memoriser, memoriser_of, sinusoids
@@ -32,8 +33,7 @@ from factrank.families.memoriser.memoriser_shape import MemoriserShape
 from factrank.families.memoriser.ranks import MemoriserRank, memoriser_rank
 from factrank.families.memoriser.solving.memoriser_certificate import (
     TOLERANCE,
-    MemoriserCertificate,
-    certificate_of,
+    MemoriserProver,
     require_number,
 )
 from factrank.families.memoriser.solving.memoriser_fit import LinearFit, features_of, fitted
@@ -82,7 +82,7 @@ class SolvedMemoriser:
     fit: LinearFit
     predicted: MemoriserRank
     advice: tuple[str, ...]
-    certificate: MemoriserCertificate
+    certificate: Certificate
 
     @property
     def certified(self) -> bool:
@@ -128,7 +128,7 @@ def solve(
     arrays = stored(examples)
     model, fit = _solved(problem, arrays, np.random.default_rng(seed), dtype)
     advice = _advice(problem, fit, predicted) + _advice_on_labels(arrays, tolerance, dtype)
-    certificate = certificate_of(model, examples, arrays, tolerance)
+    certificate = certify(MemoriserProver(model, examples, tolerance, arrays=arrays))
     return SolvedMemoriser(model, examples, fit, predicted, advice, certificate)
 
 
