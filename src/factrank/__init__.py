@@ -29,7 +29,10 @@ if TYPE_CHECKING:
     from factrank.experiments.capacity.capacity_interval import Criterion as Criterion
     from factrank.experiments.capacity.capacity_search import CapacitySearch as CapacitySearch
     from factrank.experiments.capacity.find_capacities import capacity as capacity
+    from factrank.experiments.constructed import Constructed as Constructed
     from factrank.experiments.execution.runner import run_study as run_study
+    from factrank.experiments.model_files import load as load
+    from factrank.experiments.model_files import save as save
     from factrank.experiments.specs.data import Given as Given
     from factrank.experiments.specs.data import generated as generated
     from factrank.experiments.specs.measures import Measures as Measures
@@ -53,7 +56,6 @@ if TYPE_CHECKING:
     from factrank.families.attention.circuits.diagnosis import diagnose as diagnose
     from factrank.families.attention.editing.fact_edits import edit as edit
     from factrank.families.attention.forms.choose import construct as construct
-    from factrank.families.attention.forms.constructed import Constructed as Constructed
     from factrank.families.attention.layer_files import load_layer as load_layer
     from factrank.families.attention.layer_files import save_layer as save_layer
     from factrank.families.attention.layer_files import verdict as verdict

@@ -63,7 +63,7 @@ def test_a_file_that_another_program_changes_during_an_edit_is_left_to_it(tmp_pa
     path, other = tmp_path / "layer.safetensors", tmp_path / "other.safetensors"
     constructed = construct(uniform(8, 2, 5, seed=0), only="parabola")
     constructed.save(path)
-    save_layer(other, constructed.layer, constructed.database, notes={"from": "another program"})
+    save_layer(other, constructed.model, constructed.data, notes={"from": "another program"})
 
     def slow(*arguments):
         os.replace(other, path)

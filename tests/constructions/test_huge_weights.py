@@ -27,7 +27,7 @@ def filled(model, part, number):
 @pytest.mark.parametrize("number", [1e200, 1.7e308, np.nan])
 def test_attention_layers(precision, number):
     facts = sample("astrid")
-    layer = construct(facts, precision, only="binary", budget=0.0).layer
+    layer = construct(facts, precision, only="binary", budget=0.0).model
     for part in ("embedding", "w_q", "unembedding"):
         found = verify(filled(layer, part, number), facts)
         assert not found.certified

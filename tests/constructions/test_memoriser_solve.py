@@ -66,8 +66,8 @@ def test_certified_at_the_predicted_number_and_refused_beyond(shape, d_input, n_
     examples = examples_at(shape, d_input, n_contexts)
     solved = solve(examples, shape)
     assert solved.certified, solved.certificate.reason
-    assert solved.fit.rank == solved.predicted.rank == examples.n_examples
-    assert solved.fit.residual < 1e-9
+    assert solved["fit"].rank == solved["predicted"].rank == examples.n_examples
+    assert solved["fit"].residual < 1e-9
     errors = np.abs(slow_outputs(solved.model, examples)[:, 0] - examples.labels)
     assert errors.max() <= solved.certificate["proved_error"] < 1e-5
     closer = verify(solved.model, examples, tolerance=0.9 * solved.certificate["proved_error"])
@@ -75,10 +75,10 @@ def test_certified_at_the_predicted_number_and_refused_beyond(shape, d_input, n_
     assert closer.reason.endswith("labels are not proved to be recalled")
     beyond = solve(examples_at(shape, d_input, n_contexts, more=1), shape)
     assert not beyond.certified
-    assert beyond.fit.rank == beyond.predicted.rank == examples.n_examples
-    assert beyond.fit.condition < 1e12  # of the part that is not 0
+    assert beyond["fit"].rank == beyond["predicted"].rank == examples.n_examples
+    assert beyond["fit"].condition < 1e12  # of the part that is not 0
     assert "labels are not recalled" in beyond.certificate.reason
-    assert any("more than the rank" in advice for advice in beyond.advice)
+    assert any("more than the rank" in advice for advice in beyond["advice"])
 
 
 @pytest.fixture(scope="module")
@@ -261,17 +261,17 @@ def test_narrow_heads_and_flat_scores_are_advised_against() -> None:
     rng = np.random.default_rng(0)
     examples = VectorExamples.of(rng.random((31, 12)), rng.random((11, 12)), rng.random(31))
     flat = solve(examples, shape, logit_std=0.1)
-    assert flat.predicted.rank == 31
+    assert flat["predicted"].rank == 31
     assert not flat.certified
-    assert any("d_qk >= 4" in advice for advice in flat.advice)
-    assert any("take about 2" in advice for advice in flat.advice)
+    assert any("d_qk >= 4" in advice for advice in flat["advice"])
+    assert any("take about 2" in advice for advice in flat["advice"])
 
 
 def test_ridge_shrinks_the_values_and_leaves_a_residual() -> None:
     examples = examples_at(PLAIN, 6, 1)
     exact, shrunk = (solve(examples, PLAIN, ridge=ridge) for ridge in (0.0, 1e-2))
-    assert np.linalg.norm(shrunk.fit.solution) < np.linalg.norm(exact.fit.solution)
-    assert exact.fit.residual < 1e-9 < 1e-3 < shrunk.fit.residual
+    assert np.linalg.norm(shrunk["fit"].solution) < np.linalg.norm(exact["fit"].solution)
+    assert exact["fit"].residual < 1e-9 < 1e-3 < shrunk["fit"].residual
     assert not shrunk.certified
 
 
@@ -279,9 +279,9 @@ def test_equal_tokens_and_equal_queries_are_solved_as_far_as_they_go() -> None:
     rng = np.random.default_rng(0)
     contexts = np.repeat(rng.normal(size=(9, 1, 6)), 4, axis=1) * (1 + 1e-16 * rng.normal(size=(9, 4, 6)))
     solved = solve(VectorExamples.of(np.ones((9, 6)), contexts, rng.random(9)), PLAIN)
-    assert solved.fit.rank == 7  # equal tokens, but for rounding: heads are useless
+    assert solved["fit"].rank == 7  # equal tokens, but for rounding: heads are useless
     assert np.abs(solved.model.w_q).max() < 10
-    assert any("rank 7 of 9" in advice for advice in solved.advice)
+    assert any("rank 7 of 9" in advice for advice in solved["advice"])
     same = VectorExamples.of(np.ones((19, 6)), rng.normal(size=(19, 4, 6)), rng.random(19))
     assert solve(same, PLAIN).certified
 
@@ -311,7 +311,7 @@ def test_sizes_out_of_range_are_named(shape, precision, vectors: float, labels: 
 def test_labels_beyond_the_tolerance_are_advised_against() -> None:
     examples = examples_at(PLAIN, 6, 1)
     large = replace(examples, labels=1e14 * examples.labels)
-    [advice] = solve(large, PLAIN).advice
+    [advice] = solve(large, PLAIN)["advice"]
     assert advice.endswith("by rounding alone, more than the tolerance 0.0001: scale the labels, or allow more")
     assert solve(large, PLAIN, tolerance=1e8).certified
 

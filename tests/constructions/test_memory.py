@@ -171,9 +171,9 @@ def test_small_and_wrong_databases():
     with pytest.raises(InputError, match="one query"):
         construct_memory(Database.from_facts(pair), shape)
     with pytest.raises(InputError, match="form must be one of"):
-        construct_memory(one.database, shape, form="guess")
+        construct_memory(one.data, shape, form="guess")
     with pytest.raises(InputError, match="1 inputs and 1 outputs"):
         verify(one.model, associations(2, 2, kind="injective", seed=0))
     mixed = MlpMemory(np.ones((1, 2), np.float32), np.ones((1, 2)), np.ones((2, 2)), np.ones((2, 2)))
     with pytest.raises(InputError, match="one precision"):
-        verify(mixed, one.database)
+        verify(mixed, one.data)

@@ -196,7 +196,7 @@ def test_edges(facts, shape, reading):
     """One of everything; a table with gaps whose queries share values."""
     found = construct_factual_recall(facts, shape, reading=reading)
     assert found.certified
-    assert found.reading == "together"
+    assert found["reading"] == "together"
 
 
 def test_precisions():

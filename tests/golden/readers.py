@@ -73,7 +73,7 @@ def _recall(form: str, mlp_width: int) -> Plain:
 def _recalled(facts: Any, others: Any, shape: Any, **options: Any) -> Plain:
     made = doors.construct_recall(facts, shape, **options)
     return {
-        "reading": made.reading,
+        "reading": made["reading"],
         "weights": digest_of(made.model),
         "certificate": _certificate(made.certificate),
         "other facts": _certificate(doors.verify(made.model, others, length=shape.length)),
@@ -118,9 +118,9 @@ def _solved(
         examples = factrank.VectorExamples.of(rng.random((9, 6)), rng.random((9, 4, 6)), rng.random(9))
     made = doors.solve(examples, shape, **options)
     return {
-        "fit": [made.fit.rank, made.fit.residual < 1e-6],
-        "predicted": plain(made.predicted),
-        "advice": [bool(made.advice), len(made.advice)],
+        "fit": [made["fit"].rank, made["fit"].residual < 1e-6],
+        "predicted": plain(made["predicted"]),
+        "advice": [bool(made["advice"]), len(made["advice"])],
         "examples": examples.fingerprint,
         "certificate": _without_weights(made.certificate),
         "in float64": _without_weights(doors.verify(made.model, examples, precision="float64")),

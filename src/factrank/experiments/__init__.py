@@ -14,6 +14,11 @@ if TYPE_CHECKING:
     from factrank.experiments.checks import Finished as Finished
     from factrank.experiments.checks import Record as Record
     from factrank.experiments.compilation_cache import use_compilation_cache as use_compilation_cache
+    from factrank.experiments.constructed import BITS_OF_LANGUAGE_MODELS as BITS_OF_LANGUAGE_MODELS
+    from factrank.experiments.constructed import CONSTRUCTION_NOTE as CONSTRUCTION_NOTE
+    from factrank.experiments.constructed import Constructed as Constructed
+    from factrank.experiments.constructed import notes_of as notes_of
+    from factrank.experiments.constructed import width_in_bits as width_in_bits
     from factrank.experiments.family import Engine as Engine
     from factrank.experiments.family import Family as Family
     from factrank.experiments.family import Form as Form
@@ -21,6 +26,9 @@ if TYPE_CHECKING:
     from factrank.experiments.family import Work as Work
     from factrank.experiments.frozen_parts import split as split
     from factrank.experiments.measured import measure_of as measure_of
+    from factrank.experiments.model_files import SavedModel as SavedModel
+    from factrank.experiments.model_files import load as load
+    from factrank.experiments.model_files import save as save
     from factrank.experiments.progress import TerminalMeter as TerminalMeter
     from factrank.experiments.registry import family_of as family_of
     from factrank.experiments.run_checkpoints import CheckpointError as CheckpointError

@@ -16,6 +16,8 @@ from factrank.errors import InputError
 from factrank.experiments.specs import ModelSpec
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import numpy as np
     from jaxtyping import Shaped
 
@@ -146,6 +148,41 @@ class Family(Protocol):
     def proof_options(self, spec: Any) -> Mapping[str, Any]:  # noqa: ARG002
         """The options of the proof that follow from a specification, such as the length of sequences."""
         return {}
+
+    file_format: str | None = None
+    """The format of its files; None is that of `model_files`, which every family may use."""
+
+    def to_saved(self, model: Any, data: Any, spec: Any, notes: Mapping[str, str]) -> Any:
+        """What a file of a model holds; it has a `model`, `data`, `spec` and `notes`."""
+        from factrank.experiments.model_files import SavedModel  # noqa: PLC0415 - which asks for families
+
+        return SavedModel(model, data, spec, notes)
+
+    def write(self, path: Path, saved: Any) -> None:
+        """Write a file that nobody else writes at the same time."""
+        from factrank.experiments.model_files import write_model  # noqa: PLC0415
+
+        write_model(path, saved, self)
+
+    def read(self, path: Path) -> Any:
+        """What one of its files holds."""
+        from factrank.experiments.model_files import read_model  # noqa: PLC0415
+
+        return read_model(path)
+
+    def data_parts(self, data: Any) -> tuple[Mapping[str, Shaped[np.ndarray, "..."]], Any]:
+        """What it reads, as arrays for a file, and the specification of what arrays cannot say."""
+        from factrank.nn import facts_to_tensors  # noqa: PLC0415
+
+        return facts_to_tensors(data), None
+
+    def data_from_parts(self, parts: Mapping[str, Shaped[np.ndarray, "..."]], described: object) -> Any:
+        """The way back; an `InputError` if these are not its data."""
+        from factrank.nn import facts_from_tensors  # noqa: PLC0415
+
+        if described is not None:
+            raise InputError(f"the data are facts, without a description; got {str(described)[:60]!r}")
+        return facts_from_tensors(parts)
 
     def sizes(self, model: Any) -> tuple[int, ...]:
         """The `size_names` of a model."""

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from factrank.nn.precision import dtype_of as dtype_of
     from factrank.nn.sealed_file import SUFFIX as SUFFIX
     from factrank.nn.sealed_file import Sealed as Sealed
+    from factrank.nn.sealed_file import format_of as format_of
     from factrank.nn.sealed_file import read_sealed as read_sealed
     from factrank.nn.sealed_file import write_sealed as write_sealed
     from factrank.nn.sizes import require_sizes as require_sizes

@@ -73,6 +73,16 @@ def read_sealed(path: Path, form: str, version: int) -> Sealed:
     return Sealed(tensors, {key: text for key, text in metadata.items() if key not in ("format", "version")})
 
 
+def format_of(path: Path) -> str | None:
+    """The format that a safetensors file says it is of; None if it says nothing."""
+    require_file(path)
+    try:
+        with safe_open(path, framework="numpy") as file:
+            return (file.metadata() or {}).get("format")
+    except (SafetensorError, OSError, ValueError, OverflowError, MemoryError) as error:
+        raise unreadable(path, error) from None
+
+
 def checksum(tensors: Mapping[str, Shaped[np.ndarray, "..."]], metadata: Mapping[str, str]) -> str:
     """SHA-256 of the content in canonical order, as hexadecimal digits."""
     kinds = {name: [CODES[tensor.dtype.name], list(tensor.shape)] for name, tensor in tensors.items()}

@@ -6,7 +6,8 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from factrank.certificates import Certificate
-from factrank.families.attention.forms import BITS_OF_LANGUAGE_MODELS, Candidate, Constructed, width_in_bits
+from factrank.experiments import BITS_OF_LANGUAGE_MODELS, Constructed, width_in_bits
+from factrank.families.attention.forms import Candidate
 from factrank.foreign_text import shown_name
 from factrank.report.layer_words import layer_lines
 from factrank.report.plain_output import number
@@ -17,8 +18,8 @@ MOST_RUNNERS_UP = 6
 
 def constructed_table(source: str, found: Constructed) -> RenderableType:
     """What was constructed, what is proved of it, how well it packs the facts, and what else there was."""
-    head = layer_lines(source, found.database, found.shape, found.parameters)
-    chosen = Text(f"construction: {found.construction}, in {found.precision} ({found.reason})")
+    head = layer_lines(source, found.data, found.spec, found.parameters)
+    chosen = Text(f"construction: {found.form}, in {found.precision} ({found.reason})")
     parts: list[RenderableType] = [head, chosen, Text(), _numbers(found), Text()]
     if found.runners_up:
         parts += [_runners_up(found), Text()]

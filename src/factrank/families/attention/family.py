@@ -12,6 +12,8 @@ from factrank.families.attention.layer_shape import LayerShape
 from factrank.families.attention.pair_transformer import TransformerShape
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from factrank.certificates import Prover
     from factrank.experiments import Checkpoints, Finished, Task
     from factrank.experiments.specs import Trial
@@ -114,6 +116,26 @@ class AttentionFamily(Family):
         from factrank.families.attention.proof import AttentionProver  # noqa: PLC0415
 
         return AttentionProver(model, data, **options)
+
+    file_format = "factrank.layer"
+
+    def to_saved(self, model: Any, data: Any, spec: Any, notes: Mapping[str, str]) -> Any:  # noqa: ARG002
+        """A `SavedLayer`, which knows its shape."""
+        from factrank.families.attention.layer_files import SavedLayer  # noqa: PLC0415
+
+        return SavedLayer(model, data, dict(notes))
+
+    def write(self, path: Path, saved: Any) -> None:
+        """A layer file."""
+        from factrank.families.attention.layer_files import write_layer  # noqa: PLC0415
+
+        write_layer(path, saved)
+
+    def read(self, path: Path) -> Any:
+        """A layer file, as a `SavedLayer`."""
+        from factrank.families.attention.layer_files import load_layer  # noqa: PLC0415
+
+        return load_layer(path)
 
     def from_parts(self, spec: Any, sizes: tuple[int, ...], parts: Mapping[str, Any]) -> Any:
         """The layer or transformer of these arrays."""

@@ -42,6 +42,21 @@ class SavedLayer:
     database: Database
     notes: dict[str, str] = field(default_factory=dict)
 
+    @property
+    def model(self) -> AnyLayer:
+        """The layer, by the name that files of all families share."""
+        return self.layer
+
+    @property
+    def data(self) -> Database:
+        """The database, likewise."""
+        return self.database
+
+    @property
+    def spec(self) -> LayerShape | TransformerShape:
+        """The sizes of the layer."""
+        return self.layer.shape
+
 
 def save_layer(
     path: str | os.PathLike[str], layer: AnyLayer, database: Database, *, notes: Mapping[str, str] | None = None

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
+from factrank.errors import InputError
 from factrank.experiments import Family, Measure, Work
-from factrank.experiments.specs import Given, ModelSpec
+from factrank.experiments.specs import Given, ModelSpec, from_plain
 from factrank.families.memoriser.examples import Examples, RandomExamples, TokenExamples, VectorExamples
 from factrank.families.memoriser.memoriser_shape import BATCH_SIZE, MemoriserShape
 
@@ -15,6 +16,10 @@ if TYPE_CHECKING:
     from factrank.certificates import Prover
     from factrank.experiments import Task
     from factrank.experiments.specs import Trial
+
+
+EXAMPLE_PARTS = ("queries", "contexts", "context_of", "labels")
+"""The arrays of given vectors in a file."""
 
 
 class MemoriserFamily(Family):
@@ -88,6 +93,20 @@ class MemoriserFamily(Family):
         from factrank.families.memoriser.solving import MemoriserProver  # noqa: PLC0415
 
         return MemoriserProver(model, data, evaluated_in=precision, **options)
+
+    def data_parts(self, data: Examples) -> tuple[Mapping[str, Any], Any]:
+        """Given vectors as arrays; examples that are drawn as what they are drawn from."""
+        if isinstance(data, RandomExamples):
+            return {}, data
+        return {name: getattr(data, name) for name in EXAMPLE_PARTS}, data.n_classes
+
+    def data_from_parts(self, parts: Mapping[str, Any], described: object) -> Examples:
+        """The way back."""
+        if isinstance(described, Mapping) and not parts:
+            return from_plain(RandomExamples, described, "data")
+        if set(parts) != set(EXAMPLE_PARTS) or not (described is None or isinstance(described, int)):
+            raise InputError(f"examples are {', '.join(EXAMPLE_PARTS)} and a number of classes or none")
+        return VectorExamples.of(**parts, n_classes=described)
 
     def from_parts(self, spec: Any, sizes: tuple[int, ...], parts: Mapping[str, Any]) -> Any:
         """The memoriser of these arrays."""

@@ -30,10 +30,11 @@ from jaxtyping import Bool, Int, Shaped
 from factrank.certificates import Certificate, certify, precision_of
 from factrank.databases import NAME_TYPE, Database, Vocabulary
 from factrank.errors import InputError
+from factrank.experiments import notes_of
 from factrank.families.attention.attention_layer import AttentionLayer
 from factrank.families.attention.editing.fact_places import FactPlaces, free_columns, layout_of
 from factrank.families.attention.editing.some_keys import of_keys
-from factrank.families.attention.forms import CONSTRUCTIONS, construction_of, notes_of
+from factrank.families.attention.forms import CONSTRUCTIONS, construction_of, places_of
 from factrank.families.attention.layer_files import SavedLayer, load_layer, write_layer
 from factrank.families.attention.proof import AttentionProver
 from factrank.host import locked, require_file
@@ -139,7 +140,7 @@ def edit(saved: SavedLayer, changes: Iterable[Change | Sequence[str | None]]) ->
     certificate = certify(AttentionProver(layer, coded.after))
     before, after = saved.database, coded.after
     return Edited(
-        saved=SavedLayer(layer, after, saved.notes | notes_of(construction, editing, certificate)),
+        saved=SavedLayer(layer, after, saved.notes | notes_of(construction, places_of(editing), certificate)),
         certificate=certificate,
         n_set=int((moved[:, 2] >= 0).sum()),
         n_deleted=int((moved[:, 2] < 0).sum()),

@@ -15,7 +15,8 @@ from typing import Literal, get_args
 from factrank.certificates import Certificate, certify
 from factrank.databases import Database
 from factrank.errors import InputError
-from factrank.families.attention.forms.constructed import Candidate, Constructed, width_in_bits
+from factrank.experiments import Constructed, width_in_bits
+from factrank.families.attention.forms.candidates import Candidate, places_of
 from factrank.families.attention.forms.construction import Built, Construction, FormSearch
 from factrank.families.attention.forms.registry import CONSTRUCTIONS
 from factrank.families.attention.forms.shared_tokens import shared_token_model
@@ -103,11 +104,12 @@ def construct(
     best = min(finished, key=lambda one: (not one.certificate.certified, one.cost))
     others = _runners_up(finished, best, options)
     return Constructed(
-        layer=best.built.layer,
-        database=database,
-        construction=best.built.construction,
+        model=best.built.layer,
+        data=database,
+        spec=best.built.layer.shape,
+        form=best.built.construction,
         reason="the one asked for" if len(options) + len(refused) == 1 else _praise(best, others, minimise),
-        editing=best.built.editing,
+        editing=places_of(best.built.editing),
         certificate=best.certificate,
         runners_up=(*others, *refused),
     )
@@ -225,10 +227,10 @@ def _with_shared_tokens(database: Database, precision: Precision, only: Iterable
         raise InputError("only binary codes are known for shared tokens")
     model = shared_token_model(database, precision)
     return Constructed(
-        layer=model,
-        database=database,
-        construction="binary, shared tokens",
+        model=model,
+        data=database,
+        spec=model.shape,
+        form="binary, shared tokens",
         reason="the only construction with shared tokens",
-        editing={},
         certificate=certify(AttentionProver(model, database)),
     )
