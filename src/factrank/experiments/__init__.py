@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from factrank.experiments.family import Family as Family
     from factrank.experiments.family import Form as Form
     from factrank.experiments.family import Measure as Measure
+    from factrank.experiments.family import SizedForm as SizedForm
     from factrank.experiments.family import Work as Work
     from factrank.experiments.frozen_parts import split as split
     from factrank.experiments.measured import measure_of as measure_of
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from factrank.experiments.model_files import load as load
     from factrank.experiments.model_files import save as save
     from factrank.experiments.progress import TerminalMeter as TerminalMeter
+    from factrank.experiments.registry import families as families
     from factrank.experiments.registry import family_of as family_of
     from factrank.experiments.run_checkpoints import CheckpointError as CheckpointError
     from factrank.experiments.run_checkpoints import Checkpoints as Checkpoints

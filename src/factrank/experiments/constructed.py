@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from factrank.certificates import CERTIFICATE_NOTE, Certificate
-from factrank.nn import Precision, dtype_of
+from factrank.nn import Precision, dtype_of, stored_scalars
 
 CONSTRUCTION_NOTE = "construction"
 """The name of the note of a file that says how the model was constructed."""
@@ -57,7 +57,7 @@ class Constructed:
     @property
     def parameters(self) -> int:
         """All stored scalars."""
-        return int(self.model.parameters)
+        return stored_scalars(self.model)
 
     @property
     def precision(self) -> Precision:

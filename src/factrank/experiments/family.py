@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from factrank.certificates import Prover
     from factrank.experiments.checks import Finished
+    from factrank.experiments.constructed import Constructed
     from factrank.experiments.run_checkpoints import Checkpoints
     from factrank.experiments.specs import Trial
     from factrank.experiments.task import Task
@@ -89,8 +90,16 @@ class Form(Protocol):
     def refusal(self, database: Any, precision: Any) -> str | None:
         """Why it cannot hold this data in this precision; None if it can."""
 
-    def build(self, database: Any, precision: Any, search: Any) -> Any:
-        """The model, with where it comes from."""
+
+@dataclass(frozen=True)
+class SizedForm(Form):
+    """A closed form for models of a size that is given; what it needs of its data is known when it is built."""
+
+    name: str
+
+    def refusal(self, database: Any, precision: Any) -> str | None:  # noqa: ARG002
+        """None: the family says what is wrong with data."""
+        return None
 
 
 @runtime_checkable
@@ -135,6 +144,17 @@ class Family(Protocol):
     def probe(self, trial: Trial) -> Trial:
         """A trial whose epochs take as long, but that is set up at once: closed forms before training left out."""
         return trial
+
+    def construct(self, data: Any, spec: Any, form: str | None = None, **options: Any) -> Constructed:  # noqa: ARG002
+        """A model of this size in one of the `forms`, with its certificate.
+
+        Arguments:
+            data: what it should recall.
+            spec: its sizes and options.
+            form: the name of the closed form; the best one if not given.
+            options: `precision` and `seed`, and those of the family.
+        """
+        raise InputError(f"no closed form is known for models of the family {self.name}")
 
     def spec_of(self, model: object) -> Any:
         """The specification of a model of this family, as far as the model knows it; None if it is of another."""

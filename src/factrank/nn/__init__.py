@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from factrank.nn.part_arrays import PartArrays as PartArrays
     from factrank.nn.part_arrays import PartSizes as PartSizes
     from factrank.nn.part_arrays import require_same_parts as require_same_parts
+    from factrank.nn.part_arrays import stored_scalars as stored_scalars
     from factrank.nn.part_arrays import to_arrays as to_arrays
     from factrank.nn.part_arrays import to_jax as to_jax
     from factrank.nn.precision import SIGNIFICAND as SIGNIFICAND

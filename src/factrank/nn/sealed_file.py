@@ -96,7 +96,11 @@ def checksum(tensors: Mapping[str, Shaped[np.ndarray, "..."]], metadata: Mapping
 def _require_mark(path: Path, metadata: dict[str, str], form: str, version: int) -> None:
     """Check that a file is of this format, and of a version that is known."""
     if metadata.get("format") != form:
-        raise InputError(f"{path}: a safetensors file, but not of the format {form!r}")
+        own = metadata.get("format", "")
+        is_ours = re.fullmatch(r"factrank\.[a-z]{1,20}", own) is not None
+        raise InputError(
+            f"{path}: a safetensors file, but not of the format {form!r}{f': it is of {own!r}' if is_ours else ''}"
+        )
     found = metadata.get("version", "")
     if not re.fullmatch("[0-9]{1,9}", found) or int(found) < 1:
         raise InputError(f"{path}: expected a format version between 1 and {version}; got {found[:60]!r}")

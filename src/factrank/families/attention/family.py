@@ -6,6 +6,7 @@ from collections.abc import Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from factrank.databases import Database
+from factrank.errors import InputError
 from factrank.experiments import Engine, Family, Form, Measure, Work
 from factrank.families.attention.attention_work import forward_products, kept_numbers
 from factrank.families.attention.layer_shape import LayerShape
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from factrank.certificates import Prover
-    from factrank.experiments import Checkpoints, Finished, Task
+    from factrank.experiments import Checkpoints, Constructed, Finished, Task
     from factrank.experiments.specs import Trial
 
 
@@ -93,6 +94,14 @@ class AttentionFamily(Family):
         from factrank.families.attention.forms import CONSTRUCTIONS  # noqa: PLC0415
 
         return CONSTRUCTIONS
+
+    def construct(self, data: Database, spec: Any = None, form: str | None = None, **options: Any) -> Constructed:
+        """The smallest layer that holds the facts; its size is chosen, not given."""
+        from factrank.families.attention.forms import construct  # noqa: PLC0415
+
+        if spec is not None:
+            raise InputError("the size of an attention layer follows from its facts: leave the specification out")
+        return construct(data, only=form, **options)
 
     def task(self, trial: Trial, data: Database) -> Task:
         """Cross-entropy on the facts."""

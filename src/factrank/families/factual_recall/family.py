@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, cast, get_args
 
 from factrank.databases import Database
-from factrank.experiments import Family, Measure, Work
+from factrank.experiments import Family, Form, Measure, SizedForm, Work
 from factrank.families.factual_recall.factual_recall_shape import (
     BATCH_SIZE,
     FactualRecallOneHotShape,
@@ -15,7 +15,7 @@ from factrank.families.factual_recall.factual_recall_shape import (
 
 if TYPE_CHECKING:
     from factrank.certificates import Prover
-    from factrank.experiments import Task
+    from factrank.experiments import Constructed, Task
     from factrank.experiments.specs import Trial
 
 
@@ -59,6 +59,19 @@ class FactualRecallFamily(Family):
         from factrank.families.factual_recall.factual_recall_arrays import spec_of  # noqa: PLC0415
 
         return spec_of(model)
+
+    @property
+    def forms(self) -> Mapping[str, Form]:
+        """Those of the matrix that stores the facts."""
+        from factrank.nn import MatrixForm  # noqa: PLC0415
+
+        return {name: SizedForm(name) for name in get_args(MatrixForm)}
+
+    def construct(self, data: Database, spec: Any, form: str | None = None, **options: Any) -> Constructed:
+        """Embeddings follow from the seed, the other weights from the facts; `logistic` if no form is named."""
+        from factrank.families.factual_recall.factual_recall_form import construct_factual_recall  # noqa: PLC0415
+
+        return construct_factual_recall(data, spec, form=cast("Any", form or "logistic"), **options)
 
     def prover(self, model: Any, data: Database, **options: Any) -> Prover:
         """Running error bounds for all noise contexts of a `length`; `contexts` of them are tried."""

@@ -7,14 +7,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from factrank.errors import InputError
-from factrank.experiments import Family, Measure, Work
+from factrank.experiments import Family, Form, Measure, SizedForm, Work
 from factrank.experiments.specs import Given, ModelSpec, from_plain
 from factrank.families.memoriser.examples import Examples, RandomExamples, TokenExamples, VectorExamples
 from factrank.families.memoriser.memoriser_shape import BATCH_SIZE, MemoriserShape
 
 if TYPE_CHECKING:
     from factrank.certificates import Prover
-    from factrank.experiments import Task
+    from factrank.experiments import Constructed, Task
     from factrank.experiments.specs import Trial
 
 
@@ -87,6 +87,19 @@ class MemoriserFamily(Family):
             n_contexts = data.n_contexts and min(data.n_contexts, n_examples)
             data = replace(data, n_examples=n_examples, n_contexts=n_contexts)
         return replace(trial, database=data, model=model)
+
+    @property
+    def forms(self) -> Mapping[str, Form]:
+        """One linear solve."""
+        return {"linear solve": SizedForm("linear solve")}
+
+    def construct(self, data: Examples, spec: Any, form: str | None = None, **options: Any) -> Constructed:
+        """Queries and keys follow from the seed, values from one linear solve."""
+        from factrank.families.memoriser.solving import solve  # noqa: PLC0415
+
+        if form not in (None, *self.forms):
+            raise InputError(f"form must be {', '.join(self.forms)}; got {form!r}")
+        return solve(data, spec, **options)
 
     def prover(self, model: Any, data: Examples, *, precision: str | None = None, **options: Any) -> Prover:
         """Running error bounds; labels within a `tolerance`, evaluated in a `precision`."""
