@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
+from factrank import Given, MemoryShape, VectorExamples, construct_memory, generated
 from factrank.certificates.blocks import RowBlock, row_blocks
 from factrank.certificates.certificate import certificate_from_json
 from factrank.certificates.certification import MarginBounds, Prover, certify
@@ -88,6 +89,25 @@ def test_the_arithmetic_is_exact_if_every_block_is(monkeypatch):
     monkeypatch.setattr("factrank.certificates.blocks.BLOCK_CELLS", 2)
     assert planted(exact=(True,) * 5).arithmetic == "exact integers"
     assert planted(exact=(True, True, True, True, False)).arithmetic == "running error bound"
+
+
+def test_one_margin_does_not_stand_for_all(monkeypatch):
+    monkeypatch.setattr(Planted, "forward", lambda *_: np.ones(1))
+    with pytest.raises(ValueError, match="one margin per row"):
+        planted()
+    monkeypatch.setattr(Planted, "bound", lambda *_: MarginBounds(np.ones(1)))
+    with pytest.raises(ValueError, match="one margin per row"):
+        planted()
+
+
+def test_described_data_are_built(monkeypatch):
+    spec = generated("associations", n_inputs=4, n_outputs=4, kind="injective", seed=0)
+    model = construct_memory(spec.build(), MemoryShape(d_model=8), form="two-sided").model
+    assert verify(model, spec) == verify(model, spec.build())
+    with pytest.raises(InputError, match="a fingerprint only names them"):
+        verify(model, Given(spec.build().fingerprint))
+    with pytest.raises(InputError, match="reads facts; got VectorExamples"):
+        verify(model, VectorExamples.of(np.ones((1, 2)), np.ones((1, 2)), np.ones(1)))
 
 
 def test_blocks_cover_every_row_once():

@@ -167,7 +167,7 @@ def computed_margins(prover: Prover) -> Float[np.ndarray, " facts"]:
     """The other half: the margins of the forward pass, inside `evaluation`; NaN for a fact that no block has."""
     found = np.full(prover.n_facts, np.nan)
     for block in prover.forward_blocks():
-        found[block.rows] = prover.forward(block)
+        found[block.rows] = _one_each(block, prover.forward(block))
     return found
 
 
@@ -179,12 +179,20 @@ def prove(prover: Prover) -> Proof:
         if obstacle:
             return Proof("none", bounds, obstacle)
         for block in row_blocks(prover.n_facts, prover.bound_cells):
-            bounds[block.rows], was_exact = prover.bound(block)
-            exact &= was_exact
+            found = prover.bound(block)
+            bounds[block.rows] = _one_each(block, found.margins)
+            exact &= found.exact
     bounds = np.where(np.isnan(bounds), -inf, bounds)  # what is not a number proves nothing
     used: ArithmeticUsed = "exact integers" if exact else "running error bound"
     n_open = int((~(bounds > 0)).sum())
     return Proof(used, bounds, prover.why_not_proved(n_open, used) if n_open else "")
+
+
+def _one_each(block: RowBlock, margins: Float[np.ndarray, " rows"]) -> Float[np.ndarray, " rows"]:
+    """The margins, one for each row: NumPy would take a single one for all of them."""
+    if margins.shape != block.rows.shape:
+        raise ValueError(f"a prover gives one margin per row: expected {block.rows.shape}, got {margins.shape}")
+    return margins
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from typing import Any
 from factrank.certificates import Certificate, certify
 from factrank.errors import InputError
 from factrank.experiments.registry import family_of_model
+from factrank.experiments.specs import DataSpec, Given, has_role
 
 
 def verify(model: Any, data: Any, **options: Any) -> Certificate:
@@ -17,7 +18,7 @@ def verify(model: Any, data: Any, **options: Any) -> Certificate:
 
     Arguments:
         model: a layer, a memory, a factual recall transformer, a memoriser, or a model of another family.
-        data: the database that it should recall, or the examples of a memoriser.
+        data: the database that it should recall, or the examples of a memoriser; or what describes them.
         options: those of the family's proof: `length`, `contexts` and `seed` of factual recall, `tolerance` and
             `precision` of memorisers.
 
@@ -37,6 +38,9 @@ def verify(model: Any, data: Any, **options: Any) -> Certificate:
     (False, 1, ('Lima', 'country', 'Peru'))
     """
     family = family_of_model(model)
+    if isinstance(data, Given):
+        raise InputError("data are verified themselves; a fingerprint only names them")
+    data = data.build() if has_role(data, DataSpec) else data
     refusal = family.refusal(family.spec_of(model), data)
     if refusal is not None:
         raise InputError(refusal)
