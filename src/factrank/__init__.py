@@ -17,6 +17,7 @@ from factrank.lazy_face import lazy_face
 from factrank.version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from factrank.certificates.certificate import Certificate as Certificate
     from factrank.databases.database import Database as Database
     from factrank.databases.files.formats import read as read
     from factrank.databases.files.formats import write as write
@@ -28,7 +29,10 @@ if TYPE_CHECKING:
     from factrank.experiments.capacity.capacity_interval import Criterion as Criterion
     from factrank.experiments.capacity.capacity_search import CapacitySearch as CapacitySearch
     from factrank.experiments.capacity.find_capacities import capacity as capacity
+    from factrank.experiments.constructed import Constructed as Constructed
     from factrank.experiments.execution.runner import run_study as run_study
+    from factrank.experiments.model_files import load as load
+    from factrank.experiments.model_files import save as save
     from factrank.experiments.specs.data import Given as Given
     from factrank.experiments.specs.data import generated as generated
     from factrank.experiments.specs.measures import Measures as Measures
@@ -43,6 +47,7 @@ if TYPE_CHECKING:
     from factrank.experiments.training import best_of as best_of
     from factrank.experiments.training import train as train
     from factrank.experiments.training import train_many as train_many
+    from factrank.experiments.verification import verify as verify
     from factrank.families.attention.attention_layer import AttentionLayer as AttentionLayer
     from factrank.families.attention.attention_layer import init_layer as init_layer
     from factrank.families.attention.attention_layer import layer_from_arrays as layer_from_arrays
@@ -51,15 +56,12 @@ if TYPE_CHECKING:
     from factrank.families.attention.circuits.diagnosis import diagnose as diagnose
     from factrank.families.attention.editing.fact_edits import edit as edit
     from factrank.families.attention.forms.choose import construct as construct
-    from factrank.families.attention.forms.constructed import Constructed as Constructed
     from factrank.families.attention.layer_files import load_layer as load_layer
     from factrank.families.attention.layer_files import save_layer as save_layer
     from factrank.families.attention.layer_files import verdict as verdict
     from factrank.families.attention.layer_shape import LayerShape as LayerShape
     from factrank.families.attention.pair_transformer import PairTransformer as PairTransformer
     from factrank.families.attention.pair_transformer import TransformerShape as TransformerShape
-    from factrank.families.attention.proof.certificate import Certificate as Certificate
-    from factrank.families.attention.proof.verification import verify as verify
     from factrank.families.factual_recall.certified_sizes import smallest_factual_recall as smallest_factual_recall
     from factrank.families.factual_recall.factual_recall_form import (
         construct_factual_recall as construct_factual_recall,
@@ -71,10 +73,8 @@ if TYPE_CHECKING:
     from factrank.families.memoriser.examples.examples import RandomExamples as RandomExamples
     from factrank.families.memoriser.examples.examples import VectorExamples as VectorExamples
     from factrank.families.memoriser.memoriser_shape import MemoriserShape as MemoriserShape
-    from factrank.families.memoriser.solving.memoriser_certificate import verify_memoriser as verify_memoriser
     from factrank.families.memoriser.solving.memoriser_solve import solve as solve
     from factrank.families.memory.memory_construction import construct_memory as construct_memory
-    from factrank.families.memory.memory_proof import verify_memory as verify_memory
     from factrank.families.memory.memory_shape import MemoryShape as MemoryShape
     from factrank.readouts.recall_report import recall as recall
     from factrank.tensors.bounds.certified_bounds import RankBounds as RankBounds

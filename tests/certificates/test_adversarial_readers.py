@@ -11,7 +11,9 @@ import pytest
 
 from adversarial_layers import total
 from factrank.certificates.arithmetic import ARITHMETIC
+from factrank.certificates.certification import prove
 from factrank.databases.database import Database
+from factrank.experiments.verification import verify
 from factrank.families.factual_recall.factual_recall_proof import FactualRecallProver
 from factrank.families.factual_recall.proved_pooling import PlainSequence, Pooling
 from factrank.families.factual_recall.sequence_layout import FactualRecallLayout
@@ -21,7 +23,6 @@ from factrank.families.memoriser.memoriser_shape import MemoriserShape
 from factrank.families.memoriser.solving.memoriser_proof import OutputProver, leads, plain_memoriser
 from factrank.families.memory import memory_proof
 from factrank.families.memory.associative_memory import LinearMemory, MlpMemory
-from factrank.families.memory.memory_proof import verify_memory
 
 U = 2.0**-24
 MORE = U * (1 + 2 * U)
@@ -79,9 +80,8 @@ ONE_FACT = Database.from_facts([("key", "query", "0"), ("other", "query", "1")])
 
 def memory_bound(model):
     """Of the one fact that is attacked; a second, plain one gives the database its second value."""
-    arithmetic = ARITHMETIC["float32"]
     both = replace(model, inputs=np.concatenate([model.inputs, model.inputs]))
-    return float(memory_proof._proved_margins(both, ONE_FACT, arithmetic)[0])
+    return float(prove(memory_proof.MemoryProver(both, ONE_FACT)).bounds[0])
 
 
 @pytest.mark.parametrize("kind", ["linear", "mlp"])
@@ -100,7 +100,7 @@ def test_a_memory_that_is_lost_is_not_certified():
     model, computed = memory("linear", 0.6)
     assert computed < 0
     both = replace(model, inputs=np.concatenate([model.inputs, -model.inputs]))
-    assert not verify_memory(both, ONE_FACT).certified
+    assert not verify(both, ONE_FACT).certified
 
 
 # ---------------------------------------------------------------- factual recall
@@ -164,7 +164,7 @@ def memoriser_bound(model):
     examples = VectorExamples.of(vectors, vectors, np.array([0]), n_classes=2)
     prover = OutputProver(plain_memoriser(model, 1, np.dtype(np.float32)), ARITHMETIC["float32"])
     assert not prover.obstacle(examples)
-    ((_, proved),) = prover.blocks(examples)
+    proved = prover.proved(examples)
     return float(leads(proved, examples.labels)[0])
 
 

@@ -7,15 +7,13 @@ import pytest
 
 from factrank.databases.generators.random_tables import uniform
 from factrank.databases.sample_tables import sample
+from factrank.experiments.verification import verify
 from factrank.families.attention.forms.choose import construct
-from factrank.families.attention.proof.verification import verify
-from factrank.families.factual_recall.factual_recall_certificate import verify_factual_recall
 from factrank.families.factual_recall.factual_recall_shape import FactualRecallShape
 from factrank.families.factual_recall.factual_recall_transformer import init_sequence_model
 from factrank.families.memoriser.examples.examples import RandomExamples
 from factrank.families.memoriser.memoriser import init_memoriser
 from factrank.families.memoriser.memoriser_shape import MemoriserShape
-from factrank.families.memoriser.solving.memoriser_certificate import verify_memoriser
 
 
 def filled(model, part, number):
@@ -29,7 +27,7 @@ def filled(model, part, number):
 @pytest.mark.parametrize("number", [1e200, 1.7e308, np.nan])
 def test_attention_layers(precision, number):
     facts = sample("astrid")
-    layer = construct(facts, precision, only="binary", budget=0.0).layer
+    layer = construct(facts, precision, only="binary", budget=0.0).model
     for part in ("embedding", "w_q", "unembedding"):
         found = verify(filled(layer, part, number), facts)
         assert not found.certified
@@ -42,11 +40,11 @@ def test_models_of_sequences(part):
     facts = uniform(4, 2, 4, seed=0)
     shape = FactualRecallShape(d_model=8, n_heads=1, d_qk=2, d_vo=2, n_noise=3)
     model = init_sequence_model(shape, *facts.shape, key=0)
-    assert not verify_factual_recall(filled(model, part, np.inf), facts, length=6, contexts=1).certified
+    assert not verify(filled(model, part, np.inf), facts, length=6, contexts=1).certified
 
 
 @pytest.mark.parametrize("part", ["embedding", "w_q", "decoder_bias"])
 def test_memorisers(part):
     examples = RandomExamples(n_examples=6, context_size=3, d_input=4, n_classes=2)
     model = init_memoriser(MemoriserShape(n_heads=2, d_model=3, d_qk=2, d_vo=2), 4, examples.n_outputs, key=0)
-    assert not verify_memoriser(filled(model, part, np.inf), examples).certified
+    assert not verify(filled(model, part, np.inf), examples).certified

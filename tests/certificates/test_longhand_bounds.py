@@ -11,15 +11,16 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from attention_proofs import margin_bounds
 from exact_layers import numbered
 from factrank.certificates.arithmetic import ARITHMETIC
+from factrank.certificates.certification import prove
 from factrank.databases.generators.association_tables import associations
 from factrank.families.attention.attention_layer import draw_layer
 from factrank.families.attention.layer_shape import LayerShape
 from factrank.families.attention.proof.plain_weights import plain_weights
 from factrank.families.attention.proof.proved_attention import ProvedScores
 from factrank.families.attention.proof.proved_streams import Streams
-from factrank.families.attention.proof.recall_proofs import margin_bounds
 from factrank.families.attention.proof.roundings import roundings_of_logits
 from factrank.families.factual_recall.factual_recall_proof import FactualRecallProver
 from factrank.families.factual_recall.proved_pooling import PlainSequence, Pooling
@@ -127,7 +128,7 @@ def test_bounds_of_memories_with_a_hidden_layer():
     sizes = ((4, d), (4, d), (d, width), (width, d))
     memory = MlpMemory(*(rng.normal(size=size).astype(jnp.bfloat16) for size in sizes))
     inputs, outputs, w_in, w_out = (np.asarray(part, np.float64) for part in vars(memory).values())
-    found = memory_proof._proved_margins(memory, facts, ARITHMETIC[precision])
+    found = prove(memory_proof.MemoryProver(memory, facts)).bounds
     for fact, (key, _, value) in enumerate(facts.triples):
         reached = row(inputs[key], w_in)
         off = [gamma(d, precision) * size for size in row(absolute(inputs[key]), absolute(w_in))]

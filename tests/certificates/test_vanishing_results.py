@@ -5,17 +5,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from attention_proofs import margin_bounds
 from exact_layers import parabola_layer, random_table
 from factrank.certificates.arithmetic import ARITHMETIC
 from factrank.databases.database import Database
+from factrank.experiments.verification import verify
 from factrank.families.attention.proof.plain_weights import PlainWeights
 from factrank.families.attention.proof.proved_attention import ProvedScores
-from factrank.families.attention.proof.recall_proofs import margin_bounds
 from factrank.families.factual_recall.factual_recall_proof import FactualRecallProver
 from factrank.families.factual_recall.proved_pooling import PlainSequence, Pooling
 from factrank.families.factual_recall.sequence_layout import FactualRecallLayout
 from factrank.families.memory.associative_memory import LinearMemory
-from factrank.families.memory.memory_proof import verify_memory
 
 FLOAT32 = ARITHMETIC["float32"]
 LAYOUT = FactualRecallLayout(n_keys=2, n_queries=1, n_values=2, n_noise=1)
@@ -33,7 +33,7 @@ def test_logits_of_a_layer(scale, proved):
 def test_logits_of_a_memory(scale, proved):
     one = np.eye(2, dtype=np.float32)
     facts = Database.from_facts([("a", "q", "x"), ("b", "q", "y")])
-    found = verify_memory(LinearMemory(one, one, (scale * one).astype(np.float32)), facts)
+    found = verify(LinearMemory(one, one, (scale * one).astype(np.float32)), facts)
     assert (found.proved_margin > 0) == proved
 
 

@@ -9,10 +9,10 @@ import pytest
 from factrank.databases.database import Database
 from factrank.databases.files.formats import write
 from factrank.databases.sample_tables import sample
+from factrank.experiments.verification import verify
 from factrank.families.attention.forms.binary_codes import BinaryCodes
 from factrank.families.attention.forms.construction import FormSearch
 from factrank.families.attention.layer_files import load_layer, save_layer
-from factrank.families.attention.proof.verification import verify
 
 FIELDS = {
     "layer", "certified", "facts", "recalled", "margin", "proved_margin", "worst", "silent_fibers", "answered",

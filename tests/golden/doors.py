@@ -11,21 +11,19 @@ from factrank.experiments.registry import family_of
 from factrank.experiments.specs.specification import canonical_json
 from factrank.experiments.specs.trial import Trial
 from factrank.experiments.store.columns import curve_rows, reading_rows, row_of
+from factrank.experiments.verification import verify
 from factrank.families.attention.forms.construction import FormSearch
 from factrank.families.attention.forms.registry import CONSTRUCTIONS as FORMS
 from factrank.families.attention.layer_bounds import layer_rank_bounds
 from factrank.families.factual_recall.certified_sizes import smallest_factual_recall as smallest_recall
-from factrank.families.factual_recall.factual_recall_certificate import verify_factual_recall as verify_recall
 from factrank.families.factual_recall.factual_recall_form import construct_factual_recall as construct_recall
 from factrank.families.factual_recall.factual_recall_shape import FactualRecallShape
 from factrank.families.memoriser.examples.token_examples import TokenExamples
 from factrank.families.memoriser.ranks.assumptions import check_assumptions
 from factrank.families.memoriser.ranks.label_ranks import memoriser_rank
-from factrank.families.memoriser.solving.memoriser_certificate import verify_memoriser
 from factrank.families.memoriser.solving.memoriser_solve import solve
 from factrank.families.memory.memory_construction import construct_memory
 from factrank.families.memory.memory_limit import memory_limit
-from factrank.families.memory.memory_proof import verify_memory
 from factrank.nn.part_arrays import to_arrays
 from factrank.readouts.database_ranks import certified_ranks
 from factrank.studies import PAPERS
@@ -63,9 +61,7 @@ __all__ = [
     "steady_brackets",
     "stored_scalars",
     "to_arrays",
-    "verify_memoriser",
-    "verify_memory",
-    "verify_recall",
+    "verify",
     "working_numbers",
 ]
 

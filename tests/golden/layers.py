@@ -116,7 +116,7 @@ def _refuted(database: factrank.Database) -> Plain:
     found = {}
     for name, form in doors.FORMS.items():
         if form.refusal(changed, "float32") is None and changed.shape == database.shape:
-            layer = factrank.construct(changed, only=[name], budget=0.0).layer
+            layer = factrank.construct(changed, only=[name], budget=0.0).model
             found[name] = refusal_or(lambda layer=layer: plain(factrank.verify(layer, database).to_dict()))
     return found
 

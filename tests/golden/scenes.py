@@ -12,6 +12,7 @@ COMMANDS = (
     "measure",
     "train",
     "construct",
+    "solve",
     "edit",
     "verify",
     "recall",

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from factrank.audit.tokens import Request as Request
     from factrank.audit.tokens import TokenVectors as TokenVectors
     from factrank.audit.tokens import token_vectors as token_vectors
+    from factrank.audit.vector_files import read_array as read_array
     from factrank.audit.vector_files import read_vectors as read_vectors
 else:
     __getattr__, __dir__, __all__ = lazy_face(__name__)

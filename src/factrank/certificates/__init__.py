@@ -1,8 +1,8 @@
-"""Certificates: error bounds of floating-point arithmetic, shared by the proofs of all families.
+"""Certificates: proofs that a model recalls every fact of its data, whichever family it belongs to.
 
-What lives here: what is assumed of a machine, the bounds that follow for sums of products, the precision and the
-fingerprint of certified weights, the part that several certificates share. What may enter: a bound that a second family
-needs; proofs about one kind of model stay with it.
+What lives here: `certify` with the `Prover` that a family supplies, the certificate, what is assumed of a machine and
+what follows for sums of products. What may enter: a bound that a second family needs; proofs about one kind of model
+stay with it.
 """
 
 from typing import TYPE_CHECKING
@@ -21,8 +21,19 @@ if TYPE_CHECKING:
     from factrank.certificates.arithmetic import powers_of_two as powers_of_two
     from factrank.certificates.arithmetic import roundings_of_product as roundings_of_product
     from factrank.certificates.arithmetic import why_refuted as why_refuted
+    from factrank.certificates.blocks import RowBlock as RowBlock
+    from factrank.certificates.blocks import row_blocks as row_blocks
+    from factrank.certificates.certificate import CERTIFICATE_NOTE as CERTIFICATE_NOTE
+    from factrank.certificates.certificate import ArithmeticUsed as ArithmeticUsed
+    from factrank.certificates.certificate import Certificate as Certificate
+    from factrank.certificates.certificate import certificate_from_json as certificate_from_json
+    from factrank.certificates.certificate import storage as storage
+    from factrank.certificates.certification import MarginBounds as MarginBounds
+    from factrank.certificates.certification import Proof as Proof
+    from factrank.certificates.certification import Prover as Prover
+    from factrank.certificates.certification import certify as certify
+    from factrank.certificates.certification import prove as prove
     from factrank.certificates.certified_weights import fingerprint_of as fingerprint_of
     from factrank.certificates.certified_weights import precision_of as precision_of
-    from factrank.certificates.reader_certificate import ReaderCertificate as ReaderCertificate
 else:
     __getattr__, __dir__, __all__ = lazy_face(__name__)

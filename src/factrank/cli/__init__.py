@@ -27,6 +27,7 @@ from factrank.cli.generate import generate
 from factrank.cli.measure import measure
 from factrank.cli.recall import recall
 from factrank.cli.samples import samples
+from factrank.cli.solve import solve
 from factrank.cli.study import app as study
 from factrank.cli.support.environment import fault_of_environment, show_frames_of_jax
 from factrank.cli.support.terminal import complain, say
@@ -61,7 +62,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
-for command in (measure, train, construct, edit, verify, recall, ask, assumptions, samples, generate, convert):
+for command in (measure, train, construct, solve, edit, verify, recall, ask, assumptions, samples, generate, convert):
     app.command(cls=EditCommand if command is edit else None)(command)
 app.add_typer(study)
 

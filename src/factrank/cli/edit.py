@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -112,5 +111,5 @@ def _plain(layer: Path, edited: Edited, written: bool) -> dict[str, Any]:
         "new_keys": edited.new_keys,
         "new_values": edited.new_values,
         "answers_after_deletion": [{"key": k, "query": q, "answer": v} for k, q, v in silent],
-        "certificate": asdict(edited.certificate),
+        "certificate": edited.certificate.plain(),
     }

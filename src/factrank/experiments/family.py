@@ -8,16 +8,22 @@ family is one folder; it is found through the table of `registry`, an entry poin
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 from factrank.databases import Database
+from factrank.errors import InputError
 from factrank.experiments.specs import ModelSpec
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import numpy as np
     from jaxtyping import Shaped
 
+    from factrank.certificates import Prover
     from factrank.experiments.checks import Finished
+    from factrank.experiments.constructed import Constructed
     from factrank.experiments.run_checkpoints import Checkpoints
     from factrank.experiments.specs import Trial
     from factrank.experiments.task import Task
@@ -85,8 +91,16 @@ class Form(Protocol):
     def refusal(self, database: Any, precision: Any) -> str | None:
         """Why it cannot hold this data in this precision; None if it can."""
 
-    def build(self, database: Any, precision: Any, search: Any) -> Any:
-        """The model, with where it comes from."""
+
+@dataclass(frozen=True)
+class SizedForm(Form):
+    """A closed form for models of a size that is given; what it needs of its data is known when it is built."""
+
+    name: str
+
+    def refusal(self, database: Any, precision: Any) -> str | None:  # noqa: ARG002
+        """None: the family says what is wrong with data."""
+        return None
 
 
 @runtime_checkable
@@ -133,6 +147,65 @@ class Family(Protocol):
     def probe(self, trial: Trial) -> Trial:
         """A trial whose epochs take as long, but that is set up at once: closed forms before training left out."""
         return trial
+
+    def construct(self, data: Any, spec: Any, form: str | None = None, **options: Any) -> Constructed:  # noqa: ARG002
+        """A model of this size in one of the `forms`, with its certificate.
+
+        Arguments:
+            data: what it should recall.
+            spec: its sizes and options.
+            form: the name of the closed form; the best one if not given.
+            options: `precision` and `seed`, and those of the family.
+        """
+        raise InputError(f"no closed form is known for models of the family {self.name}")
+
+    def spec_of(self, model: object) -> Any:
+        """The specification of a model of this family, as far as the model knows it; None if it is of another."""
+        shape = getattr(model, "shape", None)
+        return shape if type(shape) in self.models.values() else None
+
+    def prover(self, model: Any, data: Any, **options: Any) -> Prover:  # noqa: ARG002
+        """What `certify` needs to prove that a model recalls its data; the options are those of the proof."""
+        raise InputError(f"no proof is known for models of the family {self.name}")
+
+    def proof_options(self, spec: Any) -> Mapping[str, Any]:  # noqa: ARG002
+        """The options of the proof that follow from a specification, such as the length of sequences."""
+        return {}
+
+    file_format: str | None = None
+    """The format of its files; None is that of `model_files`, which every family may use."""
+
+    def to_saved(self, model: Any, data: Any, spec: Any, notes: Mapping[str, str]) -> Any:
+        """What a file of a model holds; it has a `model`, `data`, `spec` and `notes`."""
+        from factrank.experiments.model_files import SavedModel  # noqa: PLC0415 - which asks for families
+
+        return SavedModel(model, data, spec, notes)
+
+    def write(self, path: Path, saved: Any) -> None:
+        """Write a file that nobody else writes at the same time."""
+        from factrank.experiments.model_files import write_model  # noqa: PLC0415
+
+        write_model(path, saved, self)
+
+    def read(self, path: Path) -> Any:
+        """What one of its files holds."""
+        from factrank.experiments.model_files import read_model  # noqa: PLC0415
+
+        return read_model(path)
+
+    def data_parts(self, data: Any) -> tuple[Mapping[str, Shaped[np.ndarray, "..."]], Any]:
+        """What it reads, as arrays for a file, and the specification of what arrays cannot say."""
+        from factrank.nn import facts_to_tensors  # noqa: PLC0415
+
+        return facts_to_tensors(data), None
+
+    def data_from_parts(self, parts: Mapping[str, Shaped[np.ndarray, "..."]], described: object) -> Any:
+        """The way back; an `InputError` if these are not its data."""
+        from factrank.nn import facts_from_tensors  # noqa: PLC0415
+
+        if described is not None:
+            raise InputError(f"the data are facts, without a description; got {str(described)[:60]!r}")
+        return facts_from_tensors(parts)
 
     def sizes(self, model: Any) -> tuple[int, ...]:
         """The `size_names` of a model."""

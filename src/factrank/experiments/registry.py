@@ -123,6 +123,14 @@ def family_of(spec: object) -> Family:
     return _of_model[type(spec)]
 
 
+def family_of_model(model: object) -> Family:
+    """The family of a model itself."""
+    for family in families().values():
+        if family.spec_of(model) is not None:
+            return family
+    raise InputError(f"expected a model of the families {', '.join(families())}; got {type(model).__name__}")
+
+
 def engine_names() -> tuple[str, ...]:
     """The engines that families offer beside lanes."""
     return tuple(dict.fromkeys(engine.name for family in families().values() for engine in family.engines))

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from factrank.nn.part_arrays import PartArrays as PartArrays
     from factrank.nn.part_arrays import PartSizes as PartSizes
     from factrank.nn.part_arrays import require_same_parts as require_same_parts
+    from factrank.nn.part_arrays import stored_scalars as stored_scalars
     from factrank.nn.part_arrays import to_arrays as to_arrays
     from factrank.nn.part_arrays import to_jax as to_jax
     from factrank.nn.precision import SIGNIFICAND as SIGNIFICAND
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from factrank.nn.precision import dtype_of as dtype_of
     from factrank.nn.sealed_file import SUFFIX as SUFFIX
     from factrank.nn.sealed_file import Sealed as Sealed
+    from factrank.nn.sealed_file import format_of as format_of
     from factrank.nn.sealed_file import read_sealed as read_sealed
     from factrank.nn.sealed_file import write_sealed as write_sealed
     from factrank.nn.sizes import require_sizes as require_sizes

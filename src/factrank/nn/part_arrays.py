@@ -36,6 +36,15 @@ def to_arrays(model: object) -> PartArrays:
     return {jax.tree_util.keystr(path, simple=True, separator="."): np.asarray(leaf) for path, leaf in leaves}
 
 
+def stored_scalars(model: object) -> int:
+    """The real numbers that a model stores.
+
+    >>> stored_scalars({"w": jnp.ones((2, 3)), "rows": jnp.arange(4)})
+    6
+    """
+    return sum(int(part.size) for part in to_arrays(model).values() if part.dtype.name in REAL)
+
+
 def to_jax(parts: Mapping[str, Shaped[np.ndarray, "..."]]) -> dict[str, Array]:
     """The parts as JAX arrays of the same precision.
 

@@ -73,6 +73,16 @@ def read_sealed(path: Path, form: str, version: int) -> Sealed:
     return Sealed(tensors, {key: text for key, text in metadata.items() if key not in ("format", "version")})
 
 
+def format_of(path: Path) -> str | None:
+    """The format that a safetensors file says it is of; None if it says nothing."""
+    require_file(path)
+    try:
+        with safe_open(path, framework="numpy") as file:
+            return (file.metadata() or {}).get("format")
+    except (SafetensorError, OSError, ValueError, OverflowError, MemoryError) as error:
+        raise unreadable(path, error) from None
+
+
 def checksum(tensors: Mapping[str, Shaped[np.ndarray, "..."]], metadata: Mapping[str, str]) -> str:
     """SHA-256 of the content in canonical order, as hexadecimal digits."""
     kinds = {name: [CODES[tensor.dtype.name], list(tensor.shape)] for name, tensor in tensors.items()}
@@ -86,7 +96,11 @@ def checksum(tensors: Mapping[str, Shaped[np.ndarray, "..."]], metadata: Mapping
 def _require_mark(path: Path, metadata: dict[str, str], form: str, version: int) -> None:
     """Check that a file is of this format, and of a version that is known."""
     if metadata.get("format") != form:
-        raise InputError(f"{path}: a safetensors file, but not of the format {form!r}")
+        own = metadata.get("format", "")
+        is_ours = re.fullmatch(r"factrank\.[a-z]{1,20}", own) is not None
+        raise InputError(
+            f"{path}: a safetensors file, but not of the format {form!r}{f': it is of {own!r}' if is_ours else ''}"
+        )
     found = metadata.get("version", "")
     if not re.fullmatch("[0-9]{1,9}", found) or int(found) < 1:
         raise InputError(f"{path}: expected a format version between 1 and {version}; got {found[:60]!r}")

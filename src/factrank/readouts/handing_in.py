@@ -43,8 +43,8 @@ def handed_in(given: AnyModel) -> HandedIn:
             "expected a model that reads facts, or something trained, constructed or loaded that has one; "
             f"got {type(carried).__name__}, which does not answer (key, query) pairs"
         )
-    database = None if carried is given else getattr(given, "database", None)
-    return HandedIn(carried, database if isinstance(database, Database) else None)
+    came_with = () if carried is given else (getattr(given, name, None) for name in ("database", "data"))
+    return HandedIn(carried, next((one for one in came_with if isinstance(one, Database)), None))
 
 
 def with_facts(given: AnyModel, database: Database | None = None) -> tuple[ReadsFacts, Database]:

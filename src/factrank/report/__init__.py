@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from factrank.report.charts import save_chart as save_chart
     from factrank.report.charts import sizes_chart as sizes_chart
     from factrank.report.column_tables import columns_text as columns_text
+    from factrank.report.constructed_tables import add_details as add_details
     from factrank.report.constructed_tables import constructed_table as constructed_table
+    from factrank.report.constructed_tables import worst_fact as worst_fact
     from factrank.report.edited_tables import edited_table as edited_table
     from factrank.report.layer_words import layer_lines as layer_lines
     from factrank.report.measurement_tables import measurement_table as measurement_table

@@ -19,16 +19,19 @@ class DescribesItself(Protocol):
         """The kind of the model and its sizes."""
 
 
-def layer_lines(source: str, database: Database, shape: object, parameters: int) -> Text:
+def layer_lines(source: str, data: object, shape: object, parameters: int) -> Text:
     """The facts and the layer: two sizes to compare."""
     text = name_text(source, longest=None, style="bold")
-    text.append(
-        f"\n{database.n_facts:,} facts: {database.n_keys:,} keys x {database.n_queries:,} queries "
-        f"-> {database.n_values:,} values\n"
-        f"{shape_in_words(shape)}; {parameters:,} parameters",
-        style="not bold",
-    )
+    text.append(f"\n{data_in_words(data)}\n{shape_in_words(shape)}; {parameters:,} parameters", style="not bold")
     return text
+
+
+def data_in_words(data: object) -> str:
+    """What a model reads."""
+    if not isinstance(data, Database):
+        return repr(data)
+    sizes = f"{data.n_keys:,} keys x {data.n_queries:,} queries -> {data.n_values:,} values"
+    return f"{data.n_facts:,} facts: {sizes}"
 
 
 def shape_in_words(shape: object) -> str:

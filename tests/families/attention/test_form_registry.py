@@ -30,7 +30,7 @@ class Renamed:
 def test_a_form_from_outside_takes_part():
     with registered_form(Renamed()):
         found = construct(FACTS, only=["renamed"])
-        assert found.construction == "renamed"
+        assert found.form == "renamed"
         assert found.certificate.certified
         assert "renamed" in {candidate.construction for candidate in construct(FACTS).runners_up}
         with pytest.raises(InputError, match="already a construction 'renamed'"):

@@ -12,9 +12,10 @@ import pytest
 from factrank.databases.database import Database
 from factrank.databases.generators.answer_set_tables import answer_sets
 from factrank.errors import InputError
+from factrank.experiments.verification import verify
 from factrank.families.factual_recall import factual_recall_form as recall_task
 from factrank.families.factual_recall.certified_sizes import smallest_factual_recall
-from factrank.families.factual_recall.factual_recall_certificate import noise_contexts, verify_factual_recall
+from factrank.families.factual_recall.factual_recall_certificate import noise_contexts
 from factrank.families.factual_recall.factual_recall_form import construct_factual_recall
 from factrank.families.factual_recall.factual_recall_shape import FactualRecallShape
 from factrank.families.factual_recall.factual_recall_transformer import FactualRecallTransformer, init_sequence_model
@@ -93,21 +94,21 @@ def test_no_context_breaks_a_certificate(name, request):
     assert least.min() >= certificate.proved_margin > 0
     assert certificate.margin >= certificate.proved_margin
     if name == "leaky":
-        assert certificate.leak > 0.05
+        assert certificate["leak"] > 0.05
     else:
-        assert certificate.leak < 1e-6
+        assert certificate["leak"] < 1e-6
         assert least.min() == pytest.approx(certificate.margin, rel=1e-3)
 
 
 def test_counts(attention, with_mlp):
-    assert attention.certificate.parameters == ATTENTION.counted_parameters
-    assert with_mlp.certificate.parameters == WITH_MLP.counted_parameters
+    assert attention.certificate["parameters"] == ATTENTION.counted_parameters
+    assert with_mlp.certificate["parameters"] == WITH_MLP.counted_parameters
     found = attention.certificate
-    assert found.bits == FACTS.bits_by_query
-    assert found.bits_per_parameter == pytest.approx(FACTS.bits_by_query / ATTENTION.counted_parameters)
-    assert found.contexts == 8
+    assert found["bits"] == FACTS.bits_by_query
+    assert found["bits_per_parameter"] == pytest.approx(FACTS.bits_by_query / ATTENTION.counted_parameters)
+    assert found["contexts"] == 8
     assert found.to_dict()["certified"] is True
-    again = verify_factual_recall(attention.model, FACTS, length=ATTENTION.length, seed=1)
+    again = verify(attention.model, FACTS, length=ATTENTION.length, seed=1)
     assert again == found
 
 
@@ -118,10 +119,10 @@ def changed(model, **parts):
 
 def test_too_soft_attention_is_refused_and_breaks(attention):
     soft = changed(attention.model, w_k=attention.model.w_k * np.float32(0.05))
-    found = verify_factual_recall(soft, FACTS, length=ATTENTION.length)
+    found = verify(soft, FACTS, length=ATTENTION.length)
     assert not found.certified
     assert "not proved positive in every noise context (noise" in found.reason
-    assert found.leak > 0.3
+    assert found["leak"] > 0.3
     assert attacked(soft, ATTENTION.length - 3).min() < 0  # and indeed some context breaks it
 
 
@@ -129,9 +130,7 @@ def test_a_noise_token_that_is_read_is_found(attention):
     """One noise token gets the embedding of a key: random contexts hardly show it, the proof and pure contexts do."""
     embedding = attention.model.embedding.copy()
     embedding[attention.model.layout.first_noise + 3] = embedding[0]
-    found = verify_factual_recall(
-        changed(attention.model, embedding=embedding), FACTS, length=ATTENTION.length, contexts=1
-    )
+    found = verify(changed(attention.model, embedding=embedding), FACTS, length=ATTENTION.length, contexts=1)
     assert not found.certified
     assert found.proved_margin <= 0
     assert found.recalled < len(FACTS)  # the context that repeats it
@@ -143,7 +142,7 @@ def test_perturbed_weights(attention):
     noise = rng.standard_normal(attention.model.w_o.shape).astype(np.float32)
     for size, holds in ((1e-6, True), (1e2, False)):
         model = changed(attention.model, w_o=attention.model.w_o + np.float32(size) * noise)
-        found = verify_factual_recall(model, FACTS, length=ATTENTION.length)
+        found = verify(model, FACTS, length=ATTENTION.length)
         assert found.certified is holds
         assert attacked(model, ATTENTION.length - 3).min() >= found.proved_margin
 
@@ -153,33 +152,33 @@ def test_another_database_is_not_certified(attention):
     triples = FACTS.triples.copy()
     triples[5, 2] = query * 4 + (value + 1) % 4
     other = Database(triples, FACTS.keys, FACTS.queries, FACTS.values)
-    found = verify_factual_recall(attention.model, other, length=ATTENTION.length)
+    found = verify(attention.model, other, length=ATTENTION.length)
     assert (found.certified, found.recalled) == (False, len(FACTS) - 1)
     assert found.reason.startswith("1 of 24 facts are not recalled; the margins of 1 facts")
     assert found.worst[:2] == (FACTS.keys[int(key)], FACTS.queries[int(query)])
 
 
 def test_longer_sequences_need_a_new_proof(leaky):
-    assert verify_factual_recall(leaky.model, FACTS, length=ATTENTION.length - 3).certified  # fewer noise tokens
-    longer = verify_factual_recall(leaky.model, FACTS, length=1000)
+    assert verify(leaky.model, FACTS, length=ATTENTION.length - 3).certified  # fewer noise tokens
+    longer = verify(leaky.model, FACTS, length=1000)
     assert not longer.certified
-    assert longer.leak > leaky.certificate.leak
+    assert longer["leak"] > leaky.certificate["leak"]
 
 
 def test_models_without_a_proof(attention):
     model = attention.model
     broken = changed(model, w_v=np.full_like(model.w_v, np.nan))
-    assert "not a number" in verify_factual_recall(broken, FACTS).reason
+    assert "not a number" in verify(broken, FACTS).reason
     linear = replace(model, linear=True)
-    assert "linear attention" in verify_factual_recall(linear, FACTS).reason
+    assert "linear attention" in verify(linear, FACTS).reason
     random = init_sequence_model(ATTENTION, *FACTS.shape, key=0)
-    found = verify_factual_recall(random, FACTS, length=ATTENTION.length)
+    found = verify(random, FACTS, length=ATTENTION.length)
     assert not found.certified
-    assert found.leak > 0.1
+    assert found["leak"] > 0.1
     with pytest.raises(InputError, match="keys, queries and values"):
-        verify_factual_recall(model, answer_sets(2, 2, 2, seed=0))
+        verify(model, answer_sets(2, 2, 2, seed=0))
     with pytest.raises(InputError, match="length must be an integer of at least 3"):
-        verify_factual_recall(model, FACTS, length=2)
+        verify(model, FACTS, length=2)
 
 
 @pytest.mark.parametrize(
@@ -197,7 +196,7 @@ def test_edges(facts, shape, reading):
     """One of everything; a table with gaps whose queries share values."""
     found = construct_factual_recall(facts, shape, reading=reading)
     assert found.certified
-    assert found.reading == "together"
+    assert found["reading"] == "together"
 
 
 def test_precisions():
@@ -305,8 +304,8 @@ def test_what_overflows_and_is_not_read(through_mlp):
         rest = (part.astype(np.float32) for part in (w_in, np.zeros(width), w_out, unembedding))
         return FactualRecallTransformer(embedding, w_q, w_k, w_v, w_o, *rest, layout)
 
-    assert verify_factual_recall(model(1e20), facts).certified
-    found = verify_factual_recall(model(3e38), facts)
+    assert verify(model(1e20), facts).certified
+    found = verify(model(3e38), facts)
     assert not found.certified
     assert not found.proved_margin > 0
 
@@ -314,8 +313,8 @@ def test_what_overflows_and_is_not_read(through_mlp):
 def test_what_cannot_be_verified_is_refused(attention):
     model = attention.model
     with pytest.raises(InputError, match="contexts must be an integer of at least 1"):
-        verify_factual_recall(model, FACTS, contexts=0)
+        verify(model, FACTS, contexts=0)
     with pytest.raises(InputError, match="seed must be an integer of at least 0"):
-        verify_factual_recall(model, FACTS, seed=-1)
+        verify(model, FACTS, seed=-1)
     with pytest.raises(InputError, match="the layout of the model has"):
-        verify_factual_recall(changed(model, embedding=np.asarray(model.embedding)[:-1]), FACTS)
+        verify(changed(model, embedding=np.asarray(model.embedding)[:-1]), FACTS)

@@ -16,10 +16,10 @@ from factrank.experiments.specs.measures import Measures
 from factrank.experiments.specs.training_spec import Optimiser, Training
 from factrank.experiments.specs.trial import Trial
 from factrank.experiments.training import train_many
+from factrank.experiments.verification import verify
 from factrank.families.memory import memory_task as module
 from factrank.families.memory.associative_memory import LinearMemory, cut_down, draw_memory, filled_up
 from factrank.families.memory.memory_construction import construct_memory
-from factrank.families.memory.memory_proof import verify_memory
 from factrank.families.memory.memory_shape import MemoryShape
 from factrank.families.memory.memory_task import MemoryTask, log_partitions, log_partitions_by_autodiff, size_rung
 
@@ -164,7 +164,7 @@ def test_lanes_of_one_rung_train_together_as_each_would_in_numpy():
         assert (metrics["facts"], metrics["parameters"], metrics["bits"]) == (len(facts), 25, pytest.approx(bits))
         assert metrics["bits_per_parameter"] == pytest.approx(metrics["recall"] * bits / 25)
         assert metrics["limit"] > metrics["limit_half"] > 0
-        certificate = verify_memory(result.weights, facts)
+        certificate = verify(result.weights, facts)
         assert certificate.recall == metrics["recall"]
         assert certificate.margin == pytest.approx(metrics["margin"])
 

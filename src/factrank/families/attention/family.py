@@ -7,13 +7,17 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from factrank.databases import Database
+from factrank.errors import InputError
 from factrank.experiments import Engine, Family, Form, Measure, Work
 from factrank.families.attention.attention_work import forward_products, kept_numbers
 from factrank.families.attention.layer_shape import LayerShape
 from factrank.families.attention.pair_transformer import TransformerShape
 
 if TYPE_CHECKING:
-    from factrank.experiments import Checkpoints, Finished, Task
+    from pathlib import Path
+
+    from factrank.certificates import Prover
+    from factrank.experiments import Checkpoints, Constructed, Finished, Task
     from factrank.experiments.specs import Trial
 
 
@@ -104,6 +108,14 @@ class AttentionFamily(Family):
 
         return CONSTRUCTIONS
 
+    def construct(self, data: Database, spec: Any = None, form: str | None = None, **options: Any) -> Constructed:
+        """The smallest layer that holds the facts; its size is chosen, not given."""
+        from factrank.families.attention.forms import construct  # noqa: PLC0415
+
+        if spec is not None:
+            raise InputError("the size of an attention layer follows from its facts: leave the specification out")
+        return construct(data, only=form, **options)
+
     def task(self, trial: Trial, data: Database) -> Task:
         """Cross-entropy on the facts."""
         from factrank.families.attention.facts_task import FactsTask  # noqa: PLC0415 - only trials that train load it
@@ -121,6 +133,32 @@ class AttentionFamily(Family):
             numbers=tables + n_facts * data.n_values,
             numbers_elsewhere=tables,
         )
+
+    def prover(self, model: Any, data: Database, **options: Any) -> Prover:
+        """Exact integers or running error bounds."""
+        from factrank.families.attention.proof import AttentionProver  # noqa: PLC0415
+
+        return AttentionProver(model, data, **options)
+
+    file_format = "factrank.layer"
+
+    def to_saved(self, model: Any, data: Any, spec: Any, notes: Mapping[str, str]) -> Any:  # noqa: ARG002
+        """A `SavedLayer`, which knows its shape."""
+        from factrank.families.attention.layer_files import SavedLayer  # noqa: PLC0415
+
+        return SavedLayer(model, data, dict(notes))
+
+    def write(self, path: Path, saved: Any) -> None:
+        """A layer file."""
+        from factrank.families.attention.layer_files import write_layer  # noqa: PLC0415
+
+        write_layer(path, saved)
+
+    def read(self, path: Path) -> Any:
+        """A layer file, as a `SavedLayer`."""
+        from factrank.families.attention.layer_files import load_layer  # noqa: PLC0415
+
+        return load_layer(path)
 
     def from_parts(self, spec: Any, sizes: tuple[int, ...], parts: Mapping[str, Any]) -> Any:
         """The layer or transformer of these arrays."""

@@ -45,8 +45,18 @@ class SavedLayer:
 
     @property
     def model(self) -> AnyLayer:
-        """The layer, as what every function that reads facts looks for."""
+        """The layer, by the name that files of all families share."""
         return self.layer
+
+    @property
+    def data(self) -> Database:
+        """The database, likewise."""
+        return self.database
+
+    @property
+    def spec(self) -> LayerShape | TransformerShape:
+        """The sizes of the layer."""
+        return self.layer.shape
 
 
 def save_layer(

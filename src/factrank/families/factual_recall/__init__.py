@@ -11,9 +11,6 @@ from factrank.lazy_face import lazy_face
 if TYPE_CHECKING:
     from factrank.families.factual_recall.certified_sizes import CertifiedSize as CertifiedSize
     from factrank.families.factual_recall.certified_sizes import smallest_factual_recall as smallest_factual_recall
-    from factrank.families.factual_recall.factual_recall_certificate import (
-        verify_factual_recall as verify_factual_recall,
-    )
     from factrank.families.factual_recall.factual_recall_form import (
         construct_factual_recall as construct_factual_recall,
     )

@@ -25,11 +25,8 @@ from dataclasses import dataclass
 
 from factrank.databases import Database
 from factrank.errors import InputError
-from factrank.families.factual_recall.factual_recall_form import (
-    ConstructedFactualRecall,
-    HeadReading,
-    construct_factual_recall,
-)
+from factrank.experiments import Constructed
+from factrank.families.factual_recall.factual_recall_form import HeadReading, construct_factual_recall
 from factrank.families.factual_recall.factual_recall_shape import FactualRecallShape
 from factrank.nn import MatrixForm
 
@@ -53,7 +50,7 @@ class CertifiedSize:
     failed: int | None
     why: str
     shape: FactualRecallShape
-    found: ConstructedFactualRecall
+    found: Constructed
 
     @property
     def stored(self) -> int:
@@ -91,14 +88,14 @@ def smallest_factual_recall(
     if not 1 <= guess <= most:
         raise InputError(f"the guess lies between 1 and `most`; got {guess} and {most}")
 
-    def build(size: int) -> tuple[ConstructedFactualRecall | None, str]:
+    def build(size: int) -> tuple[Constructed | None, str]:
         try:
             built = construct_factual_recall(database, family(size), seed=seed, form=form, reading=reading)
         except InputError as error:  # no hyperplane
             return None, str(error)
         return (built if built.certified else None), built.certificate.reason
 
-    upper: tuple[int, ConstructedFactualRecall] | None = None
+    upper: tuple[int, Constructed] | None = None
     least, why = 0, ""
     size = guess
     while upper is None or upper[0] - least > 1:

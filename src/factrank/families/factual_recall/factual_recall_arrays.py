@@ -46,3 +46,24 @@ def model_from_arrays(
     layout = FactualRecallLayout.of(shape, *sizes)
     kind = FactualRecallOneHot if isinstance(shape, FactualRecallOneHotShape) else FactualRecallTransformer
     return kind(layout=layout, linear=shape.linear, **to_jax(parts))
+
+
+def spec_of(model: object) -> FactualRecallShape | FactualRecallOneHotShape | None:
+    """The shape of a model of sequences, None of anything else; it does not know the length of its sequences."""
+    if isinstance(model, FactualRecallOneHot):
+        heads = model.scores.shape[0]
+        return FactualRecallOneHotShape(n_heads=heads, linear=model.linear, n_noise=model.layout.n_noise)
+    if not isinstance(model, FactualRecallTransformer):
+        return None
+    (heads, d_model, d_qk), d_vo, layout = model.w_q.shape, model.w_v.shape[2], model.layout
+    return FactualRecallShape(
+        d_model=d_model,
+        n_heads=heads,
+        d_qk=d_qk,
+        d_vo=d_vo,
+        mlp_width=model.w_in.shape[1],
+        n_noise=layout.n_noise,
+        linear=model.linear,
+        copy_groups=layout.copy_groups,
+        copy_size=layout.copy_size,
+    )

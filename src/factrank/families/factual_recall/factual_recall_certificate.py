@@ -8,104 +8,144 @@ recalled.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from math import inf
+from typing import Any
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from factrank.certificates import ARITHMETIC, ReaderCertificate, fingerprint_of, precision_of, why_refuted
+from factrank.certificates import ARITHMETIC, ArithmeticUsed, MarginBounds, Proof, Prover, RowBlock, storage
 from factrank.databases import Database
 from factrank.errors import InputError
 from factrank.families.factual_recall.factual_recall_proof import FactualRecallProver
 from factrank.families.factual_recall.factual_recall_shape import SHORTEST
 from factrank.families.factual_recall.factual_recall_transformer import FactualRecallTransformer
 from factrank.families.factual_recall.proved_pooling import PlainSequence, Pooling
-from factrank.nn import Precision, on_device, require_sizes
+from factrank.nn import on_device, require_sizes
 from factrank.readouts import margins
 
 LENGTH = 32
 """Tokens of a sequence, unless said otherwise."""
 
-BLOCK_CELLS = 2**22
-"""Numbers in the largest array of a block of the forward pass."""
-
 SATURATED = 1e-3
 """The share that noise may take of what a head reads up to which attention counts as saturated."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class FactualRecallCertificate(ReaderCertificate):
-    """What is known of a model's recall of a database from sequences with noise.
+@dataclass(frozen=True, eq=False)
+class SequenceProver(Prover):
+    """What `certify` needs of a model that recalls facts from sequences with noise.
 
-    It holds for sequences of at most `length` tokens: one key, one query, noise tokens in any choice and with any
-    repetitions, and the end token. `recalled` and `margin` are over the contexts that were tried, `proved_margin` over
-    all; `parameters` are 2 H d (d_qk + d_vo) + 2 m d.
-
-    Arguments:
-        contexts: how many were tried for each fact.
-        leak: the largest share that noise can take of what a head reads, over heads and facts.
-        length: the tokens of the longest sequences that the proof covers.
-    """
-
-    contexts: int
-    leak: float
-    length: int
-
-
-def verify_factual_recall(
-    model: FactualRecallTransformer, database: Database, *, length: int = LENGTH, contexts: int = 4, seed: int = 0
-) -> FactualRecallCertificate:
-    """Check every fact in some contexts with the model's own forward pass, and prove it for all contexts.
+    The certificate holds for sequences of at most `length` tokens: one key, one query, noise tokens in any choice and
+    with any repetitions, and the end token. Its `recalled` and `margin` are over the contexts that were tried, its
+    `proved_margin` over all; its `parameters` are 2 H d (d_qk + d_vo) + 2 m d, and its `leak` is the largest fraction
+    that noise can take of what a head reads, over heads and facts.
 
     Arguments:
         model: trained or constructed.
-        database: functional, with as many keys, queries and values as the model.
+        data: functional, with as many keys, queries and values as the model.
         length: T, with T - 3 noise tokens.
-        contexts: so many random ones are tried, and as many with one noise token throughout.
+        contexts: number of random contexts to try, and as many with one noise token throughout.
         seed: of the random ones.
     """
-    require_factual_recall(model, database, length)
-    require_sizes({"contexts": contexts})
-    require_sizes({"seed": seed}, least=0)
-    precision = precision_of(model)
-    tried = noise_contexts(model, length - SHORTEST, contexts, seed)
-    computed = _forward_margins(model, database, tried)
-    proved, leak, obstacle = _proved(model, database, length - SHORTEST, precision)
-    n_facts, recalled, n_open = len(database), int((computed > 0).sum()), int((~(proved > 0)).sum())
-    reasons = [] if recalled == n_facts else [f"{n_facts - recalled:,} of {n_facts:,} facts are not recalled"]
-    if obstacle:
-        reasons.append(obstacle)
-    elif n_open:
-        cause = (
-            f" (noise, and rounding of its scores, may take {leak:.2g} of what a head reads)"
-            if leak > SATURATED
-            else ""
+
+    model: FactualRecallTransformer
+    data: Database
+    length: int = LENGTH
+    contexts: int = 4
+    seed: int = 0
+    fixed = ("parameters", "length")
+
+    def __post_init__(self) -> None:
+        require_factual_recall(self.model, self.data, self.length)
+        require_sizes({"contexts": self.contexts})
+        require_sizes({"seed": self.seed}, least=0)
+
+    @property
+    def forward_cells(self) -> int:
+        """The counts of tokens, the logits or the hidden layer."""
+        layout = self.model.layout
+        return int(max(layout.n_tokens, layout.n_outputs, self.model.w_in.shape[1]))
+
+    @property
+    def bound_cells(self) -> int:
+        """Logits or hidden layers, of three kinds, in blocks of half the size."""
+        return 2 * 3 * int(max(self.model.unembedding.shape[1], self.model.w_in.shape[1]))
+
+    @cached_property
+    def tried(self) -> Float[np.ndarray, "contexts tokens"]:
+        """Counts of noise tokens in the contexts of the forward pass."""
+        return noise_contexts(self.model, self.length - SHORTEST, self.contexts, self.seed)
+
+    @cached_property
+    def _placed(self) -> FactualRecallTransformer:
+        return on_device(self.model)
+
+    def forward(self, block: RowBlock) -> Float[np.ndarray, " rows"]:
+        """The least margin of each fact over the contexts, in the model's own forward pass and precision."""
+        layout, every = self.model.layout, np.arange(len(block.padded))
+        keys, queries, values = self.data.triples[block.padded].T
+        found = np.full(len(every), inf)
+        for context in self.tried:
+            counts = np.tile(context, (len(every), 1))
+            counts[every, keys] = counts[every, layout.first_query + queries] = 1.0
+            counts[:, layout.end] = 1.0
+            margin = np.asarray(_margins(self._placed, jnp.asarray(counts), jnp.asarray(values[:, None])), np.float64)
+            found = np.minimum(found, np.where(np.isnan(margin), -inf, margin))
+        return found[: len(block.rows)]
+
+    def obstacle(self) -> str:
+        """Linear attention, weights that are not finite, or a subclass."""
+        if type(self.model) is not FactualRecallTransformer:  # a subclass may compute something else
+            return f"no proof is known for a model of the class {type(self.model).__name__}"
+        if self.model.linear:
+            return "no proof is known for linear attention, whose weights are not shares"
+        if not all(np.isfinite(part).all() for part in self._parts):
+            return "some weights are infinite or not a number"
+        return ""
+
+    @cached_property
+    def _parts(self) -> PlainSequence:
+        return PlainSequence(
+            *(np.asarray(getattr(self.model, name)).astype(np.float64) for name in PlainSequence._fields)
         )
-        reasons.append(f"the margins of {n_open:,} facts are not proved positive in every noise context{cause}")
-    reasons += [text for text in [why_refuted(computed, proved, ARITHMETIC[precision])] if text]
-    least = int(np.where(np.isnan(computed), -inf, computed).argmin())
-    key, query, value = (int(code) for code in database.triples[least])
-    return FactualRecallCertificate(
-        certified=not reasons,
-        facts=n_facts,
-        recalled=recalled,
-        contexts=len(tried),
-        margin=float(computed[least]),
-        proved_margin=float(proved.min()),
-        worst=(database.keys[key], database.queries[query], database.values[value]),
-        leak=leak,
-        length=length,
-        parameters=counted_parameters(model),
-        bits=database.bits_by_query,
-        precision=precision,
-        reason="; ".join(reasons),
-        weights=fingerprint_of(model),
-        database=database.fingerprint,
-    )
+
+    @cached_property
+    def _bounds(self) -> FactualRecallProver:
+        n_noise = self.length - SHORTEST
+        return FactualRecallProver(Pooling(self._parts, self.model.layout, ARITHMETIC[self.precision], n_noise))
+
+    def bound(self, block: RowBlock) -> MarginBounds:
+        """By `factual_recall_proof`, in every noise context."""
+        keys, queries, values = self.data.triples[block.rows].astype(np.int64).T
+        return MarginBounds(self._bounds.margins(keys, queries, values))
+
+    @cached_property
+    def leak(self) -> float:
+        """The largest fraction that noise can take of what a head reads; 1 if nothing is known."""
+        if self.obstacle():
+            return 1.0
+        keys, queries, _ = self.data.triples.astype(np.int64).T
+        layout, pooling = self.model.layout, self._bounds.pooling
+        tokens = np.column_stack([keys, layout.first_query + queries, np.full(len(keys), layout.end)])
+        with np.errstate(all="ignore"):
+            leaks = [pooling.pooled(head, tokens).leak.max() for head in range(len(self._parts.w_q))]
+        return float(np.minimum(np.nan_to_num(leaks, nan=1.0), 1.0).max())
+
+    def details(self, proof: Proof, recall: float) -> Mapping[str, Any]:  # noqa: ARG002
+        """What was tried, what noise can take, how long sequences may be, and the weights between the embeddings."""
+        about = {"contexts": len(self.tried), "leak": self.leak, "length": self.length}
+        return storage(counted_parameters(self.model), self.data.bits_by_query, recall) | about
+
+    def why_not_proved(self, n_open: int, arithmetic: ArithmeticUsed) -> str:  # noqa: ARG002
+        """With what noise takes, if that may be the cause."""
+        taken = f" (noise, and rounding of its scores, may take {self.leak:.2g} of what a head reads)"
+        cause = taken if self.leak > SATURATED else ""
+        return f"the margins of {n_open:,} facts are not proved positive in every noise context{cause}"
 
 
 def counted_parameters(model: FactualRecallTransformer) -> int:
@@ -130,27 +170,6 @@ def require_factual_recall(model: FactualRecallTransformer, database: Database, 
     require_sizes({"length": length}, least=SHORTEST)
 
 
-def _proved(
-    model: FactualRecallTransformer, database: Database, n_noise: int, precision: Precision
-) -> tuple[Float[np.ndarray, " facts"], float, str]:
-    """The proved margin of each fact, the largest leak, and what keeps anything from being proved."""
-    nothing = np.full(len(database), -inf)
-    if type(model) is not FactualRecallTransformer:  # a subclass may compute something else
-        return nothing, 1.0, f"no proof is known for a model of the class {type(model).__name__}"
-    if model.linear:
-        return nothing, 1.0, "no proof is known for linear attention, whose weights are not shares"
-    parts = [np.asarray(getattr(model, name)).astype(np.float64) for name in PlainSequence._fields]
-    if not all(np.isfinite(part).all() for part in parts):
-        return nothing, 1.0, "some weights are infinite or not a number"
-    pooling = Pooling(PlainSequence(*parts), model.layout, ARITHMETIC[precision], n_noise)
-    keys, queries, values = database.triples.astype(np.int64).T
-    tokens = np.column_stack([keys, model.layout.first_query + queries, np.full(len(keys), model.layout.end)])
-    with np.errstate(all="ignore"):
-        leaks = [pooling.pooled(head, tokens).leak.max() for head in range(len(parts[1]))]
-    leak = float(np.minimum(np.nan_to_num(leaks, nan=1.0), 1.0).max())
-    return FactualRecallProver(pooling).margins(keys, queries, values), leak, ""
-
-
 # -------------------------------------------------------------------- the forward pass
 
 
@@ -171,29 +190,6 @@ def noise_contexts(
     np.add.at(counts, (np.arange(contexts)[:, None], layout.first_noise + drawn), 1.0)
     counts[contexts + np.arange(len(heaviest)), layout.first_noise + heaviest] = n_noise
     return counts
-
-
-def _forward_margins(
-    model: FactualRecallTransformer, database: Database, contexts: Float[np.ndarray, "contexts tokens"]
-) -> Float[np.ndarray, " facts"]:
-    """The least margin of each fact over the contexts, in the model's own forward pass and precision."""
-    layout, found = model.layout, np.full(len(database), inf)
-    keys, queries, values = database.triples.T
-    widest = max(layout.n_tokens, layout.n_outputs, model.w_in.shape[1])
-    height = max(1, min(len(database), BLOCK_CELLS // widest))
-    with jax.enable_x64(precision_of(model) == "float64"), jax.default_matmul_precision("highest"):
-        placed = on_device(model)
-        for start in range(0, len(database), height):
-            # The last block is padded with its first rows, so that one shape is compiled.
-            rows = np.resize(np.arange(start, min(start + height, len(database))), height)
-            for context in contexts:
-                counts = np.tile(context, (height, 1))
-                every = np.arange(height)
-                counts[every, keys[rows]] = counts[every, layout.first_query + queries[rows]] = 1.0
-                counts[:, layout.end] = 1.0
-                margin = np.asarray(_margins(placed, jnp.asarray(counts), jnp.asarray(values[rows, None])), np.float64)
-                np.minimum.at(found, rows, np.where(np.isnan(margin), -inf, margin))
-    return found
 
 
 @eqx.filter_jit

@@ -23,7 +23,6 @@ Whether the facts are held is for the certificate to say: in every noise context
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import log
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -31,13 +30,13 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Float
 
-from factrank.certificates import ARITHMETIC, Arithmetic
+from factrank.certificates import ARITHMETIC, Arithmetic, certify
 from factrank.databases import Database
 from factrank.errors import InputError
+from factrank.experiments import Constructed
 from factrank.families.factual_recall.factual_recall_certificate import (
-    FactualRecallCertificate,
+    SequenceProver,
     require_factual_recall,
-    verify_factual_recall,
 )
 from factrank.families.factual_recall.factual_recall_shape import SHORTEST, FactualRecallShape
 from factrank.families.factual_recall.factual_recall_transformer import (
@@ -85,30 +84,6 @@ class Head(NamedTuple):
     heads: int
 
 
-@dataclass(frozen=True, eq=False)
-class ConstructedFactualRecall:
-    """A transformer in closed form and what is proved of it.
-
-    Arguments:
-        model: NumPy arrays on the host.
-        database: what it holds, in whose codes it speaks.
-        form: the name of the closed form of the part that stores the facts.
-        reading: whether heads read key and query together or apart.
-        certificate: the proof of recall, or why there is none.
-    """
-
-    model: FactualRecallTransformer
-    database: Database
-    form: MatrixForm
-    reading: HeadReading
-    certificate: FactualRecallCertificate
-
-    @property
-    def certified(self) -> bool:
-        """Whether every fact is proved to be recalled in every noise context."""
-        return self.certificate.certified
-
-
 def construct_factual_recall(
     database: Database,
     shape: FactualRecallShape,
@@ -117,7 +92,7 @@ def construct_factual_recall(
     form: MatrixForm = "logistic",
     reading: HeadReading | None = None,
     precision: Precision = "float32",
-) -> ConstructedFactualRecall:
+) -> Constructed:
     """A transformer of this shape whose embeddings follow from the seed and whose other weights follow from the facts.
 
     The facts are in the value circuits where the shape has no MLP, else in its second layer. Where no hyperplane
@@ -127,7 +102,7 @@ def construct_factual_recall(
     >>> from factrank.databases.generators import answer_sets
     >>> facts = answer_sets(3, 2, 2, seed=0)
     >>> found = construct_factual_recall(facts, FactualRecallShape(d_model=16, n_heads=1, d_qk=1, d_vo=4))
-    >>> found.certified, found.reading, found.certificate.contexts
+    >>> found.certified, found["reading"], found.certificate["contexts"]
     (True, 'together', 8)
     """
     _require_shape(shape, form, reading)
@@ -145,8 +120,10 @@ def construct_factual_recall(
     store = _stored_in_mlp if shape.mlp_width else _stored_in_values
     parts = store(attending, database, heads, shape, form)
     model = _cast(_replaced(attending, parts), dtype)
-    certificate = verify_factual_recall(model, database, length=shape.length, seed=seed)
-    return ConstructedFactualRecall(model, database, form, way, certificate)
+    certificate = certify(SequenceProver(model, database, length=shape.length, seed=seed))
+    return Constructed(
+        model=model, data=database, spec=shape, form=form, certificate=certificate, details={"reading": way}
+    )
 
 
 def _require_shape(shape: FactualRecallShape, form: str, reading: str | None) -> None:

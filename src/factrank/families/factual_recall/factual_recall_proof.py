@@ -30,7 +30,6 @@ alone or be part of the one over $W_O$ (heads concatenated), $W_{in}$ or U, whic
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from math import exp, inf
@@ -42,9 +41,6 @@ from jaxtyping import Bool, Float, Int
 from factrank.certificates import SLACK, Arithmetic
 from factrank.families.factual_recall.factual_recall_transformer import HALF_RANGE
 from factrank.families.factual_recall.proved_pooling import PlainSequence, Pooled, Pooling
-
-BLOCK_CELLS = 2**21
-"""Numbers in the largest array of a block."""
 
 Codes = Int[np.ndarray, " n"]
 
@@ -86,19 +82,11 @@ class FactualRecallProver:
 
     def margins(self, keys: Codes, queries: Codes, values: Codes) -> Float[np.ndarray, " n"]:
         """The bound for every fact; minus infinity where there is none."""
-        layout, found = self.pooling.layout, np.empty(len(keys))
-        ends = np.full(len(keys), layout.end)
-        tokens = np.column_stack([keys, layout.first_query + queries, ends])
+        layout = self.pooling.layout
+        tokens = np.column_stack([keys, layout.first_query + queries, np.full(len(keys), layout.end)])
         with np.errstate(all="ignore"):  # what is not a number proves nothing
-            for rows in self._blocks(len(keys)):
-                found[rows] = self._bounds(tokens[rows], values[rows])
+            found = self._bounds(tokens, values)
         return np.where(np.isnan(found), -inf, found)
-
-    def _blocks(self, n_facts: int) -> Iterator[slice]:
-        widest = max(3 * self.weights.unembedding.shape[1], 3 * self.weights.w_in.shape[1])
-        height = max(BLOCK_CELLS // widest, 1)
-        for start in range(0, n_facts, height):
-            yield slice(start, start + height)
 
     def _bounds(self, tokens: Int[np.ndarray, "n 3"], values: Codes) -> Float[np.ndarray, " n"]:
         block = self._block(tokens, values)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, cast, get_args
 
 from factrank.databases import Database
-from factrank.experiments import Family, Measure, Work
+from factrank.experiments import Family, Form, Measure, SizedForm, Work
 from factrank.families.factual_recall.factual_recall_shape import (
     BATCH_SIZE,
     FactualRecallOneHotShape,
@@ -14,7 +14,8 @@ from factrank.families.factual_recall.factual_recall_shape import (
 )
 
 if TYPE_CHECKING:
-    from factrank.experiments import Task
+    from factrank.certificates import Prover
+    from factrank.experiments import Constructed, Task
     from factrank.experiments.specs import Trial
 
 
@@ -58,6 +59,35 @@ class FactualRecallFamily(Family):
             products = n_tokens * spec.d_model * heads + batch * (n_tokens * heads + spec.d_model * after)
             numbers = n_tokens * heads + batch * (n_tokens + heads + spec.d_model + spec.mlp_width + outputs)
         return Work(spec.parameters(*data.shape), products, numbers)
+
+    def spec_of(self, model: object) -> Any:
+        """That of its arrays and layout; the length of sequences is not known to a model."""
+        from factrank.families.factual_recall.factual_recall_arrays import spec_of  # noqa: PLC0415
+
+        return spec_of(model)
+
+    @property
+    def forms(self) -> Mapping[str, Form]:
+        """Those of the matrix that stores the facts."""
+        from factrank.nn import MatrixForm  # noqa: PLC0415
+
+        return {name: SizedForm(name) for name in get_args(MatrixForm)}
+
+    def construct(self, data: Database, spec: Any, form: str | None = None, **options: Any) -> Constructed:
+        """Embeddings follow from the seed, the other weights from the facts; `logistic` if no form is named."""
+        from factrank.families.factual_recall.factual_recall_form import construct_factual_recall  # noqa: PLC0415
+
+        return construct_factual_recall(data, spec, form=cast("Any", form or "logistic"), **options)
+
+    def prover(self, model: Any, data: Database, **options: Any) -> Prover:
+        """Running error bounds for all noise contexts of a `length`; `contexts` of them are tried."""
+        from factrank.families.factual_recall.factual_recall_certificate import SequenceProver  # noqa: PLC0415
+
+        return SequenceProver(model, data, **options)
+
+    def proof_options(self, spec: Any) -> Mapping[str, Any]:
+        """The length of the sequences."""
+        return {"length": spec.length}
 
     def sizes(self, model: Any) -> tuple[int, ...]:
         """Those of its layout."""

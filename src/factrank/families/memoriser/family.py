@@ -6,14 +6,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
-from factrank.experiments import Family, Measure, Work
-from factrank.experiments.specs import Given, ModelSpec
+from factrank.errors import InputError
+from factrank.experiments import Family, Form, Measure, SizedForm, Work
+from factrank.experiments.specs import Given, ModelSpec, from_plain
 from factrank.families.memoriser.examples import Examples, RandomExamples, TokenExamples, VectorExamples
 from factrank.families.memoriser.memoriser_shape import BATCH_SIZE, MemoriserShape
 
 if TYPE_CHECKING:
-    from factrank.experiments import Task
+    from factrank.certificates import Prover
+    from factrank.experiments import Constructed, Task
     from factrank.experiments.specs import Trial
+
+
+EXAMPLE_PARTS = ("queries", "contexts", "context_of", "labels")
+"""The arrays of given vectors in a file."""
 
 
 class MemoriserFamily(Family):
@@ -81,6 +87,39 @@ class MemoriserFamily(Family):
             n_contexts = data.n_contexts and min(data.n_contexts, n_examples)
             data = replace(data, n_examples=n_examples, n_contexts=n_contexts)
         return replace(trial, database=data, model=model)
+
+    @property
+    def forms(self) -> Mapping[str, Form]:
+        """One linear solve."""
+        return {"linear solve": SizedForm("linear solve")}
+
+    def construct(self, data: Examples, spec: Any, form: str | None = None, **options: Any) -> Constructed:
+        """Queries and keys follow from the seed, values from one linear solve."""
+        from factrank.families.memoriser.solving import solve  # noqa: PLC0415
+
+        if form not in (None, *self.forms):
+            raise InputError(f"form must be {', '.join(self.forms)}; got {form!r}")
+        return solve(data, spec, **options)
+
+    def prover(self, model: Any, data: Examples, *, precision: str | None = None, **options: Any) -> Prover:
+        """Running error bounds; labels within a `tolerance`, evaluated in a `precision`."""
+        from factrank.families.memoriser.solving import MemoriserProver  # noqa: PLC0415
+
+        return MemoriserProver(model, data, evaluated_in=precision, **options)
+
+    def data_parts(self, data: Examples) -> tuple[Mapping[str, Any], Any]:
+        """Given vectors as arrays; examples that are drawn as what they are drawn from."""
+        if isinstance(data, RandomExamples):
+            return {}, data
+        return {name: getattr(data, name) for name in EXAMPLE_PARTS}, data.n_classes
+
+    def data_from_parts(self, parts: Mapping[str, Any], described: object) -> Examples:
+        """The way back."""
+        if isinstance(described, Mapping) and not parts:
+            return from_plain(RandomExamples, described, "data")
+        if set(parts) != set(EXAMPLE_PARTS) or not (described is None or isinstance(described, int)):
+            raise InputError(f"examples are {', '.join(EXAMPLE_PARTS)} and a number of classes or none")
+        return VectorExamples.of(**parts, n_classes=described)
 
     def from_parts(self, spec: Any, sizes: tuple[int, ...], parts: Mapping[str, Any]) -> Any:
         """The memoriser of these arrays."""

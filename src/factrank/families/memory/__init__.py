@@ -12,10 +12,8 @@ if TYPE_CHECKING:
     from factrank.families.memory.associative_memory import AssociativeMemory as AssociativeMemory
     from factrank.families.memory.associative_memory import LinearMemory as LinearMemory
     from factrank.families.memory.associative_memory import MlpMemory as MlpMemory
-    from factrank.families.memory.memory_construction import ConstructedMemory as ConstructedMemory
     from factrank.families.memory.memory_construction import construct_memory as construct_memory
-    from factrank.families.memory.memory_proof import MemoryCertificate as MemoryCertificate
-    from factrank.families.memory.memory_proof import verify_memory as verify_memory
+    from factrank.families.memory.memory_proof import MemoryProver as MemoryProver
     from factrank.families.memory.memory_shape import MemoryShape as MemoryShape
     from factrank.families.memory.memory_shape import Start as Start
 else:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, cast, get_args
 
 from factrank.databases import Database
-from factrank.experiments import Family, Measure, Work
+from factrank.experiments import Family, Form, Measure, SizedForm, Work
 from factrank.families.memory.memory_shape import MemoryShape
 
 if TYPE_CHECKING:
-    from factrank.experiments import Task
+    from factrank.certificates import Prover
+    from factrank.experiments import Constructed, Task
     from factrank.experiments.specs import Trial
 
 
@@ -43,6 +44,25 @@ class MemoryFamily(Family):
     def probe(self, trial: Trial) -> Trial:
         """The same from drawn weights."""
         return replace(trial, model=replace(cast("MemoryShape", trial.model), start="random"))
+
+    @property
+    def forms(self) -> Mapping[str, Form]:
+        """Those of the matrix that stores the facts."""
+        from factrank.nn import MatrixForm  # noqa: PLC0415
+
+        return {name: SizedForm(name) for name in get_args(MatrixForm)}
+
+    def construct(self, data: Database, spec: Any, form: str | None = None, **options: Any) -> Constructed:
+        """Embeddings follow from the seed, the other weights from the facts; `logistic` if no form is named."""
+        from factrank.families.memory.memory_construction import construct_memory  # noqa: PLC0415
+
+        return construct_memory(data, spec, form=cast("Any", form or "logistic"), **options)
+
+    def prover(self, model: Any, data: Database, **options: Any) -> Prover:
+        """Running error bounds."""
+        from factrank.families.memory.memory_proof import MemoryProver  # noqa: PLC0415
+
+        return MemoryProver(model, data, **options)
 
     def from_parts(self, spec: Any, sizes: tuple[int, ...], parts: Mapping[str, Any]) -> Any:
         """The memory of these arrays."""

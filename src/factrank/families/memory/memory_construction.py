@@ -6,43 +6,23 @@ random first layer makes of the inputs. `nn.associative_matrices` has the formul
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, cast, get_args
 
 import equinox as eqx
 import numpy as np
 from jaxtyping import Float
 
+from factrank.certificates import certify
 from factrank.databases import Database
 from factrank.errors import InputError
+from factrank.experiments import Constructed
 from factrank.families.memory.associative_memory import LinearMemory, MlpMemory, draw_memory
-from factrank.families.memory.memory_proof import MemoryCertificate, require_memory, verify_memory
+from factrank.families.memory.memory_proof import MemoryProver, require_memory
 from factrank.families.memory.memory_shape import MemoryShape
 from factrank.nn import MatrixForm, closed_form, dtype_of
 
 Memory = LinearMemory | MlpMemory
-
-
-@dataclass(frozen=True, eq=False)
-class ConstructedMemory:
-    """A memory in closed form and what is proved of it.
-
-    Arguments:
-        model: NumPy arrays on the host.
-        database: what it stores, in whose codes it speaks.
-        form: the name of the closed form.
-        certificate: the proof of recall, or why there is none.
-    """
-
-    model: Memory
-    database: Database
-    form: MatrixForm
-    certificate: MemoryCertificate
-
-    @property
-    def certified(self) -> bool:
-        """Whether every fact is proved to be recalled."""
-        return self.certificate.certified
 
 
 def construct_memory(
@@ -52,7 +32,7 @@ def construct_memory(
     form: str = "logistic",
     seed: int = 0,
     precision: str = "float32",
-) -> ConstructedMemory:
+) -> Constructed:
     """A memory whose embeddings follow from the seed and whose weights follow from the facts, with its certificate.
 
     The form decides, not the `start` of the shape. It is computed in float64 and rounded to the precision.
@@ -65,7 +45,8 @@ def construct_memory(
         raise InputError(f"form must be one of {', '.join(get_args(MatrixForm))}; got {form!r}")
     rng, dtype = np.random.default_rng(seed), dtype_of(precision).name
     model = started_memory(replace(shape, start=cast("MatrixForm", form)), database, rng=rng, dtype=dtype)
-    return ConstructedMemory(model, database, cast("MatrixForm", form), verify_memory(model, database))
+    certificate = certify(MemoryProver(model, database))
+    return Constructed(model=model, data=database, spec=shape, form=form, certificate=certificate)
 
 
 def started_memory(

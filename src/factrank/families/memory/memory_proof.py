@@ -18,7 +18,9 @@ weights alone, and works for trained memories as for constructed ones.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from math import inf
 from typing import Any, cast
 
@@ -28,57 +30,63 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from factrank.certificates import ARITHMETIC, Arithmetic, ReaderCertificate, fingerprint_of, precision_of, why_refuted
+from factrank.certificates import ARITHMETIC, Arithmetic, MarginBounds, Proof, Prover, RowBlock, storage
 from factrank.databases import Database
 from factrank.errors import InputError
 from factrank.families.memory.associative_memory import AssociativeMemory, LinearMemory, MlpMemory
 from factrank.nn import on_device
 from factrank.readouts import margins
 
-BLOCK_CELLS = 2**22
-"""Numbers in the largest array of a block of facts."""
 
+@dataclass(frozen=True, eq=False)
+class MemoryProver(Prover):
+    """What `certify` needs of a memory and a database with one query; its `parameters` lie between the embeddings.
 
-class MemoryCertificate(ReaderCertificate):
-    """What is known of a memory's recall of a database with one query; its `parameters` lie between the embeddings."""
-
-
-def verify_memory(memory: AssociativeMemory, database: Database) -> MemoryCertificate:
-    """Check every fact with the memory's own forward pass, and prove that every other evaluation recalls it too.
-
+    >>> from factrank.certificates import certify
     >>> facts = Database.from_facts([("Oslo", "country", "Norway"), ("Lima", "country", "Peru")])
     >>> one = np.eye(2, dtype=np.float32)
-    >>> found = verify_memory(LinearMemory(one, one, one), facts)
+    >>> found = certify(MemoryProver(LinearMemory(one, one, one), facts))
     >>> found.certified, found.margin, round(found.proved_margin, 5)
     (True, 1.0, 1.0)
     """
-    require_memory(memory, database)
-    precision = precision_of(memory)
-    computed, proved = _margins_of(memory, database), np.full(len(database), -inf)
-    obstacle = _why_no_bounds(memory, ARITHMETIC[precision])
-    if not obstacle:
-        proved = _proved_margins(memory, database, ARITHMETIC[precision])
-    n_facts, recalled, n_open = len(database), int((computed > 0).sum()), int((~(proved > 0)).sum())
-    least = int(np.where(np.isnan(computed), -inf, computed).argmin())
-    reasons = [] if recalled == n_facts else [f"{n_facts - recalled:,} of {n_facts:,} facts are not recalled"]
-    if obstacle or n_open:
-        reasons.append(obstacle or f"the margins of {n_open:,} facts are not proved positive")
-    reasons += [text for text in [why_refuted(computed, proved, ARITHMETIC[precision])] if text]
-    key, query, value = (int(code) for code in database.triples[least])
-    return MemoryCertificate(
-        certified=not reasons,
-        facts=n_facts,
-        recalled=recalled,
-        margin=float(computed[least]),
-        proved_margin=float(proved.min()),
-        worst=(database.keys[key], database.queries[query], database.values[value]),
-        parameters=memory.memory_parameters,
-        bits=database.bits_by_query,
-        precision=precision,
-        reason="; ".join(reasons),
-        weights=fingerprint_of(memory),
-        database=database.fingerprint,
-    )
+
+    model: AssociativeMemory
+    data: Database
+    fixed = ("parameters",)
+
+    def __post_init__(self) -> None:
+        require_memory(self.model, self.data)
+
+    @property
+    def forward_cells(self) -> int:
+        """The logits."""
+        return self.model.n_values
+
+    @property
+    def bound_cells(self) -> int:
+        """The logits and their errors."""
+        return 2 * self.model.n_values
+
+    @cached_property
+    def _placed(self) -> AssociativeMemory:
+        return on_device(self.model)
+
+    def forward(self, block: RowBlock) -> Float[np.ndarray, " rows"]:
+        """The margins in the memory's own forward pass and precision."""
+        keys, _, values = map(jnp.asarray, self.data.triples[block.padded].T)
+        return np.asarray(_block_margins(self._placed, keys, values), np.float64)[: len(block.rows)]
+
+    def obstacle(self) -> str:
+        """Weights that are not finite or too large, or a subclass."""
+        return _why_no_bounds(self.model, ARITHMETIC[self.precision])
+
+    def bound(self, block: RowBlock) -> MarginBounds:
+        """By the formulas above."""
+        return MarginBounds(_proved_margins(self.model, self.data, block.rows, ARITHMETIC[self.precision]))
+
+    def details(self, proof: Proof, recall: float) -> Mapping[str, Any]:  # noqa: ARG002
+        """The scalars that the paper counts, without embeddings, and the bits of the facts."""
+        return storage(self.model.memory_parameters, self.data.bits_by_query, recall)
 
 
 def require_memory(memory: AssociativeMemory, database: Database) -> None:
@@ -98,29 +106,9 @@ def require_memory(memory: AssociativeMemory, database: Database) -> None:
 # -------------------------------------------------------------------- the forward pass
 
 
-def _margins_of(memory: AssociativeMemory, database: Database) -> Float[np.ndarray, " facts"]:
-    """The margins in the memory's own forward pass and precision."""
-    keys, _, values = database.triples.T
-    found = np.empty(len(database))
-    with jax.enable_x64(precision_of(memory) == "float64"), jax.default_matmul_precision("highest"):
-        placed = on_device(memory)
-        for rows in _blocks(len(keys), memory.n_values):
-            # The last block is padded with its first row, so that one shape is compiled.
-            here = np.resize(keys[rows], rows.stop - rows.start), np.resize(values[rows], rows.stop - rows.start)
-            margin = np.asarray(_block_margins(placed, *map(jnp.asarray, here)), np.float64)
-            found[rows] = margin[: len(keys[rows])]
-    return found
-
-
 @eqx.filter_jit
 def _block_margins(memory: AssociativeMemory, keys: Int[Array, " n"], values: Int[Array, " n"]) -> Float[Array, " n"]:
     return margins(memory.logits(keys), values[:, None])
-
-
-def _blocks(n_rows: int, cells_per_row: int) -> Iterator[slice]:
-    height = max(1, min(n_rows, BLOCK_CELLS // max(1, cells_per_row)))
-    for start in range(0, n_rows, height):
-        yield slice(start, start + height)
 
 
 # -------------------------------------------------------------------- the proof
@@ -150,22 +138,19 @@ def _matrices(memory: AssociativeMemory) -> list[Any]:
 
 
 def _proved_margins(
-    memory: AssociativeMemory, database: Database, arithmetic: Arithmetic
-) -> Float[np.ndarray, " facts"]:
-    """A lower bound of the margin of each fact in every evaluation."""
-    keys, _, values = database.triples.T
-    inputs, outputs = (np.asarray(rows, np.float64) for rows in (memory.inputs, memory.outputs))
+    memory: AssociativeMemory, database: Database, rows: Int[np.ndarray, " rows"], arithmetic: Arithmetic
+) -> Float[np.ndarray, " rows"]:
+    """A lower bound of the margin of each of these facts in every evaluation."""
+    keys, _, own = database.triples[rows].T
+    inputs, outputs = (np.asarray(part, np.float64) for part in (memory.inputs, memory.outputs))
     widths = [1 + part.shape[1] for part in _matrices(memory)]
     lost = arithmetic.least * 8 * (1 + inputs.shape[1]) * float(np.prod(widths)) * _largest_result(memory)
-    bounds = np.empty(len(database))
-    for rows in _blocks(len(keys), 2 * memory.n_values):
-        here, own = np.arange(len(keys[rows])), values[rows]
-        streams, spreads = _proved_streams(memory, inputs[keys[rows]], arithmetic)
-        logits, errors = streams @ outputs.T, spreads @ np.abs(outputs).T + lost
-        leads = (logits - errors)[here, own][:, None] - (logits + errors)
-        leads[here, own] = inf
-        bounds[rows] = leads.min(axis=1)
-    return bounds
+    here = np.arange(len(own))
+    streams, spreads = _proved_streams(memory, inputs[keys], arithmetic)
+    logits, errors = streams @ outputs.T, spreads @ np.abs(outputs).T + lost
+    leads = (logits - errors)[here, own][:, None] - (logits + errors)
+    leads[here, own] = inf
+    return np.asarray(leads.min(axis=1))
 
 
 def _proved_streams(

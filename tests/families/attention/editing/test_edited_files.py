@@ -11,13 +11,14 @@ import time
 import numpy as np
 import pytest
 
+from factrank.certificates.certification import certify
 from factrank.databases.generators.random_tables import uniform
 from factrank.databases.sample_tables import sample
 from factrank.errors import InputError
+from factrank.experiments.verification import verify
 from factrank.families.attention.editing.fact_edits import edit, edit_file
 from factrank.families.attention.forms.choose import construct
 from factrank.families.attention.layer_files import load_layer, save_layer
-from factrank.families.attention.proof.verification import verify
 
 
 def facts_of(database):
@@ -62,13 +63,13 @@ def test_a_file_that_another_program_changes_during_an_edit_is_left_to_it(tmp_pa
     path, other = tmp_path / "layer.safetensors", tmp_path / "other.safetensors"
     constructed = construct(uniform(8, 2, 5, seed=0), only="parabola")
     constructed.save(path)
-    save_layer(other, constructed.layer, constructed.database, notes={"from": "another program"})
+    save_layer(other, constructed.model, constructed.data, notes={"from": "another program"})
 
     def slow(*arguments):
         os.replace(other, path)
-        return verify(*arguments)
+        return certify(*arguments)
 
-    monkeypatch.setattr(sys.modules[edit_file.__module__], "verify", slow)
+    monkeypatch.setattr(sys.modules[edit_file.__module__], "certify", slow)
     with pytest.raises(InputError, match=r"layer.safetensors: another program has changed it in the meantime"):
         edit_file(path, [("k0", "q0", "new")])
     assert load_layer(path).notes == {"from": "another program"}

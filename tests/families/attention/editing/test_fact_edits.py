@@ -16,12 +16,12 @@ from factrank.databases.database import Database
 from factrank.databases.generators.random_tables import uniform
 from factrank.databases.sample_tables import sample
 from factrank.errors import InputError
+from factrank.experiments.verification import verify
 from factrank.families.attention.attention_layer import init_layer
 from factrank.families.attention.editing.fact_edits import Change, edit, edit_file
 from factrank.families.attention.forms.choose import construct
 from factrank.families.attention.layer_files import SavedLayer, save_layer
 from factrank.families.attention.layer_shape import LayerShape
-from factrank.families.attention.proof.verification import verify
 from factrank.nn.part_arrays import to_arrays
 from factrank.nn.weights import on_device
 from factrank.readouts.evaluation_blocks import full_precision
@@ -95,7 +95,7 @@ def check(before, edited, changes):
     whole = verify(after.layer, after.database)
     assert edited.certificate.certified
     assert not whole.differences(edited.certificate)
-    assert (whole.answered, whole.artifacts) == (edited.certificate.answered, edited.certificate.artifacts)
+    assert (whole["answered"], whole["artifacts"]) == (edited.certificate["answered"], edited.certificate["artifacts"])
     assert json.loads(after.notes["certificate"]) == edited.certificate.to_dict()
 
 

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from attention_proofs import prove
 from fact_tables import UNICODE, slow_margins
 from factrank.databases.database import Database
 from factrank.databases.generators.random_tables import uniform
 from factrank.errors import InputError
+from factrank.experiments.verification import verify
 from factrank.families.attention.forms.attention_map import AttentionMap, most_levels, score_of
 from factrank.families.attention.forms.construction import FormSearch
-from factrank.families.attention.proof.recall_proofs import prove
-from factrank.families.attention.proof.verification import verify
 from factrank.nn.part_arrays import to_arrays
 from strategies import as_database, tensors
 

@@ -13,6 +13,7 @@ from factrank.databases.database import Database
 from factrank.databases.generators.random_tables import disjoint, numbered, uniform
 from factrank.databases.sample_tables import sample
 from factrank.errors import InputError
+from factrank.experiments.verification import verify
 from factrank.families.attention.forms import choose
 from factrank.families.attention.forms.binary_codes import BinaryCodes
 from factrank.families.attention.forms.choose import construct
@@ -22,7 +23,6 @@ from factrank.families.attention.forms.registry import CONSTRUCTIONS
 from factrank.families.attention.forms.shared_heads import SharedHeads
 from factrank.families.attention.layer_shape import LayerShape
 from factrank.families.attention.pair_transformer import PairTransformer
-from factrank.families.attention.proof.verification import verify
 from factrank.nn.part_arrays import to_arrays
 from slow_layers import slow_layer_tensor
 from strategies import as_database, tensors
@@ -30,9 +30,9 @@ from strategies import as_database, tensors
 PRECISIONS = ("float32", "bfloat16", "float64")
 COSTS = {
     "parameters": lambda found: found.parameters,
-    "heads": lambda found: found.shape.n_heads,
-    "d_model": lambda found: found.shape.d_model,
-    "bits": lambda found: found.parameters * 8 * np.dtype(found.layer.embedding.dtype).itemsize,
+    "heads": lambda found: found.spec.n_heads,
+    "d_model": lambda found: found.spec.d_model,
+    "bits": lambda found: found.parameters * 8 * np.dtype(found.model.embedding.dtype).itemsize,
     "margin": lambda found: -found.certificate.margin,
 }
 
@@ -41,8 +41,8 @@ def all_recalled(found, database):
     assert found.certified
     assert found.certificate.recalled == found.certificate.facts == len(database)
     assert found.certificate.proved_margin > 0
-    assert found.parameters == found.shape.parameters(*database.shape)
-    assert {str(part.dtype) for part in to_arrays(found.layer).values()} == {found.precision}
+    assert found.parameters == found.spec.parameters(*database.shape)
+    assert {str(part.dtype) for part in to_arrays(found.model).values()} == {found.precision}
     return found
 
 
@@ -57,7 +57,7 @@ def test_the_samples(name, precision):
     database = sample(name)
     found = all_recalled(construct(database, precision, budget=0.0), database)
     if name == "astrid":
-        assert slow_margins(found.layer, database).min() == pytest.approx(found.certificate.margin, rel=1e-3)
+        assert slow_margins(found.model, database).min() == pytest.approx(found.certificate.margin, rel=1e-3)
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_the_samples(name, precision):
 )
 def test_a_grid_of_sizes(database):
     found = all_recalled(construct(database, budget=0.0), database)
-    margins = slow_margins(found.layer, database)
+    margins = slow_margins(found.model, database)
     assert margins.min() == pytest.approx(found.certificate.margin, rel=1e-3)
 
 
@@ -85,7 +85,7 @@ def test_a_grid_of_sizes(database):
 def test_any_table_that_fits_is_held(tensor, precision):
     database = as_database(tensor)
     found = all_recalled(construct(database, precision, budget=0.0), database)
-    assert (slow_margins(found.layer, database) > 0).all()
+    assert (slow_margins(found.model, database) > 0).all()
 
 
 # ---------------------------------------------------------------- the choice
@@ -113,7 +113,7 @@ def test_runners_up_are_sorted_and_refusals_come_last():
     assert known == sorted(known)
     assert sizes[: len(known)] == known
     assert all(candidate.reason for candidate in found.runners_up if candidate.parameters is None)
-    assert found.construction not in [candidate.construction for candidate in found.runners_up]
+    assert found.form not in [candidate.construction for candidate in found.runners_up]
     assert min(known) >= found.parameters
 
 
@@ -136,10 +136,10 @@ def test_the_fewest_bits_are_looked_for_in_all_precisions():
 
 def test_only_the_constructions_that_are_named():
     found = construct(sample("astrid"), only=["binary", "shared-heads", "binary"])
-    assert found.construction == "shared-heads"
+    assert found.form == "shared-heads"
     assert [candidate.construction for candidate in found.runners_up] == ["binary"]
     alone = construct(sample("astrid"), only="binary")
-    assert (alone.construction, alone.runners_up, alone.reason) == ("binary", (), "the one asked for")
+    assert (alone.form, alone.runners_up, alone.reason) == ("binary", (), "the one asked for")
 
 
 def test_bad_requests():
@@ -199,9 +199,9 @@ def test_an_estimate_may_turn_out_smaller(monkeypatch):
     facts = sample("astrid")
     assert Late().shape(facts, "float32").parameters(*facts.shape) > construct(facts, only="parabola").parameters
     found = construct(facts, only=["parabola", "late"], budget=60.0)
-    assert (found.construction, found.reason) == ("late", "fewest parameters")
+    assert (found.form, found.reason) == ("late", "fewest parameters")
     assert [candidate.construction for candidate in found.runners_up] == ["parabola"]
-    assert construct(facts, only=["parabola", "late"], budget=0.0).construction == "parabola"  # no time to find out
+    assert construct(facts, only=["parabola", "late"], budget=0.0).form == "parabola"  # no time to find out
 
 
 def test_what_is_not_certified_is_not_chosen(monkeypatch):
@@ -226,9 +226,9 @@ def test_shared_tokens():
     facts = Database.from_facts([("a", "b", "v"), ("b", "b", "w"), ("b", "c", "v"), ("a", "c", "x")])
     found = construct(facts, share_tokens=True)
     assert found.certified
-    assert isinstance(found.layer, PairTransformer)
-    assert len(to_arrays(found.layer)["embedding"]) == 3
-    assert (slow_margins(found.layer, facts) > 0).all()
+    assert isinstance(found.model, PairTransformer)
+    assert len(to_arrays(found.model)["embedding"]) == 3
+    assert (slow_margins(found.model, facts) > 0).all()
 
 
 # ---------------------------------------------------------------- mixed
@@ -254,7 +254,7 @@ def test_a_mixed_layer_has_the_logits_of_its_parts():
         part = form.build(of_queries(database, queries), precision, FormSearch(0.0)).layer
         assert np.allclose(whole[:, queries], slow_layer_tensor(part), atol=1e-9)
     found = all_recalled(construct(database, budget=0.0), database)
-    assert found.construction == "mixed"
+    assert found.form == "mixed"
     assert found.parameters < construct(database, only="set-valued").parameters
 
 

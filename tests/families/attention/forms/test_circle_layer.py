@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from attention_proofs import prove
 from fact_tables import UNICODE, slow_margins, strict_winners, with_ranges
 from factrank.databases.database import Database
 from factrank.databases.generators.random_tables import numbered, uniform
 from factrank.errors import InputError
+from factrank.experiments.verification import verify
 from factrank.families.attention.forms.circle_layer import OWN, Circle, most_points, points
 from factrank.families.attention.forms.construction import FormSearch
-from factrank.families.attention.proof.recall_proofs import prove
-from factrank.families.attention.proof.verification import verify
 from strategies import as_database, tensors
 
 PRECISIONS = ("float64", "float32", "bfloat16")
@@ -53,7 +53,7 @@ def test_random_tables_are_certified(precision):
     assert found.certified
     assert found.recalled == 300
     assert found.arithmetic == "running error bound"
-    assert found.answered == 0
+    assert found["answered"] == 0
 
 
 def test_the_most_points():

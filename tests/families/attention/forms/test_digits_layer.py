@@ -7,15 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from attention_proofs import prove
 from fact_tables import UNICODE, slow_margins
 from factrank.databases.database import Database
 from factrank.databases.generators.random_tables import uniform
 from factrank.errors import InputError
+from factrank.experiments.verification import verify
 from factrank.families.attention.forms.construction import FormSearch
 from factrank.families.attention.forms.digits_layer import Digits, base_for, digits, digits_for, largest_digit
 from factrank.families.attention.forms.parabola_layer import Parabola
-from factrank.families.attention.proof.recall_proofs import prove
-from factrank.families.attention.proof.verification import verify
 from factrank.nn.precision import SIGNIFICAND
 from strategies import as_database, tensors
 

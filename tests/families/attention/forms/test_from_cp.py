@@ -6,15 +6,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from attention_proofs import prove
 from fact_tables import UNICODE, with_sets
 from factrank.databases.database import Database
 from factrank.databases.generators.random_tables import uniform
 from factrank.errors import InputError
+from factrank.experiments.verification import verify
 from factrank.families.attention.forms.building.cp_terms import Terms, about_terms, exact_terms, numerical_terms
 from factrank.families.attention.forms.construction import FormSearch
 from factrank.families.attention.forms.from_cp import FromCP, with_dials, with_switches
-from factrank.families.attention.proof.recall_proofs import prove
-from factrank.families.attention.proof.verification import verify
 from factrank.tensors.core.zero_one import ZeroOneTensor
 from slow_layers import slow_layer_tensor
 from strategies import as_database, tensors

@@ -5,15 +5,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from attention_proofs import prove
 from fact_tables import UNICODE, slow_margins
 from factrank.databases.database import Database
 from factrank.databases.generators.random_tables import uniform
 from factrank.errors import InputError
+from factrank.experiments.verification import verify
 from factrank.families.attention.forms.construction import FormSearch
 from factrank.families.attention.forms.linear_solve import LinearSolve, solved_layer
 from factrank.families.attention.layer_shape import LayerShape
-from factrank.families.attention.proof.recall_proofs import prove
-from factrank.families.attention.proof.verification import verify
 from strategies import as_database, tensors
 
 linear_solve = LinearSolve()

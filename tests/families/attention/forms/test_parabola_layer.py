@@ -7,10 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from attention_proofs import prove
 from fact_tables import UNICODE, slow_margins, with_ranges
 from factrank.databases.database import Database
 from factrank.databases.generators.random_tables import uniform
 from factrank.errors import InputError
+from factrank.experiments.verification import verify
 from factrank.families.attention.forms.building.circle_routing import compact_refusal, compact_routing
 from factrank.families.attention.forms.building.parabola_labels import (
     Labels,
@@ -22,8 +24,6 @@ from factrank.families.attention.forms.building.query_routing import SATURATION
 from factrank.families.attention.forms.construction import Construction, FormSearch, rounded
 from factrank.families.attention.forms.parabola_layer import Parabola, packed
 from factrank.families.attention.forms.registry import CONSTRUCTIONS
-from factrank.families.attention.proof.recall_proofs import prove
-from factrank.families.attention.proof.verification import verify
 from factrank.nn.part_arrays import to_arrays
 from factrank.nn.precision import SIGNIFICAND
 from strategies import as_database, tensors

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from adversarial_layers import Plan, attacks, jax_logits, leads, programs, score_attack
+from attention_proofs import margin_bounds
 from exact_layers import numbered
+from factrank.experiments.verification import verify
 from factrank.families.attention.proof import recall_proofs as proofs
 from factrank.families.attention.proof.proved_attention import ProvedScores
-from factrank.families.attention.proof.recall_proofs import margin_bounds
 from factrank.families.attention.proof.roundings import LayerTerms, PairTerms, roundings_of_logits
-from factrank.families.attention.proof.verification import verify
 
 FACT = numbered([(0, 0, 0)], (1, 1, 2))
 SHARES = np.linspace(0.1, 1.6, 18)

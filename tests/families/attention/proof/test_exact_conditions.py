@@ -5,11 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from attention_proofs import margin_bounds
 from exact_layers import parabola_layer, random_table
 from factrank.certificates.arithmetic import ARITHMETIC
 from factrank.families.attention.proof.plain_weights import PlainWeights
 from factrank.families.attention.proof.proved_attention import ProvedScores
-from factrank.families.attention.proof.recall_proofs import margin_bounds
 
 FACTS = random_table(np.random.default_rng(0), 3, 2, 5)
 FLOAT32 = ARITHMETIC["float32"]

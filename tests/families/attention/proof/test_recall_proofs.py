@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import expit
 
+from attention_proofs import margin_bounds, prove
 from exact_layers import (
     Malice,
     ball_logits,
@@ -24,7 +25,7 @@ from factrank.certificates.arithmetic import ARITHMETIC, LOGISTIC_UNITS
 from factrank.databases.database import Database
 from factrank.families.attention.attention_layer import draw_layer
 from factrank.families.attention.layer_shape import LayerShape
-from factrank.families.attention.proof.recall_proofs import margin_bounds, prove, why_no_bounds
+from factrank.families.attention.proof.recall_proofs import why_no_bounds
 from factrank.readouts.fiber_values import fibers_of
 
 PRECISIONS = ["float64", "float32", "bfloat16"]
@@ -183,6 +184,7 @@ def test_blocks_do_not_matter(monkeypatch):
     for layer in (parabola_layer(database), parabola_layer(database, score=8)):
         whole = margin_bounds(layer, database)
         with monkeypatch.context() as patch:
+            patch.setattr("factrank.certificates.blocks.BLOCK_CELLS", 40)
             patch.setattr("factrank.families.attention.proof.recall_proofs.BLOCK_CELLS", 20)
             assert margin_bounds(layer, database).margins.tolist() == pytest.approx(whole.margins.tolist(), rel=1e-9)
 

@@ -11,13 +11,13 @@ from itertools import product
 import numpy as np
 import pytest
 
+from attention_proofs import margin_bounds
 from exact_layers import numbered
 from factrank.certificates.arithmetic import ARITHMETIC
 from factrank.families.attention.attention_layer import AttentionLayer
 from factrank.families.attention.proof.plain_weights import PlainWeights
 from factrank.families.attention.proof.proved_attention import ProvedAttention
 from factrank.families.attention.proof.proved_streams import Streams
-from factrank.families.attention.proof.recall_proofs import margin_bounds
 from factrank.families.attention.proof.roundings import roundings_of_logits
 
 FOLDED = -1

@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import replace
-from importlib import import_module
 
 import equinox as eqx
 import jax
@@ -10,9 +9,12 @@ import numpy as np
 import pytest
 from scipy.special import softmax
 
+from attention_proofs import forward_margins, prove
 from exact_layers import margin, numbered, parabola_layer, random_table, sets_layer
+from factrank.certificates.certificate import Certificate, certificate_from_json
 from factrank.databases.database import Database
 from factrank.errors import InputError
+from factrank.experiments.verification import verify
 from factrank.families.attention.attention_arrays import model_from_arrays
 from factrank.families.attention.attention_layer import AttentionLayer, draw_layer, layer_from_arrays
 from factrank.families.attention.layer_files import load_layer, save_layer
@@ -23,10 +25,7 @@ from factrank.families.attention.pair_transformer import (
     draw_transformer,
     init_transformer,
 )
-from factrank.families.attention.proof.certificate import Certificate, certificate_from_json
-from factrank.families.attention.proof.forward_pass import evaluate
-from factrank.families.attention.proof.recall_proofs import prove
-from factrank.families.attention.proof.verification import verify
+from factrank.families.attention.proof.attention_prover import AttentionProver
 from factrank.nn.part_arrays import to_arrays
 from slow_layers import slow_layer_tensor, slow_transformer_tensor
 
@@ -116,14 +115,14 @@ def test_small_tables(shape):
     found = verify(parabola_layer(facts), facts)
     assert found.certified
     assert found.margin == found.proved_margin == (np.inf if shape[2] == 1 else 1)
-    assert certificate_from_json(found.to_json()) == found
+    assert certificate_from_json(found.to_json(), found) == found
 
 
 def test_no_facts():
     nothing = numbered([], (1, 1, 2))
     empty = verify(parabola_layer(nothing), nothing)
     assert (empty.certified, empty.facts, empty.worst, empty.margin) == (True, 0, None, np.inf)
-    assert (empty.silent_fibers, empty.answered, empty.artifacts) == (1, 1, 0)
+    assert empty.details == {"silent_fibers": 1, "answered": 1, "artifacts": 0}
 
 
 def test_sets_of_values_are_certified_as_a_whole():
@@ -153,24 +152,24 @@ def test_the_forward_pass_is_that_of_the_formula(kind, cells, grid, monkeypatch)
         layer = draw_transformer(options, TABLE.shape, rng=np.random.default_rng(0), query_rows=[0, 3, 6])
     confident = eqx.tree_at(lambda model: model.unembedding, layer, layer.unembedding * 3)
     tensor = (slow_layer_tensor if kind == "layer" else slow_transformer_tensor)(confident)
-    found = evaluate(confident, TABLE)
+    found = verify(confident, TABLE)
     keys, queries, values = TABLE.triples.T
     expected = [margin(tensor[k, q], [v]) for k, q, v in zip(keys, queries, values, strict=True)]
-    np.testing.assert_allclose(found.margins, expected, atol=1e-4)
+    np.testing.assert_allclose(forward_margins(confident, TABLE), expected, atol=1e-4)
     silent = np.ones((6, 3), bool)
     silent[keys, queries] = False
-    assert found.silent_fibers == found.answered == silent.sum() == 18 - len(TABLE) > 0
-    assert found.artifacts == (softmax(tensor[silent], axis=1).max(axis=1) >= 0.95).sum()
+    assert found["silent_fibers"] == found["answered"] == silent.sum() == 18 - len(TABLE) > 0
+    assert found["artifacts"] == (softmax(tensor[silent], axis=1).max(axis=1) >= 0.95).sum()
 
 
 def test_silent_fibers_that_are_too_many_are_not_counted(monkeypatch):
     layer = parabola_layer(TABLE)
     found = verify(layer, TABLE)
-    assert found.silent_fibers == found.answered == 18 - len(TABLE)
+    assert found["silent_fibers"] == found["answered"] == 18 - len(TABLE)
     monkeypatch.setattr("factrank.families.attention.proof.forward_pass.MOST_SILENT_CELLS", 10)
     uncounted = verify(layer, TABLE)
-    assert uncounted == replace(found, answered=None, artifacts=None)
-    assert certificate_from_json(uncounted.to_json()) == uncounted
+    assert uncounted == replace(found, details=found.details | {"answered": None, "artifacts": None})
+    assert certificate_from_json(uncounted.to_json(), found) == uncounted
 
 
 def transformer_of(layer, **options):
@@ -222,7 +221,7 @@ def test_certificates_are_kept_and_compared(tmp_path):
     found = verify(layer, TABLE)
     save_layer(tmp_path / "layer.safetensors", layer, TABLE, notes={"certificate": found.to_json()})
     saved = load_layer(tmp_path / "layer.safetensors")
-    stored = certificate_from_json(saved.notes["certificate"])
+    stored = certificate_from_json(saved.notes["certificate"], found)
     assert stored == found
     assert verify(saved.layer, saved.database).differences(stored) == ()
     moved = verify(changed(layer, "embedding", (0, 0), 0.25), TABLE)
@@ -244,7 +243,7 @@ def test_certificates_are_kept_and_compared(tmp_path):
 )
 def test_texts_that_are_no_certificates(text, message):
     with pytest.raises(InputError, match=message):
-        certificate_from_json(text)
+        certificate_from_json(text, verify(parabola_layer(TABLE), TABLE))
 
 
 @pytest.mark.parametrize(
@@ -264,7 +263,7 @@ def test_texts_that_are_no_certificates(text, message):
 def test_certificates_with_a_wrong_field_name_it(name, value):
     text = json.dumps(verify(parabola_layer(TABLE), TABLE).to_dict() | {name: value})
     with pytest.raises(InputError, match=f"{name} in the certificate"):
-        certificate_from_json(text)
+        certificate_from_json(text, verify(parabola_layer(TABLE), TABLE))
 
 
 def test_certificate_is_frozen_data():
@@ -324,9 +323,8 @@ def test_a_subclass_with_a_forward_pass_of_its_own_is_not_certified():
 
 def test_a_forward_pass_below_the_proved_bound_refutes_the_proof(monkeypatch):
     layer = parabola_layer(TABLE)
-    forward = evaluate(layer, TABLE)
-    lower = forward._replace(margins=forward.margins * 0.999)
-    monkeypatch.setattr(import_module("factrank.families.attention.proof.verification"), "evaluate", lambda *_: lower)
+    lower = forward_margins(layer, TABLE) * 0.999
+    monkeypatch.setattr(AttentionProver, "forward", lambda _, block: lower[block.rows])
     found = verify(layer, TABLE)
     assert not found.certified
     assert f"margins below the bounds that were proved: {len(TABLE)}" in found.reason

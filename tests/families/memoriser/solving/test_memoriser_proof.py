@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 
 from factrank.certificates.arithmetic import ARITHMETIC
+from factrank.certificates.certification import MarginBounds
 from factrank.errors import InputError
+from factrank.experiments.verification import verify
 from factrank.families.memoriser.examples.examples import VectorExamples
 from factrank.families.memoriser.memoriser import Memoriser, draw_memoriser, memoriser_of
 from factrank.families.memoriser.memoriser_shape import MemoriserShape
 from factrank.families.memoriser.solving import memoriser_certificate
-from factrank.families.memoriser.solving.memoriser_certificate import verify_memoriser
 from factrank.families.memoriser.solving.memoriser_proof import OutputProver, plain_memoriser
 from factrank.nn.weights import on_device
 
@@ -148,7 +149,7 @@ def test_errors_are_those_of_the_formula(precision: str, large: str, positions: 
     examples = VectorExamples.of(queries, contexts, np.zeros(2, int))
     prover = OutputProver(plain_memoriser(model, CONTEXT, dtype), ARITHMETIC[precision])
     assert prover.obstacle(examples) == ""
-    ((_, proved),) = prover.blocks(examples)
+    proved = prover.proved(examples)
     vector = max(largest(queries), largest(contexts))
     for number in range(2):
         expected = longhand(model, queries[number].tolist(), contexts[number].tolist(), vector, precision)
@@ -182,7 +183,7 @@ def products_that_vanish(dtype: str, embedding: float, key: float, query: float,
 )
 def test_weights_whose_products_vanish_are_refused(dtype: str, sizes: tuple[float, ...]) -> None:
     model, examples = products_that_vanish(dtype, *sizes)
-    found = verify_memoriser(model, examples, tolerance=0.01)
+    found = verify(model, examples, tolerance=0.01)
     assert (found.recall, found.certified, found.proved_margin) == (1.0, False, -np.inf)
     with jax.enable_x64(dtype == "float64"):  # of many examples the weights are multiplied first
         many = np.resize(examples.queries, (72, 16)), np.resize(examples.contexts, (72, 2, 16))
@@ -204,7 +205,7 @@ CLASSES = np.array([0, 1, 1, 0, 1])
 
 @pytest.mark.parametrize(("dtype", "size"), [("float64", 1e200), ("float32", 1e60)])
 def test_vectors_that_overflow_prove_nothing(dtype: str, size: float) -> None:
-    found = verify_memoriser(drawn_model(dtype), few_examples(CLASSES, np.full((5, 4), size)))
+    found = verify(drawn_model(dtype), few_examples(CLASSES, np.full((5, 4), size)))
     assert (found.certified, found.proved_margin) == (False, -np.inf)
     assert "vectors are so large that intermediate results may overflow" in found.reason
 
@@ -213,21 +214,21 @@ def test_vectors_are_those_that_the_precision_reads() -> None:
     wide, model = few_examples(CLASSES), drawn_model("float32")
     short = few_examples(CLASSES, dtype=np.float32)
     assert (short.queries != wide.queries).any()
-    found, expected = verify_memoriser(model, wide), verify_memoriser(model, short)
+    found, expected = verify(model, wide), verify(model, short)
     assert (found.margin, found.proved_margin) == (expected.margin, expected.proved_margin)
-    assert verify_memoriser(model, wide, precision="float64").proved_margin != expected.proved_margin
+    assert verify(model, wide, precision="float64").proved_margin != expected.proved_margin
 
 
 def test_a_tie_is_neither_recalled_nor_proved(monkeypatch) -> None:
     silent = jax.tree.map(np.zeros_like, drawn_model())
-    found = verify_memoriser(silent, few_examples(CLASSES))
+    found = verify(silent, few_examples(CLASSES))
     assert (found.margin, found.recalled, found.certified) == (0.0, 0, False)
     bias = np.array([1.0, 0.0])
     answering = eqx.tree_at(lambda model: model.decoder_bias, silent, bias)
     zeros = few_examples(np.zeros(5, int))
-    assert verify_memoriser(answering, zeros).certified
-    monkeypatch.setattr(memoriser_certificate, "_proved_margins", lambda *_: (np.zeros(5), ""))
-    touched = verify_memoriser(answering, zeros)
+    assert verify(answering, zeros).certified
+    monkeypatch.setattr(memoriser_certificate.MemoriserProver, "bound", lambda *_: MarginBounds(np.zeros(5)))
+    touched = verify(answering, zeros)
     assert (touched.recall, touched.certified, touched.reason) == (
         1.0,
         False,
@@ -240,7 +241,7 @@ def test_a_bound_that_is_not_a_number_proves_nothing() -> None:
     model = eqx.tree_at(lambda model: model.w_q, drawn, drawn.w_q * 1e25)
     examples = few_examples(CLASSES)
     equal = replace(examples, contexts=np.repeat(examples.contexts[:, :1], CONTEXT, axis=1))  # infinity times 0
-    found = verify_memoriser(model, equal)
+    found = verify(model, equal)
     assert (found.certified, found.proved_margin) == (False, -np.inf)
     assert "not proved" in found.reason
 
@@ -249,9 +250,9 @@ def test_the_fingerprint_is_that_of_the_function() -> None:
     base, examples = drawn_model(), few_examples(CLASSES)
     others = [drawn_model(positions=False), drawn_model(scaled_by="d_qk")]
     assert all((base.w_q == other.w_q).all() for other in others)
-    prints = {verify_memoriser(model, examples).weights for model in (base, *others)}
+    prints = {verify(model, examples).weights for model in (base, *others)}
     assert len(prints) == 3
-    assert verify_memoriser(drawn_model(), examples).weights in prints
+    assert verify(drawn_model(), examples).weights in prints
 
 
 class Contrary(Memoriser):
@@ -264,7 +265,7 @@ class Contrary(Memoriser):
 
 def test_a_class_of_ones_own_is_refused() -> None:
     with pytest.raises(InputError, match="not a class derived from it; got Contrary"):
-        verify_memoriser(Contrary(**vars(drawn_model())), few_examples(CLASSES))
+        verify(Contrary(**vars(drawn_model())), few_examples(CLASSES))
 
 
 @pytest.mark.parametrize("wrong", ["x", None, True, 0.0, -1.0, np.nan, np.inf])

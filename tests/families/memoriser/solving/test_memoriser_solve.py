@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from factrank.certificates.arithmetic import ARITHMETIC
 from factrank.errors import InputError
+from factrank.experiments.verification import verify
 from factrank.families.memoriser.examples.example_vectors import stored
 from factrank.families.memoriser.examples.examples import RandomExamples, VectorExamples
 from factrank.families.memoriser.memoriser import Memoriser, draw_memoriser, memoriser_of, sinusoids
 from factrank.families.memoriser.memoriser_shape import MemoriserShape
 from factrank.families.memoriser.ranks.label_ranks import memoriser_capacity
-from factrank.families.memoriser.solving.memoriser_certificate import verify_memoriser
 from factrank.families.memoriser.solving.memoriser_fit import features_of
 from factrank.families.memoriser.solving.memoriser_proof import OutputProver, ProvedOutputs, leads, plain_memoriser
 from factrank.families.memoriser.solving.memoriser_solve import solve, started_memoriser
@@ -66,19 +66,19 @@ def test_certified_at_the_predicted_number_and_refused_beyond(shape, d_input, n_
     examples = examples_at(shape, d_input, n_contexts)
     solved = solve(examples, shape)
     assert solved.certified, solved.certificate.reason
-    assert solved.fit.rank == solved.predicted.rank == examples.n_examples
-    assert solved.fit.residual < 1e-9
+    assert solved["fit"].rank == solved["predicted"].rank == examples.n_examples
+    assert solved["fit"].residual < 1e-9
     errors = np.abs(slow_outputs(solved.model, examples)[:, 0] - examples.labels)
-    assert errors.max() <= solved.certificate.proved_error < 1e-5
-    closer = verify_memoriser(solved.model, examples, tolerance=0.9 * solved.certificate.proved_error)
+    assert errors.max() <= solved.certificate["proved_error"] < 1e-5
+    closer = verify(solved.model, examples, tolerance=0.9 * solved.certificate["proved_error"])
     assert (closer.certified, closer.recall) == (False, 1.0)  # right, but not in every order of evaluation
     assert closer.reason.endswith("labels are not proved to be recalled")
     beyond = solve(examples_at(shape, d_input, n_contexts, more=1), shape)
     assert not beyond.certified
-    assert beyond.fit.rank == beyond.predicted.rank == examples.n_examples
-    assert beyond.fit.condition < 1e12  # of the part that is not 0
+    assert beyond["fit"].rank == beyond["predicted"].rank == examples.n_examples
+    assert beyond["fit"].condition < 1e12  # of the part that is not 0
     assert "labels are not recalled" in beyond.certificate.reason
-    assert any("more than the rank" in advice for advice in beyond.advice)
+    assert any("more than the rank" in advice for advice in beyond["advice"])
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +101,7 @@ def test_classes_are_strict_winners_with_values_of_width_one(classes, solved) ->
     assert margins.min() >= solved.certificate.proved_margin > 15.99
     narrow = solve(classes, replace(FULL, d_vo=1))
     assert narrow.certified
-    assert verify_memoriser(narrow.model, classes).to_dict()["recalled"] == classes.n_examples
+    assert verify(narrow.model, classes).to_dict()["recalled"] == classes.n_examples
 
 
 def changed(model: Memoriser, name: str, change) -> Memoriser:
@@ -113,17 +113,17 @@ def test_a_tampered_weight_is_refused(classes, solved) -> None:
         weights[1, 2, 0] += 1.0
         return weights
 
-    found = verify_memoriser(changed(solved.model, "w_v", tampered), classes)
+    found = verify(changed(solved.model, "w_v", tampered), classes)
     assert not found.certified
     assert found.weights != solved.certificate.weights
     assert "classes are not recalled" in found.reason
 
 
 def test_a_swapped_label_is_refused(classes, solved) -> None:
-    assert verify_memoriser(solved.model, classes).certified
+    assert verify(solved.model, classes).certified
     labels = classes.labels.copy()
     labels[3] = (labels[3] + 1) % 7
-    found = verify_memoriser(solved.model, replace(classes, labels=labels))
+    found = verify(solved.model, replace(classes, labels=labels))
     assert (found.certified, found.recalled, found.worst) == (False, classes.n_examples - 1, 3)
     assert found.proved_margin < 0
     assert found.database != solved.certificate.database
@@ -135,7 +135,7 @@ def test_weights_that_prove_nothing_are_refused(classes, solved, value: float, r
         weights[0, 0, 1] = value  # of values that no head writes
         return weights
 
-    found = verify_memoriser(changed(solved.model, "w_v", spoiled), classes)
+    found = verify(changed(solved.model, "w_v", spoiled), classes)
     assert not found.certified
     assert found.proved_margin == -np.inf
     assert found.margin == -np.inf or np.isfinite(value)
@@ -143,7 +143,7 @@ def test_weights_that_prove_nothing_are_refused(classes, solved, value: float, r
 
 
 def test_large_scores_leave_nothing_proved(classes, solved) -> None:
-    found = verify_memoriser(changed(solved.model, "w_q", lambda weights: weights * 1e13), classes)
+    found = verify(changed(solved.model, "w_q", lambda weights: weights * 1e13), classes)
     assert not found.certified
     assert "not proved" in found.reason
 
@@ -152,12 +152,12 @@ def test_float32_weights_are_proved_in_float64(classes) -> None:
     model = started_memoriser(FULL, classes, rng=np.random.default_rng(0))
     assert {leaf.dtype.name for leaf in jax.tree.leaves(model)} == {"float32"}
     assert model.shape.start == "random"
-    wide, own = verify_memoriser(model, classes, precision="float64"), verify_memoriser(model, classes)
+    wide, own = verify(model, classes, precision="float64"), verify(model, classes)
     assert wide.certified
     assert (own.recall, own.precision) == (1.0, "float32")
     assert own.proved_margin < wide.proved_margin
     with pytest.raises(InputError, match="must hold them exactly"):
-        verify_memoriser(model, classes, precision="bfloat16")
+        verify(model, classes, precision="bfloat16")
 
 
 @settings(max_examples=10, deadline=None)
@@ -173,8 +173,8 @@ def test_bounds_hold_for_other_orders_of_evaluation(seed: int, embedded: bool, p
     )
     model = draw_memoriser(shape, 5, 1, rng=rng)
     prover = OutputProver(plain_memoriser(model, 3, np.dtype(np.float32)), ARITHMETIC["float32"])
-    ((rows, proved),) = prover.blocks(vectors)
-    assert rows == slice(0, 6)
+    proved = prover.proved(vectors)
+    assert len(proved.outputs) == 6
     single = slow_outputs(model, vectors, np.float32).astype(np.float64)
     assert (np.abs(single - proved.outputs) <= proved.errors).all()
     assert (proved.errors < 1e-2).all()
@@ -184,7 +184,7 @@ def test_bounds_hold_for_other_orders_of_evaluation(seed: int, embedded: bool, p
         moved = plain_memoriser(model, 3, np.dtype(np.float32))._replace(
             **{name: part * (1 + 2.0**-24 * rng.choice([-1, 1], part.shape))}
         )
-        ((_, shifted),) = OutputProver(moved, ARITHMETIC["float64"]).blocks(vectors)
+        shifted = OutputProver(moved, ARITHMETIC["float64"]).proved(vectors)
         assert (np.abs(shifted.outputs - proved.outputs) <= proved.errors).all()
 
 
@@ -203,7 +203,7 @@ def test_the_bound_grows_with_what_cancels(where: str) -> None:
         parts["decoder_bias"] = np.array([-in_values], np.float32)
         model = memoriser_of(MemoriserShape(1, 2, 1, embedded=False, positions=False), parts)
         prover = OutputProver(plain_memoriser(model, 3, np.dtype(np.float32)), ARITHMETIC["float32"])
-        return next(prover.blocks(vectors))[1], slow_outputs(model, vectors, np.float32)
+        return prover.proved(vectors), slow_outputs(model, vectors, np.float32)
 
     (small, _), (large, computed) = outputs(1.0), outputs(1e5)
     errors = np.abs(computed - large.outputs)
@@ -227,13 +227,12 @@ def test_small_blocks_answer_as_one(monkeypatch) -> None:
     rng = np.random.default_rng(3)
     examples = VectorExamples.of(rng.random((130, 6)), rng.random((130, 4, 6)), rng.integers(3, size=130))
     model = draw_memoriser(FULL, 6, 3, rng=rng, dtype="float64")
-    whole = verify_memoriser(model, examples)
+    whole = verify(model, examples)
     logits = slow_outputs(model, examples)
     right = logits[np.arange(130), examples.labels] > np.where(np.eye(3)[examples.labels], -np.inf, logits).max(axis=1)
     assert whole.recalled == right.sum()
-    monkeypatch.setattr("factrank.families.memoriser.solving.memoriser_certificate.BLOCK_CELLS", 1)
-    monkeypatch.setattr("factrank.families.memoriser.solving.memoriser_proof.BLOCK_CELLS", 1)
-    parts = verify_memoriser(model, examples)
+    monkeypatch.setattr("factrank.certificates.blocks.BLOCK_CELLS", 1)
+    parts = verify(model, examples)
     assert (parts.recalled, parts.worst, parts.reason) == (whole.recalled, whole.worst, whole.reason)
     np.testing.assert_allclose([parts.margin, parts.proved_margin], [whole.margin, whole.proved_margin], rtol=1e-6)
 
@@ -242,7 +241,7 @@ def test_features_in_small_blocks_are_what_heads_read(monkeypatch) -> None:
     rng = np.random.default_rng(3)
     examples = VectorExamples.of(rng.random((130, 6)), rng.random((1, 4, 6)), rng.random(130))
     model = draw_memoriser(FULL, 6, 1, rng=rng, dtype="float64")
-    monkeypatch.setattr("factrank.families.memoriser.solving.memoriser_certificate.BLOCK_CELLS", 1)
+    monkeypatch.setattr("factrank.certificates.blocks.BLOCK_CELLS", 1)
     with jax.enable_x64(True):
         features = np.asarray(features_of(model, examples, np.dtype(np.float64)))
     values = np.concatenate([(model.w_v @ model.w_o @ model.decoder).ravel(), model.decoder_bias])
@@ -262,17 +261,17 @@ def test_narrow_heads_and_flat_scores_are_advised_against() -> None:
     rng = np.random.default_rng(0)
     examples = VectorExamples.of(rng.random((31, 12)), rng.random((11, 12)), rng.random(31))
     flat = solve(examples, shape, logit_std=0.1)
-    assert flat.predicted.rank == 31
+    assert flat["predicted"].rank == 31
     assert not flat.certified
-    assert any("d_qk >= 4" in advice for advice in flat.advice)
-    assert any("take about 2" in advice for advice in flat.advice)
+    assert any("d_qk >= 4" in advice for advice in flat["advice"])
+    assert any("take about 2" in advice for advice in flat["advice"])
 
 
 def test_ridge_shrinks_the_values_and_leaves_a_residual() -> None:
     examples = examples_at(PLAIN, 6, 1)
     exact, shrunk = (solve(examples, PLAIN, ridge=ridge) for ridge in (0.0, 1e-2))
-    assert np.linalg.norm(shrunk.fit.solution) < np.linalg.norm(exact.fit.solution)
-    assert exact.fit.residual < 1e-9 < 1e-3 < shrunk.fit.residual
+    assert np.linalg.norm(shrunk["fit"].solution) < np.linalg.norm(exact["fit"].solution)
+    assert exact["fit"].residual < 1e-9 < 1e-3 < shrunk["fit"].residual
     assert not shrunk.certified
 
 
@@ -280,9 +279,9 @@ def test_equal_tokens_and_equal_queries_are_solved_as_far_as_they_go() -> None:
     rng = np.random.default_rng(0)
     contexts = np.repeat(rng.normal(size=(9, 1, 6)), 4, axis=1) * (1 + 1e-16 * rng.normal(size=(9, 4, 6)))
     solved = solve(VectorExamples.of(np.ones((9, 6)), contexts, rng.random(9)), PLAIN)
-    assert solved.fit.rank == 7  # equal tokens, but for rounding: heads are useless
+    assert solved["fit"].rank == 7  # equal tokens, but for rounding: heads are useless
     assert np.abs(solved.model.w_q).max() < 10
-    assert any("rank 7 of 9" in advice for advice in solved.advice)
+    assert any("rank 7 of 9" in advice for advice in solved["advice"])
     same = VectorExamples.of(np.ones((19, 6)), rng.normal(size=(19, 4, 6)), rng.random(19))
     assert solve(same, PLAIN).certified
 
@@ -312,7 +311,7 @@ def test_sizes_out_of_range_are_named(shape, precision, vectors: float, labels: 
 def test_labels_beyond_the_tolerance_are_advised_against() -> None:
     examples = examples_at(PLAIN, 6, 1)
     large = replace(examples, labels=1e14 * examples.labels)
-    [advice] = solve(large, PLAIN).advice
+    [advice] = solve(large, PLAIN)["advice"]
     assert advice.endswith("by rounding alone, more than the tolerance 0.0001: scale the labels, or allow more")
     assert solve(large, PLAIN, tolerance=1e8).certified
 
@@ -327,6 +326,6 @@ def test_refuses_what_it_cannot_solve(classes, solved) -> None:
     with pytest.raises(InputError, match="too many for a dense solve"):
         solve(RandomExamples(10**6, 4, 64), MemoriserShape())
     with pytest.raises(InputError, match="has 7 outputs, the examples have 4 and need 1"):
-        verify_memoriser(solved.model, RandomExamples(5, 4, 4))
+        verify(solved.model, RandomExamples(5, 4, 4))
     with pytest.raises(InputError, match="tolerance of real labels"):
-        verify_memoriser(solved.model, classes, tolerance=0.0)
+        verify(solved.model, classes, tolerance=0.0)

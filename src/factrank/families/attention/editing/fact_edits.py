@@ -27,15 +27,16 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Bool, Int, Shaped
 
-from factrank.certificates import precision_of
+from factrank.certificates import Certificate, certify, precision_of
 from factrank.databases import NAME_TYPE, Database, Vocabulary
 from factrank.errors import InputError
+from factrank.experiments import notes_of
 from factrank.families.attention.attention_layer import AttentionLayer
 from factrank.families.attention.editing.fact_places import FactPlaces, free_columns, layout_of
 from factrank.families.attention.editing.some_keys import of_keys
-from factrank.families.attention.forms import CONSTRUCTIONS, construction_of, notes_of
+from factrank.families.attention.forms import CONSTRUCTIONS, construction_of, places_of
 from factrank.families.attention.layer_files import SavedLayer, load_layer, write_layer
-from factrank.families.attention.proof import Certificate, verify
+from factrank.families.attention.proof import AttentionProver
 from factrank.host import locked, require_file
 from factrank.nn import on_device, to_arrays
 from factrank.readouts import full_precision
@@ -136,10 +137,10 @@ def edit(saved: SavedLayer, changes: Iterable[Change | Sequence[str | None]]) ->
     coded = _coded(saved.database, _distinct([Change(*change) for change in changes]), layout)
     layer = _written(saved.layer, layout, coded, construction)
     moved = coded.triples[coded.different]
-    certificate = verify(layer, coded.after)
+    certificate = certify(AttentionProver(layer, coded.after))
     before, after = saved.database, coded.after
     return Edited(
-        saved=SavedLayer(layer, after, saved.notes | notes_of(construction, editing, certificate)),
+        saved=SavedLayer(layer, after, saved.notes | notes_of(construction, places_of(editing), certificate)),
         certificate=certificate,
         n_set=int((moved[:, 2] >= 0).sum()),
         n_deleted=int((moved[:, 2] < 0).sum()),

@@ -2,7 +2,7 @@
 
 The logits of a key need its own row, the rows of the queries, the heads and the unembedding. So what is asked of a few
 keys is answered by a small layer. It is for looking at what an edit did; certificates of edited layers are of the whole
-(see `verify`), because what a file says of the facts that were not touched is no proof.
+(see `certify`), because what a file says of the facts that were not touched is no proof.
 """
 
 from __future__ import annotations

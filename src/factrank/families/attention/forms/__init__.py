@@ -12,14 +12,11 @@ if TYPE_CHECKING:
     from factrank.families.attention.forms.attention_map import AttentionMap as AttentionMap
     from factrank.families.attention.forms.attention_map import score_of as score_of
     from factrank.families.attention.forms.binary_codes import BinaryCodes as BinaryCodes
+    from factrank.families.attention.forms.candidates import Candidate as Candidate
+    from factrank.families.attention.forms.candidates import construction_of as construction_of
+    from factrank.families.attention.forms.candidates import places_of as places_of
     from factrank.families.attention.forms.choose import construct as construct
     from factrank.families.attention.forms.circle_layer import Circle as Circle
-    from factrank.families.attention.forms.constructed import BITS_OF_LANGUAGE_MODELS as BITS_OF_LANGUAGE_MODELS
-    from factrank.families.attention.forms.constructed import Candidate as Candidate
-    from factrank.families.attention.forms.constructed import Constructed as Constructed
-    from factrank.families.attention.forms.constructed import construction_of as construction_of
-    from factrank.families.attention.forms.constructed import notes_of as notes_of
-    from factrank.families.attention.forms.constructed import width_in_bits as width_in_bits
     from factrank.families.attention.forms.construction import Built as Built
     from factrank.families.attention.forms.construction import Construction as Construction
     from factrank.families.attention.forms.digits_layer import Digits as Digits

@@ -12,13 +12,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
+from factrank.certificates import Certificate, certify
 from factrank.databases import Database
 from factrank.errors import InputError
-from factrank.families.attention.forms.constructed import Candidate, Constructed, width_in_bits
+from factrank.experiments import Constructed, width_in_bits
+from factrank.families.attention.forms.candidates import Candidate, places_of
 from factrank.families.attention.forms.construction import Built, Construction, FormSearch
 from factrank.families.attention.forms.registry import CONSTRUCTIONS
 from factrank.families.attention.forms.shared_tokens import shared_token_model
-from factrank.families.attention.proof import Certificate, verify
+from factrank.families.attention.proof import AttentionProver
 from factrank.host import memory_room
 from factrank.nn import Precision, dtype_of
 
@@ -102,11 +104,12 @@ def construct(
     best = min(finished, key=lambda one: (not one.certificate.certified, one.cost))
     others = _runners_up(finished, best, options)
     return Constructed(
-        layer=best.built.layer,
-        database=database,
-        construction=best.built.construction,
+        model=best.built.layer,
+        data=database,
+        spec=best.built.layer.shape,
+        form=best.built.construction,
         reason="the one asked for" if len(options) + len(refused) == 1 else _praise(best, others, minimise),
-        editing=best.built.editing,
+        editing=places_of(best.built.editing),
         certificate=best.certificate,
         runners_up=(*others, *refused),
     )
@@ -186,7 +189,7 @@ def _built(database: Database, options: Sequence[_Option], minimise: Minimise, s
         smaller = replace(option.candidate, shape=shape, parameters=built.layer.parameters)
         if best is not None and minimise != "margin" and _cost(smaller, minimise) >= best:
             continue  # not worth a proof
-        certificate = verify(built.layer, database)
+        certificate = certify(AttentionProver(built.layer, database))
         candidate = replace(smaller, margin=certificate.margin)
         finished.append(_Finished(built, certificate, candidate, _cost(candidate, minimise)))
     return finished
@@ -224,10 +227,10 @@ def _with_shared_tokens(database: Database, precision: Precision, only: Iterable
         raise InputError("only binary codes are known for shared tokens")
     model = shared_token_model(database, precision)
     return Constructed(
-        layer=model,
-        database=database,
-        construction="binary, shared tokens",
+        model=model,
+        data=database,
+        spec=model.shape,
+        form="binary, shared tokens",
         reason="the only construction with shared tokens",
-        editing={},
-        certificate=verify(model, database),
+        certificate=certify(AttentionProver(model, database)),
     )

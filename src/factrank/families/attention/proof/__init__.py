@@ -1,6 +1,6 @@
 """Proofs that an attention layer recalls every fact, from its weights and the facts alone.
 
-What lives here: the forward pass on every fact, error bounds of attention and streams, the certificate. What may
+What lives here: the forward pass on every fact, error bounds of attention and streams, the prover. What may
 enter: a bound that covers more ways to evaluate a layer.
 """
 
@@ -9,9 +9,6 @@ from typing import TYPE_CHECKING
 from factrank.lazy_face import lazy_face
 
 if TYPE_CHECKING:
-    from factrank.families.attention.proof.certificate import CERTIFICATE_NOTE as CERTIFICATE_NOTE
-    from factrank.families.attention.proof.certificate import Certificate as Certificate
-    from factrank.families.attention.proof.certificate import certificate_from_json as certificate_from_json
-    from factrank.families.attention.proof.verification import verify as verify
+    from factrank.families.attention.proof.attention_prover import AttentionProver as AttentionProver
 else:
     __getattr__, __dir__, __all__ = lazy_face(__name__)

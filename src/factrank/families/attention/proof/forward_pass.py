@@ -8,7 +8,8 @@ with few gaps), all pairs of some keys and some queries: then what heads write i
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -17,11 +18,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from factrank.databases import Database
+from factrank.certificates import RowBlock
 from factrank.families.attention.attention_layer import AttentionLayer
 from factrank.families.attention.pair_transformer import AnyLayer
 from factrank.nn import on_device
-from factrank.readouts import BLOCK_CELLS, cells_per_pair, fibers_of, full_precision, margins
+from factrank.readouts import BLOCK_CELLS, cells_per_pair, margins
 
 CONFIDENT = 0.95
 """The probability from which an answer where the database says nothing is an artifact."""
@@ -36,64 +37,71 @@ GRID_GAIN = 4
 """How much less work per pair that must be."""
 
 
-class Forward(NamedTuple):
-    """What the forward pass gives: the margin of every fact; of silent fibers, how many are answered, and surely so."""
+class Pairs(NamedTuple):
+    """Some (key, query) pairs, key by key, and how they are evaluated: in lists, or as rectangles of this size."""
 
-    margins: Float[np.ndarray, " facts"]
-    silent_fibers: int
-    answered: int | None
-    artifacts: int | None
+    layer: AnyLayer
+    keys: Int[np.ndarray, " pairs"]
+    queries: Int[np.ndarray, " pairs"]
+    grid: tuple[int, int] | None
 
+    @classmethod
+    def of(cls, layer: AnyLayer, numbers: Int[np.ndarray, " pairs"]) -> Pairs:
+        """The pairs with these numbers, which count key by key."""
+        keys, queries = np.divmod(numbers, layer.n_queries)
+        return cls(layer, keys, queries, _grid(layer, keys, queries) if len(keys) else None)
 
-def evaluate(layer: AnyLayer, database: Database) -> Forward:
-    """The forward pass on every fact and, where they are not too many, on every silent fiber."""
-    triples, fibers = database.triples, fibers_of(database)
-    found = np.empty(len(triples))
-    pairs = triples[:, 0].astype(np.int64) * database.n_queries + triples[:, 1]
-    for rows, margin in _in_blocks(layer, pairs, fibers):
-        found[rows] = margin[0]
-    silent = np.ones(0, np.int64)
-    n_silent = database.n_keys * database.n_queries - database.n_fibers
-    if n_silent * cells_per_pair(layer) > MOST_SILENT_CELLS:
-        return Forward(found, n_silent, None, None)
-    if n_silent:
-        unsaid = np.ones(database.n_keys * database.n_queries, dtype=bool)
-        unsaid[pairs] = False
-        silent = np.flatnonzero(unsaid)
-    answered = artifacts = 0
-    for _, (leads, probabilities) in _in_blocks(layer, silent, None):
-        answered += int((leads > 0).sum())
-        artifacts += int((probabilities.astype(np.float64) >= CONFIDENT).sum())
-    return Forward(found, n_silent, answered, artifacts)
+    def blocks(self, more_cells: int = 0) -> Iterator[RowBlock]:
+        """All pairs; blocks are padded to powers of two, so that few shapes are compiled."""
+        rows_of = _lists(self.layer, len(self.keys), more_cells)
+        if self.grid is not None:
+            rows_of = _rectangles(self.keys, self.queries, self.grid)
+        for rows in rows_of:
+            yield RowBlock(rows, _filled(rows))
 
 
-def _in_blocks(
-    layer: AnyLayer, pairs: Int[np.ndarray, " pairs"], fibers: Int[np.ndarray, "pairs m"] | None
-) -> Iterator[tuple[Int[np.ndarray, " rows"], tuple[np.ndarray, ...]]]:
-    """Margins of the fibers, or leads and probabilities of the best values, for pairs numbered key by key.
+@dataclass(frozen=True, eq=False)
+class ForwardPass:
+    """The layer's own forward pass on blocks of pairs; it is made and used inside `evaluation`."""
 
-    Blocks, their keys and their queries are padded to powers of two, so that few shapes are compiled.
-    """
-    if not len(pairs):
-        return
-    keys, queries = np.divmod(pairs, layer.n_queries)
-    grid = _grid(layer, keys, queries)
-    more = 0 if fibers is None else layer.n_values * (fibers.shape[1] - 1)
-    blocks = _lists(layer, len(pairs), more) if grid is None else _rectangles(keys, queries, grid)
-    with full_precision(layer):
-        whole, embedding = on_device(layer), np.asarray(layer.embedding)
-        for rows in blocks:
-            filled = _filled(rows)
-            used_keys, key_at = np.unique(keys[filled], return_inverse=True)
-            used_queries, query_at = np.unique(queries[filled], return_inverse=True)
-            part = _with_tokens(whole, embedding, _filled(used_keys), _filled(used_queries))
-            codes = jnp.asarray(key_at, jnp.int32), jnp.asarray(query_at, jnp.int32)
-            results: tuple[Array, ...]
-            if fibers is None:
-                results = _leads(part, *codes, grid is not None)
-            else:
-                results = (_margins(part, *codes, jnp.asarray(fibers[filled]), grid is not None),)
-            yield rows, tuple(np.asarray(result)[: len(rows)] for result in results)
+    layer: AnyLayer
+
+    @cached_property
+    def _whole(self) -> AnyLayer:
+        return on_device(self.layer)
+
+    @cached_property
+    def _embedding(self) -> Float[np.ndarray, "tokens d_model"]:
+        return np.asarray(self.layer.embedding)
+
+    def margins(self, pairs: Pairs, block: RowBlock, fibers: Int[np.ndarray, "facts m"]) -> Float[np.ndarray, " rows"]:
+        """The margins of the fibers of a block."""
+        part, codes = self._block(pairs, block)
+        found = _margins(part, *codes, jnp.asarray(fibers[block.padded]), pairs.grid is not None)
+        return np.asarray(found)[: len(block.rows)].astype(np.float64)
+
+    def silent_answers(self, pairs: Pairs) -> tuple[int, int]:
+        """Of pairs without a fact, how many have one best value, and how many a confident one."""
+        answered = artifacts = 0
+        for block in pairs.blocks():
+            part, codes = self._block(pairs, block)
+            found = _leads(part, *codes, pairs.grid is not None)
+            leads, probabilities = (np.asarray(each)[: len(block.rows)] for each in found)
+            answered += int((leads > 0).sum())
+            artifacts += int((probabilities.astype(np.float64) >= CONFIDENT).sum())
+        return answered, artifacts
+
+    def _block(self, pairs: Pairs, block: RowBlock) -> tuple[AnyLayer, tuple[Array, Array]]:
+        """The layer of a block, and its pairs in the codes of that layer."""
+        used_keys, key_at = np.unique(pairs.keys[block.padded], return_inverse=True)
+        used_queries, query_at = np.unique(pairs.queries[block.padded], return_inverse=True)
+        part = _with_tokens(self._whole, self._embedding, _filled(used_keys), _filled(used_queries))
+        return part, (jnp.asarray(key_at, jnp.int32), jnp.asarray(query_at, jnp.int32))
+
+
+def too_many_silent(layer: AnyLayer, n_silent: int) -> bool:
+    """Whether so many pairs without a fact would take too long."""
+    return n_silent * cells_per_pair(layer) > MOST_SILENT_CELLS
 
 
 def _grid(

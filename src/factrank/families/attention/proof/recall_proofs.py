@@ -21,25 +21,20 @@ error of the attention weights, which all logits of a pair share: so it meets th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from math import inf
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
 
-from factrank.certificates import ARITHMETIC, Arithmetic, precision_of
-from factrank.databases import Database
+from factrank.certificates import ARITHMETIC, Arithmetic, MarginBounds, precision_of
 from factrank.families.attention.pair_transformer import AnyLayer
 from factrank.families.attention.proof.plain_weights import PlainWeights, plain_weights, why_not_plain
 from factrank.families.attention.proof.proved_attention import ProvedScores
 from factrank.families.attention.proof.proved_streams import ProvedStreams, Streams
 from factrank.families.attention.proof.roundings import roundings_of_logits
-from factrank.readouts import fibers_of
-
-ArithmeticUsed = Literal["exact integers", "running error bound", "none"]
 
 BLOCK_CELLS = 2**21
 """Numbers in the largest array of a block."""
@@ -47,66 +42,18 @@ BLOCK_CELLS = 2**21
 MOST_SHARED = 16
 """Facts that are expected to share a key, at most, when blocks are cut: some blocks have more keys than others."""
 
-MANY_OPERATIONS = 10**6
-"""Products per fact from which matrix products are worth several threads; smaller ones wait for each other instead."""
-
-
-@dataclass(frozen=True)
-class Proof:
-    """What was proved of the margins of the facts.
-
-    Arguments:
-        arithmetic: how; "none" where no bound was found, and then `reason` says why.
-        margin: a lower bound of every fact's margin in every evaluation; recall is proved when it is positive.
-        worst: the row of the fact with the least bound, None without facts.
-        reason: why there is no proof of recall; empty where there is one.
-        bounds: that of every fact, None where no bound was found.
-    """
-
-    arithmetic: ArithmeticUsed
-    margin: float
-    worst: int | None
-    reason: str
-    bounds: Float[np.ndarray, " facts"] | None = field(default=None, repr=False, compare=False)
-
-    @property
-    def holds(self) -> bool:
-        """Whether recall is proved."""
-        return not self.reason
-
 
 class FactBlock(NamedTuple):
-    """Some facts: their rows, and for each the key, query, value and all values of its fiber."""
+    """Some facts: for each the key, query, value and all values of its fiber."""
 
-    rows: slice
     keys: Int[np.ndarray, " n"]
     queries: Int[np.ndarray, " n"]
     values: Int[np.ndarray, " n"]
     fibers: Int[np.ndarray, "n m"]
 
 
-class MarginBounds(NamedTuple):
-    """A lower bound for the margin of every fact, in the order of the database's triples, and how it was found."""
-
-    margins: Float[np.ndarray, " facts"]
-    arithmetic: ArithmeticUsed
-
-
-def prove(layer: AnyLayer, database: Database) -> Proof:
-    """The best lower bound of the least margin that the methods above give."""
-    obstacle = why_no_bounds(layer)
-    if obstacle is not None:
-        return Proof("none", -inf, None, obstacle)
-    bounds, used = margin_bounds(layer, database)
-    if not len(bounds):
-        return Proof(used, inf, None, "", bounds)
-    worst, n_open = int(bounds.argmin()), int((~(bounds > 0)).sum())
-    reason = "" if not n_open else f"the margins of {n_open:,} facts are not proved positive (method: {used})"
-    return Proof(used, float(bounds[worst]), worst, reason, bounds)
-
-
-def why_no_bounds(layer: AnyLayer) -> str | None:
-    """What keeps the margins of a layer from being bounded, None where nothing does."""
+def why_no_bounds(layer: AnyLayer) -> str:
+    """What keeps the margins of a layer from being bounded; empty if nothing does."""
     obstacle = why_not_plain(layer)
     if obstacle is not None:
         return obstacle
@@ -115,33 +62,13 @@ def why_no_bounds(layer: AnyLayer) -> str | None:
         return "some weights are infinite or not a number"
     if not _stays_finite(weights, ARITHMETIC[precision_of(layer)]):
         return "some weights are so large that intermediate results may overflow"
-    return None
+    return ""
 
 
-def margin_bounds(layer: AnyLayer, database: Database) -> MarginBounds:
-    """The bounds of every fact, for a layer for which `why_no_bounds` finds nothing."""
-    from threadpoolctl import threadpool_limits  # noqa: PLC0415 - only large layers need it
-
+def bounds_of(layer: AnyLayer) -> LayerBounds:
+    """The bounds of a layer for which `why_no_bounds` finds nothing."""
     weights, arithmetic = plain_weights(layer), ARITHMETIC[precision_of(layer)]
-    prover = _Prover(ProvedScores(weights, arithmetic), Streams(weights, arithmetic), arithmetic)
-    bounds, exact = np.empty(len(database)), True
-    threads = 1 if prover.operations_per_fact < MANY_OPERATIONS else None
-    # Bounds that are not a number prove nothing, which is what they should do.
-    with np.errstate(over="ignore", invalid="ignore"), threadpool_limits(threads, user_api="blas"):
-        for block in _blocks(database, prover.cells_per_fact(len(database) / max(database.n_keys, 1))):
-            bounds[block.rows], was_exact = prover.bounds(block)
-            exact &= was_exact
-    used: ArithmeticUsed = "exact integers" if exact else "running error bound"
-    return MarginBounds(np.where(np.isnan(bounds), -inf, bounds), used)
-
-
-def _blocks(database: Database, cells: int) -> Iterator[FactBlock]:
-    triples, fibers = database.triples, fibers_of(database)
-    height = max(BLOCK_CELLS // cells, 1)
-    for start in range(0, len(triples), height):
-        rows = slice(start, start + height)
-        keys, queries, values = triples[rows].T
-        yield FactBlock(rows, keys, queries, values, fibers[rows])
+    return LayerBounds(ProvedScores(weights, arithmetic), Streams(weights, arithmetic), arithmetic)
 
 
 def _stays_finite(weights: PlainWeights, arithmetic: Arithmetic) -> bool:
@@ -156,7 +83,7 @@ def _stays_finite(weights: PlainWeights, arithmetic: Arithmetic) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class _Prover:
+class LayerBounds:
     """Lower bounds of the margins of blocks of facts."""
 
     scores: ProvedScores
@@ -180,6 +107,7 @@ class _Prover:
 
     @property
     def unembedding(self) -> Float[np.ndarray, "kept values"]:
+        """Of the coordinates that anything is written to."""
         return self.streams.unembedding
 
     @cached_property
@@ -198,7 +126,7 @@ class _Prover:
             factors *= 1 + np.abs(part).max() * part.shape[-1 if part is w.w_o else -2]
         return float(self.arithmetic.least * operations * factors)
 
-    def bounds(self, block: FactBlock) -> tuple[Float[np.ndarray, " n"], bool]:
+    def bounds(self, block: FactBlock) -> MarginBounds:
         """A lower bound for the margin of each fact, and whether the bounds are exact integers."""
         attention = self.scores.attention(block.keys, block.queries)
         streams = self.streams.streams(attention, block.keys, block.queries)
@@ -208,7 +136,7 @@ class _Prover:
         logits[every[:, None], block.fibers] = -inf
         margins = own - logits.max(axis=1)
         if streams.exact and self._is_exact(streams):
-            return margins, True
+            return MarginBounds(margins, exact=True)
         gamma = self.arithmetic.gamma(roundings_of_logits(streams.terms, self.streams.layer_terms))
         radius = gamma * (streams.sizes @ self.largest) + self.underflow
         if streams.spreads is not None:
@@ -219,7 +147,7 @@ class _Prover:
         for start in range(0, len(unsettled), step):
             rows = unsettled[start : start + step]
             bounds[rows] = np.maximum(bounds[rows], self._bounds_by_value(block, streams, gamma, rows))
-        return bounds, False
+        return MarginBounds(bounds)
 
     def _is_exact(self, streams: ProvedStreams) -> bool:
         """Whether the sizes of all logits are at most 2^p."""

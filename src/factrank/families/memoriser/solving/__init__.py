@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING
 from factrank.lazy_face import lazy_face
 
 if TYPE_CHECKING:
-    from factrank.families.memoriser.solving.memoriser_certificate import MemoriserCertificate as MemoriserCertificate
-    from factrank.families.memoriser.solving.memoriser_certificate import verify_memoriser as verify_memoriser
-    from factrank.families.memoriser.solving.memoriser_solve import SolvedMemoriser as SolvedMemoriser
+    from factrank.families.memoriser.solving.memoriser_certificate import MemoriserProver as MemoriserProver
     from factrank.families.memoriser.solving.memoriser_solve import solve as solve
     from factrank.families.memoriser.solving.memoriser_solve import started_memoriser as started_memoriser
 else:

@@ -8,8 +8,9 @@ class is right when its logit is above all others, a real label when the answer 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
-from dataclasses import asdict, astuple, dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import astuple, dataclass, field, replace
+from functools import cached_property
 from math import inf, isfinite
 from typing import Any, cast
 
@@ -17,15 +18,25 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, Shaped
+from jaxtyping import Array, Float, Shaped
 
-from factrank.certificates import ARITHMETIC, fingerprint_of, precision_of, why_refuted
+from factrank.certificates import (
+    ARITHMETIC,
+    ArithmeticUsed,
+    MarginBounds,
+    Proof,
+    Prover,
+    RowBlock,
+    fingerprint_of,
+    precision_of,
+    row_blocks,
+    storage,
+)
 from factrank.errors import InputError
 from factrank.families.memoriser.examples import Examples, VectorExamples, stored
 from factrank.families.memoriser.memoriser import Memoriser
-from factrank.families.memoriser.solving.memoriser_proof import BLOCK_CELLS, OutputProver, leads, plain_memoriser
+from factrank.families.memoriser.solving.memoriser_proof import OutputProver, largest_vector, leads, plain_memoriser
 from factrank.nn import Precision, dtype_of, on_device
-from factrank.readouts import finite_data
 
 TOLERANCE = 1e-4
 """How far from a real label an answer may be. Solved answers are off by 1e-13 or so; what is proved of every order of
@@ -35,118 +46,134 @@ BLOCK_STEP = 64
 """Blocks of examples have multiples of this many rows."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class MemoriserCertificate:
-    """What is known of a memoriser's recall of examples.
+@dataclass(frozen=True, eq=False)
+class MemoriserProver(Prover):
+    """What `certify` needs of a memoriser and its examples.
 
-    It holds for the weights and the examples with these fingerprints, evaluated in `precision` without shortened
-    products, on vectors rounded to it; `arithmetic` and `memoriser_proof` say what is assumed of a machine. For weights
-    of float64 that is `model(query, context)`, and `outputs` inside `with jax.enable_x64(True):`.
-
-    Arguments:
-        certified: every example is right in the model's own forward pass, and in every other order of evaluation.
-        examples: number of examples, all of which were checked.
-        recalled: examples that the forward pass gets right; ties are wrong.
-        margin: the least in the forward pass: of the logit of the class above all others, or of the tolerance above
-            the error of a real label.
-        proved_margin: what it is at least in every evaluation; minus infinity where nothing was proved.
-        tolerance: how far from a real label an answer may be; None for classes.
-        worst: the number of the example with the least margin in the forward pass.
-        parameters: all stored scalars.
-        bits: information in the labels, N log2(classes); None for real labels.
-        precision: of the evaluation.
-        reason: why it is not certified; empty where it is.
-        weights: SHA-256 of the weights and of the shape, which says what is computed with them.
-        database: the fingerprint of the examples.
-    """
-
-    certified: bool
-    examples: int
-    recalled: int
-    margin: float
-    proved_margin: float
-    tolerance: float | None
-    worst: int
-    parameters: int
-    bits: float | None
-    precision: Precision
-    reason: str
-    weights: str
-    database: str
-
-    @property
-    def recall(self) -> float:
-        """The share of examples that the forward pass gets right."""
-        return self.recalled / self.examples
-
-    @property
-    def proved_error(self) -> float | None:
-        """The largest error of a real label in any evaluation; None for classes."""
-        return None if self.tolerance is None else self.tolerance - self.proved_margin
-
-    @property
-    def bits_per_parameter(self) -> float | None:
-        """Bits of the labels that are recalled over the parameters; None for real labels."""
-        return None if self.bits is None else self.recall * self.bits / self.parameters
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON; infinite margins become null."""
-        beside = {"proved_error": self.proved_error, "bits_per_parameter": self.bits_per_parameter}
-        plain: dict[str, Any] = finite_data(asdict(self) | beside)
-        return plain
-
-
-def verify_memoriser(
-    model: Memoriser, examples: Examples, *, tolerance: float = TOLERANCE, precision: str | None = None
-) -> MemoriserCertificate:
-    """Check every example with the model's own forward pass, and prove that every other evaluation agrees.
+    The certificate holds for an evaluation in `precision` on vectors rounded to it. For weights of float64 that is
+    `model(query, context)`, and `outputs` inside `with jax.enable_x64(True):`. A margin is that of the logit of the
+    class above all others, or of the tolerance above the error of a real label; `proved_error` is the largest error of
+    a real label in any evaluation. The fingerprint of the weights is also one of the shape, which says what is computed
+    with them.
 
     Arguments:
         model: trained or solved.
-        examples: vectors of the model's dimensions, labels of its outputs.
+        data: vectors of the model's dimensions, labels of its outputs.
         tolerance: how far from a real label an answer may be.
-        precision: of the evaluation; None is that of the weights. Weights of float32 may be proved in float64, where
-            float32 would leave nothing to prove.
+        evaluated_in: the precision of the evaluation; None is that of the weights. Weights of float32 may be proved in
+            float64, if float32 would leave nothing to prove.
+        arrays: the examples, if they are at hand.
     """
-    require_memoriser(model, examples)
-    return certificate_of(model, examples, stored(examples), tolerance, precision)
 
+    model: Memoriser
+    data: Examples
+    tolerance: float = TOLERANCE
+    evaluated_in: str | None = None
+    arrays: VectorExamples | None = field(default=None, repr=False)
+    fixed = ("parameters", "tolerance")
 
-def certificate_of(
-    model: Memoriser, examples: Examples, arrays: VectorExamples, tolerance: float, precision: str | None = None
-) -> MemoriserCertificate:
-    """The same for examples whose arrays are at hand."""
-    require_number("the tolerance of real labels", tolerance)
-    own = precision_of(model)
-    wanted = cast("Precision", own if precision is None else dtype_of(precision).name)
-    if ARITHMETIC[wanted].bits < ARITHMETIC[own].bits:
-        raise InputError(f"weights of {own} are other weights in {wanted}; the precision must hold them exactly")
-    vectors = _rounded(arrays, wanted)
-    with np.errstate(over="ignore", invalid="ignore"):  # answers may overflow; they are then wrong
-        computed = _forward_margins(model, vectors, tolerance, wanted)
-    proved, obstacle = _proved_margins(model, vectors, tolerance, wanted)
-    n_examples, recalled, n_open = len(computed), int((computed > 0).sum()), int((~(proved > 0)).sum())
-    what = "labels" if examples.n_classes is None else "classes"
-    reasons = [] if recalled == n_examples else [f"{n_examples - recalled:,} of {n_examples:,} {what} are not recalled"]
-    if obstacle or n_open:
-        reasons.append(obstacle or f"{n_open:,} of {n_examples:,} {what} are not proved to be recalled")
-    reasons += [text for text in [why_refuted(computed, proved, ARITHMETIC[wanted])] if text]
-    worst = int(computed.argmin())
-    return MemoriserCertificate(
-        certified=not reasons,
-        examples=n_examples,
-        recalled=recalled,
-        margin=float(computed[worst]),
-        proved_margin=float(proved.min()),
-        tolerance=tolerance if examples.n_classes is None else None,
-        worst=worst,
-        parameters=model.parameters,
-        bits=None if examples.n_classes is None else examples.bits,
-        precision=wanted,
-        reason="; ".join(reasons),
-        weights=_fingerprint(model),
-        database=examples.fingerprint,
-    )
+    def __post_init__(self) -> None:
+        require_memoriser(self.model, self.data)
+        require_number("the tolerance of real labels", self.tolerance)
+        own, wanted = precision_of(self.model), self.precision
+        if ARITHMETIC[wanted].bits < ARITHMETIC[own].bits:
+            raise InputError(f"weights of {own} are other weights in {wanted}; the precision must hold them exactly")
+
+    @property
+    def n_facts(self) -> int:
+        """Number of examples."""
+        return self.data.n_examples
+
+    @property
+    def precision(self) -> Precision:
+        """Of the evaluation."""
+        own = self.evaluated_in is None
+        return precision_of(self.model) if own else cast("Precision", dtype_of(cast("str", self.evaluated_in)).name)
+
+    @property
+    def weights(self) -> str:
+        """Of the function: the weights, and the shape but for its start."""
+        shape = astuple(replace(self.model.shape, start="random"))
+        return hashlib.sha256(f"factrank memoriser 1 {shape} {fingerprint_of(self.model)}".encode("ascii")).hexdigest()
+
+    @cached_property
+    def _vectors(self) -> VectorExamples:
+        """The vectors as the evaluation has them."""
+        return _rounded(stored(self.data) if self.arrays is None else self.arrays, self.precision)
+
+    @property
+    def forward_cells(self) -> int:
+        """Contexts, weights and values of all heads, outputs."""
+        heads, _, d_vo = self.model.w_v.shape
+        per_token = self.data.d_input + heads * (1 + d_vo)
+        return int(self.data.context_size * per_token + self.model.n_outputs)
+
+    @property
+    def bound_cells(self) -> int:
+        """The largest array of the proof."""
+        return self._bounds.cells_per_example
+
+    def forward_blocks(self) -> Iterable[RowBlock]:
+        """Examples in order, padded so that few sizes are compiled."""
+        return row_blocks(self.n_facts, self.forward_cells, BLOCK_STEP)
+
+    @cached_property
+    def _placed(self) -> Memoriser:
+        dtype = dtype_of(self.precision)
+        rounded: Memoriser = jax.tree.map(lambda part: np.asarray(part).astype(dtype), self.model)
+        return on_device(rounded)
+
+    def forward(self, block: RowBlock) -> Float[np.ndarray, " rows"]:
+        """The margins in the model's own forward pass; minus infinity if they are not a number."""
+        examples, rows, dtype = self._vectors, block.padded, dtype_of(self.precision)
+        queries, contexts = examples.queries[rows], examples.contexts[examples.context_of[rows]]
+        here = jnp.asarray(queries.astype(dtype)), jnp.asarray(contexts.astype(dtype))
+        outputs = np.asarray(_outputs(self._placed, *here)).astype(np.float64)[: len(block.rows)]
+        found = margins_of(outputs, examples.labels[block.rows], self.tolerance)
+        return np.where(np.isnan(found), -inf, found)
+
+    @cached_property
+    def _bounds(self) -> OutputProver:
+        plain = plain_memoriser(self.model, self.data.context_size, dtype_of(self.precision))
+        return OutputProver(plain, ARITHMETIC[self.precision])
+
+    @cached_property
+    def _largest(self) -> float:
+        return largest_vector(self._vectors)
+
+    def obstacle(self) -> str:
+        """Weights or vectors that are not finite or too large."""
+        return self._bounds.obstacle(self._vectors)
+
+    def bound(self, block: RowBlock) -> MarginBounds:
+        """By `memoriser_proof`."""
+        proved, labels = self._bounds.proved(self._vectors, block.rows, self._largest), self._vectors.labels[block.rows]
+        if self.data.n_classes is None:
+            return MarginBounds(self.tolerance - np.abs(proved.outputs[:, 0] - labels) - proved.errors[:, 0])
+        return MarginBounds(leads(proved, labels))
+
+    def worst(self, row: int) -> int:
+        """The number of the example."""
+        return row
+
+    def details(self, proof: Proof, recall: float) -> Mapping[str, Any]:
+        """The tolerance and the proved error, None for classes; the scalars, and the bits of classes."""
+        real = self.data.n_classes is None
+        errors = {"tolerance": self.tolerance, "proved_error": self.tolerance - proof.margin}
+        about = errors if real else dict.fromkeys(errors)
+        return about | storage(self.model.parameters, None if real else self.data.bits, recall)
+
+    @property
+    def _labels(self) -> str:
+        return "labels" if self.data.n_classes is None else "classes"
+
+    def why_not_recalled(self, n_wrong: int) -> str:
+        """In words, that so many labels are wrong."""
+        return f"{n_wrong:,} of {self.n_facts:,} {self._labels} are not recalled"
+
+    def why_not_proved(self, n_open: int, arithmetic: ArithmeticUsed) -> str:  # noqa: ARG002
+        """In words, that so many labels are not proved."""
+        return f"{n_open:,} of {self.n_facts:,} {self._labels} are not proved to be recalled"
 
 
 def require_memoriser(model: Memoriser, examples: Examples) -> None:
@@ -176,12 +203,6 @@ def require_number(name: str, value: object, *, or_zero: bool = False) -> None:
         raise InputError(f"{name} must be {'0 or ' if or_zero else ''}a positive number; got {value!r}")
 
 
-def _fingerprint(model: Memoriser) -> str:
-    """Of the function: the weights, and the shape but for its start."""
-    shape = astuple(replace(model.shape, start="random"))
-    return hashlib.sha256(f"factrank memoriser 1 {shape} {fingerprint_of(model)}".encode("ascii")).hexdigest()
-
-
 def _rounded(examples: VectorExamples, precision: Precision) -> VectorExamples:
     """The vectors as an evaluation in this precision has them; labels stay."""
     dtype = dtype_of(precision)
@@ -193,32 +214,6 @@ def _rounded(examples: VectorExamples, precision: Precision) -> VectorExamples:
 
 
 # -------------------------------------------------------------------- the forward pass
-
-
-def _forward_margins(
-    model: Memoriser, examples: VectorExamples, tolerance: float, precision: Precision
-) -> Float[np.ndarray, " examples"]:
-    """The margins in the model's own forward pass; minus infinity where they are not a number."""
-    dtype, found = dtype_of(precision), np.empty(examples.n_examples)
-    heads, _, d_vo = model.w_v.shape
-    cells = examples.context_size * (examples.d_input + heads * (1 + d_vo)) + model.n_outputs
-    with jax.enable_x64(precision == "float64"), jax.default_matmul_precision("highest"):
-        placed = on_device(jax.tree.map(lambda part: np.asarray(part).astype(dtype), model))
-        for rows, _ in blocks_of(examples, cells):
-            queries, contexts = examples.queries[rows], examples.contexts[examples.context_of[rows]]
-            here = jnp.asarray(queries.astype(dtype)), jnp.asarray(contexts.astype(dtype))
-            outputs = np.asarray(_outputs(placed, *here)).astype(np.float64)
-            found[rows] = margins_of(outputs, examples.labels[rows], tolerance)
-    return np.where(np.isnan(found), -inf, found)
-
-
-def blocks_of(examples: VectorExamples, cells_per_row: int) -> Iterator[tuple[Int[np.ndarray, " height"], int]]:
-    """The numbers of the examples of each block, padded so that few sizes are compiled, and how many are meant."""
-    total, step = examples.n_examples, BLOCK_STEP
-    height = min(-(-total // step) * step, max(step, BLOCK_CELLS // cells_per_row))
-    for start in range(0, total, height):
-        kept = min(height, total - start)
-        yield np.resize(np.arange(start, start + kept), height), kept
 
 
 @eqx.filter_jit
@@ -237,22 +232,3 @@ def margins_of(
     rows, others = np.arange(len(labels)), outputs.copy()
     others[rows, labels] = -inf
     return np.asarray(outputs[rows, labels] - others.max(axis=1))
-
-
-def _proved_margins(
-    model: Memoriser, examples: VectorExamples, tolerance: float, precision: Precision
-) -> tuple[Float[np.ndarray, " examples"], str]:
-    """A lower bound of each margin in every evaluation, and what keeps anything from being proved."""
-    bounds = np.full(examples.n_examples, -inf)
-    prover = OutputProver(plain_memoriser(model, examples.context_size, dtype_of(precision)), ARITHMETIC[precision])
-    obstacle = prover.obstacle(examples)
-    if obstacle:
-        return bounds, obstacle
-    with np.errstate(all="ignore"):  # bounds that overflow prove nothing
-        for rows, proved in prover.blocks(examples):
-            labels = examples.labels[rows]
-            if examples.n_classes is None:
-                bounds[rows] = tolerance - np.abs(proved.outputs[:, 0] - labels) - proved.errors[:, 0]
-            else:
-                bounds[rows] = leads(proved, labels)
-    return np.where(np.isnan(bounds), -inf, bounds), ""

@@ -21,9 +21,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from factrank.certificates import row_blocks
 from factrank.families.memoriser.examples import VectorExamples
 from factrank.families.memoriser.memoriser import Memoriser, sinusoids
-from factrank.families.memoriser.solving.memoriser_certificate import blocks_of
+from factrank.families.memoriser.solving.memoriser_certificate import BLOCK_STEP
 from factrank.nn import on_device
 
 
@@ -45,9 +46,9 @@ def features_of(model: Memoriser, examples: VectorExamples, dtype: np.dtype[Any]
     places = sinusoids(n + 1, d_model).astype(dtype).astype(np.float64)[1:] * model.shape.positions
     cells, placed = heads * (n + d_model) + n * d_model, on_device(model)
     parts = []
-    for rows, kept in blocks_of(examples, cells):
+    for kept, rows in row_blocks(examples.n_examples, cells, BLOCK_STEP):
         queries, contexts = examples.queries[rows], examples.contexts[examples.context_of[rows]]
-        parts.append(_read(placed, jnp.asarray(places), jnp.asarray(queries), jnp.asarray(contexts))[:kept])
+        parts.append(_read(placed, jnp.asarray(places), jnp.asarray(queries), jnp.asarray(contexts))[: len(kept)])
     return jnp.concatenate(parts)
 
 

@@ -47,7 +47,6 @@ $32 \le 8 S (k + 2)$. So $8\, \ell\, G$ times the terms is added to $r_j$ and to
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -58,9 +57,6 @@ from jaxtyping import Float, Int
 from factrank.certificates import EXPONENTIAL_UNITS, OUR_BITS, SLACK, Arithmetic
 from factrank.families.memoriser.examples import VectorExamples
 from factrank.families.memoriser.memoriser import Memoriser, sinusoids
-
-BLOCK_CELLS = 2**22
-"""Numbers in the largest array of a block of examples."""
 
 OUR_UNIT = 2.0**-OUR_BITS
 
@@ -113,23 +109,29 @@ class OutputProver:
         if not all(np.isfinite(part).all() for part in parts):
             return "some weights are infinite or not a number"
         with np.errstate(all="ignore"):
-            largest = 8 * max(self._growth(_largest_vector(examples)))
+            largest = 8 * max(self._growth(largest_vector(examples)))
         if not largest <= self.arithmetic.largest:
             return "some weights or vectors are so large that intermediate results may overflow"
         return ""
 
-    def blocks(self, examples: VectorExamples) -> Iterator[tuple[slice, ProvedOutputs]]:
-        """Block after block of examples: which they are, and their outputs."""
-        n, d_model = examples.context_size, self.weights.embedding.shape[1]
-        heads, outputs = len(self.weights.w_q), len(self.weights.decoder_bias)
-        widest = max(d_model, self.weights.w_q.shape[2], n * self.weights.w_v.shape[2])
-        cells = max(heads * widest, n * d_model, outputs)
-        height = max(1, BLOCK_CELLS // cells)
-        lost = self._lost(_largest_vector(examples), n)
-        for start in range(0, examples.n_examples, height):
-            rows = slice(start, min(start + height, examples.n_examples))
-            contexts = examples.contexts[examples.context_of[rows]].astype(np.float64)
-            yield rows, self._proved(examples.queries[rows].astype(np.float64), contexts, lost)
+    @property
+    def cells_per_example(self) -> int:
+        """Numbers per example in the largest array."""
+        w, n = self.weights, len(self.weights.positions) - 1
+        d_model = w.embedding.shape[1]
+        widest = max(d_model, w.w_q.shape[2], n * w.w_v.shape[2])
+        return int(max(len(w.w_q) * widest, n * d_model, len(w.decoder_bias)))
+
+    def proved(
+        self,
+        examples: VectorExamples,
+        rows: slice | Int[np.ndarray, " n"] = slice(None),
+        largest: float | None = None,
+    ) -> ProvedOutputs:
+        """The outputs of some examples; the largest entry of a vector of any example may be given."""
+        lost = self._lost(largest_vector(examples) if largest is None else largest, examples.context_size)
+        contexts = examples.contexts[examples.context_of[rows]].astype(np.float64)
+        return self._proved(examples.queries[rows].astype(np.float64), contexts, lost)
 
     def _proved(
         self,
@@ -238,7 +240,8 @@ def raw_scores(
     return np.asarray(folded.transpose(1, 0, 2) @ tokens.transpose(0, 2, 1))
 
 
-def _largest_vector(examples: VectorExamples) -> float:
+def largest_vector(examples: VectorExamples) -> float:
+    """The largest entry of a vector, in size."""
     return float(max(np.abs(examples.queries).max(), np.abs(examples.contexts).max()))
 
 

@@ -18,22 +18,22 @@ stream. What else was drawn is read by nothing or writes 0, so that training can
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
 import jax
 import numpy as np
 from jaxtyping import Float
 
+from factrank.certificates import certify
 from factrank.errors import InputError
+from factrank.experiments import Constructed
 from factrank.families.memoriser.examples import Examples, VectorExamples, stored
 from factrank.families.memoriser.memoriser import Memoriser, draw_memoriser, memoriser_of, sinusoids
 from factrank.families.memoriser.memoriser_shape import MemoriserShape
 from factrank.families.memoriser.ranks import MemoriserRank, memoriser_rank
 from factrank.families.memoriser.solving.memoriser_certificate import (
     TOLERANCE,
-    MemoriserCertificate,
-    certificate_of,
+    MemoriserProver,
     require_number,
 )
 from factrank.families.memoriser.solving.memoriser_fit import LinearFit, features_of, fitted
@@ -64,32 +64,6 @@ TINY = 1e-12
 """What is smaller than this in comparison is rounding."""
 
 
-@dataclass(frozen=True, eq=False)
-class SolvedMemoriser:
-    """A memoriser in closed form and what is known of it.
-
-    Arguments:
-        model: NumPy arrays on the host.
-        examples: whose labels it was solved for.
-        fit: rank, condition number and residual as found in float64, before weights are rounded to their precision.
-        predicted: the rank of exact arithmetic in general position, with its conditions.
-        advice: in words, what may be wrong with the numbers and what to change.
-        certificate: the proof of recall, or why there is none.
-    """
-
-    model: Memoriser
-    examples: Examples
-    fit: LinearFit
-    predicted: MemoriserRank
-    advice: tuple[str, ...]
-    certificate: MemoriserCertificate
-
-    @property
-    def certified(self) -> bool:
-        """Whether every example is proved to be recalled."""
-        return self.certificate.certified
-
-
 def solve(
     examples: Examples,
     shape: MemoriserShape,
@@ -99,7 +73,7 @@ def solve(
     ridge: float | None = None,
     tolerance: float = TOLERANCE,
     precision: str = "float64",
-) -> SolvedMemoriser:
+) -> Constructed:
     """A memoriser of this shape whose values are solved for, with its certificate.
 
     Arguments:
@@ -112,10 +86,15 @@ def solve(
         tolerance: how far from a real label an answer may be.
         precision: of the weights and of the evaluation that is certified. In float32 little can be proved.
 
+    Returns:
+        The memoriser with its certificate. Its details are `fit`: rank, condition number and residual as found in
+        float64, before weights are rounded to their precision; `predicted`: the rank of exact arithmetic in general
+        position, with its conditions; `advice`: in words, what may be wrong with the numbers and what to change.
+
     >>> from factrank import RandomExamples
     >>> examples = RandomExamples(n_examples=15, context_size=8, d_input=16, n_contexts=1)  # 2 heads x 7 + 1
     >>> solved = solve(examples, MemoriserShape(n_heads=2, d_model=16, d_qk=4))
-    >>> solved.certified, solved.fit.rank, solved.predicted.rank
+    >>> solved.certified, solved["fit"].rank, solved["predicted"].rank
     (True, 15, 15)
     """
     require_sizes({"seed": seed}, least=0)
@@ -128,8 +107,11 @@ def solve(
     arrays = stored(examples)
     model, fit = _solved(problem, arrays, np.random.default_rng(seed), dtype)
     advice = _advice(problem, fit, predicted) + _advice_on_labels(arrays, tolerance, dtype)
-    certificate = certificate_of(model, examples, arrays, tolerance)
-    return SolvedMemoriser(model, examples, fit, predicted, advice, certificate)
+    certificate = certify(MemoriserProver(model, examples, tolerance, arrays=arrays))
+    details = {"fit": fit, "predicted": predicted, "advice": advice}
+    return Constructed(
+        model=model, data=examples, spec=shape, form="linear solve", certificate=certificate, details=details
+    )
 
 
 def started_memoriser(

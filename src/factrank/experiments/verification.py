@@ -1,0 +1,47 @@
+"""Verification: the certificate of a model of any family."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from factrank.certificates import Certificate, certify
+from factrank.errors import InputError
+from factrank.experiments.registry import family_of_model
+from factrank.experiments.specs import DataSpec, Given, has_role
+
+
+def verify(model: Any, data: Any, **options: Any) -> Certificate:
+    """Check every fact with the model's own forward pass, and prove that every other evaluation recalls it too.
+
+    The certificate follows from the weights and the facts alone, so that trained models are certified as constructed
+    ones are.
+
+    Arguments:
+        model: a layer, a memory, a factual recall transformer, a memoriser, or a model of another family.
+        data: the database that it should recall, or the examples of a memoriser; or what describes them.
+        options: those of the family's proof: `length`, `contexts` and `seed` of factual recall, `tolerance` and
+            `precision` of memorisers.
+
+    Returns:
+        The certificate; where it is not certified, `reason` says why.
+
+    >>> import numpy as np
+    >>> from factrank import Database, layer_from_arrays
+    >>> facts = Database.from_facts([("Oslo", "country", "Norway"), ("Lima", "country", "Peru")])
+    >>> heads = {name: np.ones((1, 2, 1), np.float32) for name in ("w_q", "w_k", "w_v")}
+    >>> layer = layer_from_arrays(
+    ...     2, embedding=np.array([[120, 1], [120, -1], [1, 0]], np.float32), w_o=np.array([[[0, 1]]], np.float32),
+    ...     unembedding=np.array([[0, 0], [1, -1]], np.float32), **heads
+    ... )
+    >>> found = verify(layer, facts)
+    >>> found.certified, found.recalled, found.worst
+    (False, 1, ('Lima', 'country', 'Peru'))
+    """
+    family = family_of_model(model)
+    if isinstance(data, Given):
+        raise InputError("data are verified themselves; a fingerprint only names them")
+    data = data.build() if has_role(data, DataSpec) else data
+    refusal = family.refusal(family.spec_of(model), data)
+    if refusal is not None:
+        raise InputError(refusal)
+    return certify(family.prover(model, data, **options))

@@ -1,0 +1,113 @@
+"""The family in one file, certified, saved, verified and read back by the functions and commands of every family."""
+
+import json
+from dataclasses import dataclass
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from test_toy_family import LookupFamily, LookupTable, TableShape
+
+import factrank
+from factrank.certificates.certification import MarginBounds, Prover, certify
+from factrank.errors import InputError
+from factrank.experiments.constructed import Constructed
+from factrank.experiments.family import SizedForm
+from factrank.experiments.registry import registered_family
+from factrank.readouts.fiber_margins import margins
+
+
+@dataclass(frozen=True, eq=False)
+class LookupProver(Prover):
+    """A table answers with numbers that it stores: its margins are differences of two of them."""
+
+    model: LookupTable
+    data: factrank.Database
+
+    @property
+    def forward_cells(self):
+        return self.data.n_values
+
+    bound_cells = forward_cells
+
+    def forward(self, block):
+        keys, queries, values = self.data.triples[block.rows].T
+        logits = jnp.asarray(self.model.logits)[keys, queries]
+        return np.asarray(margins(logits, jnp.asarray(values[:, None])), np.float64)
+
+    def obstacle(self):
+        return "" if type(self.model) is LookupTable else "another class"
+
+    def bound(self, block):
+        keys, queries, values = self.data.triples[block.rows].T
+        logits, every = np.asarray(self.model.logits, np.float64)[keys, queries], np.arange(len(keys))
+        own = logits[every, values]
+        logits[every, values] = -np.inf
+        return MarginBounds((own - logits.max(axis=1)) * (1 - 1e-6))
+
+
+class CertifiedFamily(LookupFamily):
+    forms = {"one-hot": SizedForm("one-hot")}  # noqa: RUF012
+
+    def spec_of(self, model):
+        return TableShape() if isinstance(model, LookupTable) else None
+
+    def prover(self, model, data):
+        return LookupProver(model, data)
+
+    def construct(self, data, spec, form=None, *, precision="float32", seed=0):
+        logits = np.zeros(data.shape, precision)
+        logits[tuple(data.triples.T)] = 1
+        model = LookupTable(logits)
+        return Constructed(
+            model=model, data=data, spec=spec, form="one-hot", certificate=certify(LookupProver(model, data))
+        )
+
+
+class Twisted(LookupTable):
+    """A table that may answer something else."""
+
+
+@pytest.fixture(autouse=True)
+def family():
+    with registered_family(CertifiedFamily()) as known:
+        yield known
+
+
+def test_it_is_constructed_certified_saved_and_read_back(family, tmp_path):
+    facts = factrank.sample("astrid")
+    found = family.construct(facts, TableShape())
+    assert (found.certified, found.certificate.margin) == (True, 1.0)
+    found.save(tmp_path / "table.safetensors")
+    saved = factrank.load(tmp_path / "table.safetensors")
+    assert (saved.data, saved.spec) == (facts, TableShape())
+    assert factrank.verify(saved.model, saved.data) == found.certificate
+    assert np.array_equal(saved.model.logits, found.model.logits)
+
+
+def test_what_it_does_not_hold_or_may_not_compute_is_not_certified(family):
+    facts = factrank.sample("astrid")
+    logits = np.array(family.construct(facts, TableShape()).model.logits)
+    assert factrank.verify(Twisted(logits), facts).reason == "another class"
+    logits[tuple(facts.triples[0])] = 0
+    assert "1 of 8 facts are not recalled" in factrank.verify(LookupTable(logits), facts).reason
+
+
+def test_the_commands_know_it(call):
+    code, out, _ = call("construct", "sample:astrid", "--family", "lookup", "-o", "table.safetensors")
+    assert (code, "certified: every fact is recalled" in out) == (0, True)
+    code, out, _ = call("verify", "table.safetensors", "sample:astrid", "--json")
+    assert (code, json.loads(out)["certified"], json.loads(out)["stored_certificate"]) == (0, True, True)
+    code, _, err = call("edit", "table.safetensors", "--delete", "Astrid", "born_in")
+    assert (code, "it is of 'factrank.model'" in err) == (2, True)
+
+
+def test_a_family_without_a_proof_says_so():
+    class Silent(LookupFamily):
+        name = "silent"
+        models = {"silent_table": type("Other", (TableShape,), {})}  # noqa: RUF012
+
+    with pytest.raises(InputError, match="no proof is known for models of the family silent"):
+        Silent().prover(None, None)
+    with pytest.raises(InputError, match="no closed form is known for models of the family silent"):
+        Silent().construct(None, None)
