@@ -23,7 +23,7 @@ def carriers(tmp_path_factory):
     made = factrank.construct(FACTS, only="parabola")
     path = tmp_path_factory.mktemp("layers") / "astrid.safetensors"
     made.save(path)
-    return {"bare": made.layer, "constructed": made, "loaded": load_layer(path)}
+    return {"bare": made.model, "constructed": made, "loaded": load_layer(path)}
 
 
 @pytest.fixture(scope="module")

@@ -55,6 +55,11 @@ class Constructed:
         return self.details[name]
 
     @property
+    def notes(self) -> dict[str, str]:
+        """What its file says of it: how it was made, and its certificate."""
+        return notes_of(self.form, self.editing, self.certificate)
+
+    @property
     def parameters(self) -> int:
         """All stored scalars."""
         return stored_scalars(self.model)
@@ -110,8 +115,7 @@ class Constructed:
         """What its file holds: the model, the data, and the notes that `verify` and `edit` read."""
         from factrank.experiments.registry import family_of  # noqa: PLC0415 - constructing alone needs no registry
 
-        notes = notes_of(self.form, self.editing, self.certificate)
-        return family_of(self.spec).to_saved(self.model, self.data, self.spec, notes)
+        return family_of(self.spec).to_saved(self.model, self.data, self.spec, self.notes)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a file that `factrank verify` checks; its name ends in .safetensors."""

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from factrank.errors import InputError
-from factrank.experiments.registry import families, family_of, family_of_model
+from factrank.experiments.handed_models import handed_model
+from factrank.experiments.registry import families, family_of
 from factrank.experiments.specs import ModelSpec, canonical_json, from_plain, to_plain
 from factrank.host import waiting_for_others
 from factrank.nn import Sealed, format_of, read_sealed, to_arrays, write_sealed
@@ -40,7 +41,12 @@ class SavedModel:
 
 
 def save(
-    path: str | os.PathLike[str], model: Any, data: Any, *, spec: Any = None, notes: Mapping[str, str] | None = None
+    path: str | os.PathLike[str],
+    given: Any,
+    data: Any = None,
+    *,
+    spec: Any = None,
+    notes: Mapping[str, str] | None = None,
 ) -> None:
     """Save a model of any family with its data; the name ends in .safetensors.
 
@@ -48,10 +54,11 @@ def save(
 
     Arguments:
         path: where to.
-        model: a layer, a memory, a factual recall transformer, a memoriser, or a model of another family.
-        data: what it should recall: a database, or examples.
+        given: a layer, a memory, a factual recall transformer, a memoriser, or a model of another family; or something
+            trained, constructed or loaded that has one.
+        data: what it should recall, a database or examples, if not what it came with.
         spec: its specification, if more is known than the model knows itself, such as the length of sequences.
-        notes: texts by name.
+        notes: texts by name, if not those that it came with.
 
     >>> import pathlib, tempfile
     >>> from factrank import Database, MemoryShape, construct_memory, verify
@@ -64,12 +71,14 @@ def save(
     >>> saved.data == facts, verify(saved.model, saved.data) == found.certificate
     (True, True)
     """
-    family = family_of_model(model)
-    described = family.spec_of(model) if spec is None else spec
+    model, data, family = handed_model(given, data)
+    own = getattr(given, "spec", None)
+    described = spec if spec is not None else own if own is not None else family.spec_of(model)
     refusal = family.refusal(described, data)
     if refusal is not None:
         raise InputError(f"{path}: {refusal}")
-    write_saved(path, family.to_saved(model, data, described, dict(notes or {})))
+    kept = notes if notes is not None else getattr(given, "notes", {})
+    write_saved(path, family.to_saved(model, data, described, dict(kept)))
 
 
 def write_saved(path: str | os.PathLike[str], saved: Any) -> None:

@@ -6,19 +6,21 @@ from typing import Any
 
 from factrank.certificates import Certificate, certify
 from factrank.errors import InputError
-from factrank.experiments.registry import family_of_model
+from factrank.experiments.handed_models import handed_model
 from factrank.experiments.specs import DataSpec, Given, has_role
 
 
-def verify(model: Any, data: Any, **options: Any) -> Certificate:
+def verify(given: Any, data: Any = None, **options: Any) -> Certificate:
     """Check every fact with the model's own forward pass, and prove that every other evaluation recalls it too.
 
     The certificate follows from the weights and the facts alone, so that trained models are certified as constructed
     ones are.
 
     Arguments:
-        model: a layer, a memory, a factual recall transformer, a memoriser, or a model of another family.
-        data: the database that it should recall, or the examples of a memoriser; or what describes them.
+        given: a layer, a memory, a factual recall transformer, a memoriser, or a model of another family; or something
+            trained, constructed or loaded that has one.
+        data: the database that it should recall, or the examples of a memoriser; or what describes them. What came with
+            its data needs none.
         options: those of the family's proof: `length`, `contexts` and `seed` of factual recall, `tolerance` and
             `precision` of memorisers.
 
@@ -37,7 +39,7 @@ def verify(model: Any, data: Any, **options: Any) -> Certificate:
     >>> found.certified, found.recalled, found.worst
     (False, 1, ('Lima', 'country', 'Peru'))
     """
-    family = family_of_model(model)
+    model, data, family = handed_model(given, data)
     if isinstance(data, Given):
         raise InputError("data are verified themselves; a fingerprint only names them")
     data = data.build() if has_role(data, DataSpec) else data
