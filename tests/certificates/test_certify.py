@@ -5,13 +5,24 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from factrank import Given, MemoryShape, VectorExamples, construct_memory, generated
+from factrank import (
+    FactualRecallShape,
+    Given,
+    MemoryShape,
+    VectorExamples,
+    construct_factual_recall,
+    construct_memory,
+    generated,
+)
 from factrank.certificates.blocks import RowBlock, row_blocks
 from factrank.certificates.certificate import certificate_from_json
 from factrank.certificates.certification import MarginBounds, Prover, certify
 from factrank.databases.database import Database
+from factrank.databases.generators import answer_sets, associations
 from factrank.errors import InputError
 from factrank.experiments.verification import verify
+from factrank.families.factual_recall.factual_recall_transformer import FactualRecallTransformer
+from factrank.families.memory.associative_memory import LinearMemory
 
 FACTS = Database.from_facts([(f"k{at}", "q", f"v{at}") for at in range(5)])
 MARGINS = (3.0, 2.0, 1.0, 4.0, 5.0)
@@ -137,3 +148,36 @@ def test_certificates_are_read_back_and_compared():
 def test_a_model_of_no_family_is_refused():
     with pytest.raises(InputError, match="expected a model of the families attention, memory"):
         verify({"w": np.ones(3)}, FACTS)
+
+
+class TurnedMemory(LinearMemory):
+    """A memory whose forward pass is not that of its weights."""
+
+    def read(self, inputs):
+        return 0.5 * super().read(inputs)
+
+
+class TurnedTransformer(FactualRecallTransformer):
+    """A transformer whose forward pass is not that of its weights."""
+
+    def logits(self, counts, reader=None):
+        return 0.5 * super().logits(counts, reader)
+
+
+def test_subclasses_with_a_forward_pass_of_their_own_are_refused():
+    made = construct_memory(associations(4, 4, kind="injective", seed=0), MemoryShape(d_model=8), form="two-sided")
+    found = verify(TurnedMemory(**vars(made.model)), made.data)
+    assert (made.certified, found.certified, found.recalled) == (True, False, 4)
+    assert "no proof is known for a memory of the class TurnedMemory" in found.reason
+    facts = answer_sets(3, 2, 2, seed=0)
+    recalling = construct_factual_recall(facts, FactualRecallShape(16, 1, 1, 4, length=6))
+    turned = verify(TurnedTransformer(**vars(recalling.model)), facts, length=6)
+    assert (recalling.certified, turned.certified, turned.recalled) == (True, False, 6)
+    assert "no proof is known for a model of the class TurnedTransformer" in turned.reason
+
+
+def test_answers_that_are_no_number_are_not_recalled():
+    facts = answer_sets(3, 2, 2, seed=0)
+    model = construct_factual_recall(facts, FactualRecallShape(16, 1, 1, 4, length=6)).model
+    found = verify(replace(model, w_v=np.full_like(model.w_v, np.nan)), facts, length=6)
+    assert (found.recalled, found.margin, found.certified) == (0, -np.inf, False)
