@@ -96,7 +96,7 @@ def test_what_a_trial_executes_needs_few_libraries():
 
 ENGINES = ("optax", "numba", "cupy", "factrank.experiments", "factrank.families.attention.fused")
 """What trains, and what only training needs."""
-LIGHT = ("factrank.experiments", "factrank.experiments.constructed")
+LIGHT = ("factrank.experiments", "factrank.experiments.models.constructed")
 """The face of that room, and what a construction returns."""
 
 

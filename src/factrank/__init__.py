@@ -29,10 +29,11 @@ if TYPE_CHECKING:
     from factrank.experiments.capacity.capacity_interval import Criterion as Criterion
     from factrank.experiments.capacity.capacity_search import CapacitySearch as CapacitySearch
     from factrank.experiments.capacity.find_capacities import capacity as capacity
-    from factrank.experiments.constructed import Constructed as Constructed
     from factrank.experiments.execution.runner import run_study as run_study
-    from factrank.experiments.model_files import load as load
-    from factrank.experiments.model_files import save as save
+    from factrank.experiments.models.constructed import Constructed as Constructed
+    from factrank.experiments.models.model_files import load as load
+    from factrank.experiments.models.model_files import save as save
+    from factrank.experiments.models.verification import verify as verify
     from factrank.experiments.specs.data import Given as Given
     from factrank.experiments.specs.data import generated as generated
     from factrank.experiments.specs.measures import Measures as Measures
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
     from factrank.experiments.training import best_of as best_of
     from factrank.experiments.training import train as train
     from factrank.experiments.training import train_many as train_many
-    from factrank.experiments.verification import verify as verify
     from factrank.families.attention.attention_layer import AttentionLayer as AttentionLayer
     from factrank.families.attention.attention_layer import init_layer as init_layer
     from factrank.families.attention.attention_layer import layer_from_arrays as layer_from_arrays

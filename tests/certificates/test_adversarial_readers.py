@@ -13,7 +13,7 @@ from adversarial_layers import total
 from factrank.certificates.arithmetic import ARITHMETIC
 from factrank.certificates.certification import prove
 from factrank.databases.database import Database
-from factrank.experiments.verification import verify
+from factrank.experiments.models.verification import verify
 from factrank.families.factual_recall.factual_recall_proof import FactualRecallProver
 from factrank.families.factual_recall.proved_pooling import PlainSequence, Pooling
 from factrank.families.factual_recall.sequence_layout import FactualRecallLayout

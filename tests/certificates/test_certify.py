@@ -20,7 +20,7 @@ from factrank.certificates.certification import MarginBounds, Prover, certify
 from factrank.databases.database import Database
 from factrank.databases.generators import answer_sets, associations
 from factrank.errors import InputError
-from factrank.experiments.verification import verify
+from factrank.experiments.models.verification import verify
 from factrank.families.factual_recall.factual_recall_transformer import FactualRecallTransformer
 from factrank.families.memory.associative_memory import LinearMemory
 

@@ -7,7 +7,7 @@ import pytest
 
 from factrank.databases.generators.random_tables import uniform
 from factrank.databases.sample_tables import sample
-from factrank.experiments.verification import verify
+from factrank.experiments.models.verification import verify
 from factrank.families.attention.forms.choose import construct
 from factrank.families.factual_recall.factual_recall_shape import FactualRecallShape
 from factrank.families.factual_recall.factual_recall_transformer import init_sequence_model

@@ -9,7 +9,7 @@ from attention_proofs import margin_bounds
 from exact_layers import parabola_layer, random_table
 from factrank.certificates.arithmetic import ARITHMETIC
 from factrank.databases.database import Database
-from factrank.experiments.verification import verify
+from factrank.experiments.models.verification import verify
 from factrank.families.attention.proof.plain_weights import PlainWeights
 from factrank.families.attention.proof.proved_attention import ProvedScores
 from factrank.families.factual_recall.factual_recall_proof import FactualRecallProver

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from factrank.experiments.model_files import FORMAT, VERSION, load
+from factrank.experiments.models.model_files import FORMAT, VERSION, load
 from factrank.nn.sealed_file import Sealed, read_sealed, write_sealed
 
 CITIES = "key,query,value\nOslo,country,Norway\nLima,country,Peru\nRome,country,Italy\n"

@@ -9,7 +9,7 @@ import pytest
 from factrank.databases.database import Database
 from factrank.databases.files.formats import write
 from factrank.databases.sample_tables import sample
-from factrank.experiments.verification import verify
+from factrank.experiments.models.verification import verify
 from factrank.families.attention.forms.binary_codes import BinaryCodes
 from factrank.families.attention.forms.construction import FormSearch
 from factrank.families.attention.layer_files import load_layer, save_layer

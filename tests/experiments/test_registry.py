@@ -8,11 +8,11 @@ import pytest
 from factrank import Store, Training, Trial, run_study, train, train_many
 from factrank.errors import InputError
 from factrank.experiments import registry
+from factrank.experiments.columns.measured import measure_of
 from factrank.experiments.execution.ray_executor import RayExecutor
 from factrank.experiments.execution.runner import StoreRecorder, checkpoint_folder
 from factrank.experiments.execution.study_bundles import study_bundles
 from factrank.experiments.family import Measure
-from factrank.experiments.measured import measure_of
 from factrank.experiments.registry import families, register_family, registered_family, unregister_family
 from small_studies import fused_trials, study_of
 from toy_families import Aim, Halver, NumberFamily, NumberShape, Target

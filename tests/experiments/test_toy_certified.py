@@ -11,8 +11,8 @@ from test_toy_family import LookupFamily, LookupTable, TableShape
 import factrank
 from factrank.certificates.certification import MarginBounds, Prover, certify
 from factrank.errors import InputError
-from factrank.experiments.constructed import Constructed
 from factrank.experiments.family import SizedForm
+from factrank.experiments.models.constructed import Constructed
 from factrank.experiments.registry import registered_family
 from factrank.readouts.fiber_margins import margins
 

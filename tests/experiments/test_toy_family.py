@@ -11,8 +11,8 @@ from jaxtyping import Array, Float
 
 from factrank import Chart, Claim, Quantity, Store, Study, Training, Trial, generated, run_study, train_many
 from factrank.errors import InputError
+from factrank.experiments.columns.labels import label
 from factrank.experiments.family import Family, Measure, Work
-from factrank.experiments.labels import label
 from factrank.experiments.registry import registered_family
 from factrank.experiments.study.chart_records import chart_records
 from factrank.experiments.study.study_results import results_of

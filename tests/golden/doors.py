@@ -7,11 +7,11 @@ from typing import Any
 from factrank.databases.database import Database
 from factrank.databases.generators.registry import GENERATORS
 from factrank.experiments.execution.study_bundles import study_bundles as cut
+from factrank.experiments.models.verification import verify
 from factrank.experiments.registry import family_of
 from factrank.experiments.specs.specification import canonical_json
 from factrank.experiments.specs.trial import Trial
 from factrank.experiments.store.columns import curve_rows, reading_rows, row_of
-from factrank.experiments.verification import verify
 from factrank.families.attention.forms.construction import FormSearch
 from factrank.families.attention.forms.registry import CONSTRUCTIONS as FORMS
 from factrank.families.attention.layer_bounds import layer_rank_bounds

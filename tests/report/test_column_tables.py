@@ -3,8 +3,8 @@
 from dataclasses import replace
 from pathlib import Path
 
-from factrank.experiments.labels import label
-from factrank.experiments.measured import measure_of
+from factrank.experiments.columns.labels import label
+from factrank.experiments.columns.measured import measure_of
 from factrank.experiments.registry import families
 from factrank.experiments.statistics.claims import Quantity
 from factrank.experiments.statistics.summaries import Summary

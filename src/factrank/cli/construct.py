@@ -16,7 +16,7 @@ from factrank.errors import InputError
 
 if TYPE_CHECKING:
     from factrank.databases import Database
-    from factrank.experiments import Constructed
+    from factrank.experiments.models import Constructed
 
 DEFAULT_BUDGET = 5.0
 DEFAULT_FAMILY = "attention"

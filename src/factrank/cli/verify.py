@@ -70,7 +70,7 @@ def verify(
     answers, do not contradict the table, and its certificate, if it has one, is for these weights and stored facts.
     Otherwise it is 1.
     """
-    from factrank.experiments import load  # noqa: PLC0415 - JAX takes a second to load
+    from factrank.experiments.models import load  # noqa: PLC0415 - JAX takes a second to load
     from factrank.report import json_text  # noqa: PLC0415
 
     if not source and table != Table():

@@ -16,15 +16,6 @@ if TYPE_CHECKING:
     from factrank.experiments.checks import Finished as Finished
     from factrank.experiments.checks import Record as Record
     from factrank.experiments.compilation_cache import use_compilation_cache as use_compilation_cache
-    from factrank.experiments.constructed import BITS_OF_LANGUAGE_MODELS as BITS_OF_LANGUAGE_MODELS
-    from factrank.experiments.constructed import CONSTRUCTION_NOTE as CONSTRUCTION_NOTE
-    from factrank.experiments.constructed import Constructed as Constructed
-    from factrank.experiments.constructed import notes_of as notes_of
-    from factrank.experiments.constructed import width_in_bits as width_in_bits
-    from factrank.experiments.declared_columns import LONG as LONG
-    from factrank.experiments.declared_columns import RUN as RUN
-    from factrank.experiments.declared_columns import SEARCHES as SEARCHES
-    from factrank.experiments.declared_columns import SETTINGS as SETTINGS
     from factrank.experiments.family import Engine as Engine
     from factrank.experiments.family import Family as Family
     from factrank.experiments.family import Form as Form
@@ -32,13 +23,6 @@ if TYPE_CHECKING:
     from factrank.experiments.family import SizedForm as SizedForm
     from factrank.experiments.family import Work as Work
     from factrank.experiments.frozen_parts import split as split
-    from factrank.experiments.labels import label as label
-    from factrank.experiments.labels import short_label as short_label
-    from factrank.experiments.measured import OF_EVERY_FAMILY as OF_EVERY_FAMILY
-    from factrank.experiments.measured import measure_of as measure_of
-    from factrank.experiments.model_files import SavedModel as SavedModel
-    from factrank.experiments.model_files import load as load
-    from factrank.experiments.model_files import save as save
     from factrank.experiments.progress import Meter as Meter
     from factrank.experiments.progress import TerminalMeter as TerminalMeter
     from factrank.experiments.registry import families as families
@@ -58,6 +42,5 @@ if TYPE_CHECKING:
     from factrank.experiments.training import best_of as best_of
     from factrank.experiments.training import train as train
     from factrank.experiments.training import train_many as train_many
-    from factrank.experiments.verification import verify as verify
 else:
     __getattr__, __dir__, __all__ = lazy_face(__name__)

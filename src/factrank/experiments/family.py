@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from factrank.certificates import Prover
     from factrank.experiments.checks import Finished
-    from factrank.experiments.constructed import Constructed
+    from factrank.experiments.models import Constructed
     from factrank.experiments.run_checkpoints import Checkpoints
     from factrank.experiments.specs import Trial
     from factrank.experiments.task import Task
@@ -177,19 +177,19 @@ class Family(Protocol):
 
     def to_saved(self, model: Any, data: Any, spec: Any, notes: Mapping[str, str]) -> Any:
         """What a file of a model holds; it has a `model`, `data`, `spec` and `notes`."""
-        from factrank.experiments.model_files import SavedModel  # noqa: PLC0415 - which asks for families
+        from factrank.experiments.models import SavedModel  # noqa: PLC0415 - which asks for families
 
         return SavedModel(model, data, spec, notes)
 
     def write(self, path: Path, saved: Any) -> None:
         """Write a file that nobody else writes at the same time."""
-        from factrank.experiments.model_files import write_model  # noqa: PLC0415
+        from factrank.experiments.models import write_model  # noqa: PLC0415
 
         write_model(path, saved, self)
 
     def read(self, path: Path) -> Any:
         """What one of its files holds."""
-        from factrank.experiments.model_files import read_model  # noqa: PLC0415
+        from factrank.experiments.models import read_model  # noqa: PLC0415
 
         return read_model(path)
 

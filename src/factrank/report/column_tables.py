@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from factrank.experiments import LONG, OF_EVERY_FAMILY, RUN, SEARCHES, SETTINGS, Measure, families
+from factrank.experiments import Measure, families
+from factrank.experiments.columns import LONG, OF_EVERY_FAMILY, RUN, SEARCHES, SETTINGS
 from factrank.report.markdown import cell, table_text
 
 

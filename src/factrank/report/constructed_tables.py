@@ -8,7 +8,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from factrank.certificates import Certificate
-from factrank.experiments import BITS_OF_LANGUAGE_MODELS, Constructed, width_in_bits
+from factrank.experiments.models import BITS_OF_LANGUAGE_MODELS, Constructed, width_in_bits
 from factrank.families.attention.forms import Candidate
 from factrank.foreign_text import shown_name
 from factrank.report.layer_words import layer_lines

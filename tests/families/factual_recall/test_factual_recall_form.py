@@ -12,7 +12,7 @@ import pytest
 from factrank.databases.database import Database
 from factrank.databases.generators.answer_set_tables import answer_sets
 from factrank.errors import InputError
-from factrank.experiments.verification import verify
+from factrank.experiments.models.verification import verify
 from factrank.families.factual_recall import factual_recall_form as recall_task
 from factrank.families.factual_recall.certified_sizes import smallest_factual_recall
 from factrank.families.factual_recall.factual_recall_certificate import noise_contexts

@@ -8,9 +8,9 @@ import pytest
 
 from factrank.databases.sample_tables import sample
 from factrank.errors import InputError
+from factrank.experiments.columns.measured import is_measured
 from factrank.experiments.execution import estimate
 from factrank.experiments.execution.study_bundles import study_bundles
-from factrank.experiments.measured import is_measured
 from factrank.experiments.prepared import task_of
 from factrank.experiments.specs.data import Given
 from factrank.experiments.specs.measures import Measures

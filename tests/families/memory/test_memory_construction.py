@@ -12,7 +12,7 @@ from scipy.optimize import check_grad
 from factrank.databases.database import Database
 from factrank.databases.generators.association_tables import associations
 from factrank.errors import InputError
-from factrank.experiments.verification import verify
+from factrank.experiments.models.verification import verify
 from factrank.families.memory.associative_memory import LinearMemory, MlpMemory, unit_rows
 from factrank.families.memory.memory_construction import construct_memory
 from factrank.families.memory.memory_shape import MemoryShape

@@ -11,12 +11,12 @@ import pytest
 from factrank.databases.database import Database
 from factrank.databases.generators.association_tables import associations
 from factrank.errors import InputError
+from factrank.experiments.models.verification import verify
 from factrank.experiments.specs.data import Given, generated
 from factrank.experiments.specs.measures import Measures
 from factrank.experiments.specs.training_spec import Optimiser, Training
 from factrank.experiments.specs.trial import Trial
 from factrank.experiments.training import train_many
-from factrank.experiments.verification import verify
 from factrank.families.memory import memory_task as module
 from factrank.families.memory.associative_memory import LinearMemory, cut_down, draw_memory, filled_up
 from factrank.families.memory.memory_construction import construct_memory

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from rich.console import Console
 
-from factrank.experiments.labels import label
+from factrank.experiments.columns.labels import label
 from factrank.experiments.statistics.claims import Claim
 from factrank.experiments.statistics.fits import Fit
 from factrank.experiments.statistics.summaries import Summary

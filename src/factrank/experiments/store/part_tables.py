@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from factrank.errors import InputError
-from factrank.experiments.measured import is_measured
+from factrank.experiments.columns import is_measured
 from factrank.experiments.store.parquet_parts import SUFFIX, as_texts, read_part, shared_name
 
 PART = "\0part"

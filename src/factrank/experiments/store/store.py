@@ -26,7 +26,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from factrank.errors import InputError
-from factrank.experiments.measured import is_measured
+from factrank.experiments.columns import is_measured
 from factrank.experiments.specs import SCHEMA, Trial
 from factrank.experiments.store.columns import (
     ENDED,

@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from factrank.experiments.labels import label
+from factrank.experiments.columns import label
 from factrank.experiments.statistics import Value, ended_soundly, missing_columns, selected, values
 from factrank.experiments.store import ROW_NAMES, Tables, many_rows
 from factrank.experiments.study.study import Chart

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from factrank.certificates import Prover
-    from factrank.experiments import Checkpoints, Constructed, Finished, Task
+    from factrank.experiments import Checkpoints, Finished, Task
+    from factrank.experiments.models import Constructed
     from factrank.experiments.specs import Trial
 
 

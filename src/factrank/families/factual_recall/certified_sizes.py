@@ -25,7 +25,7 @@ from dataclasses import dataclass
 
 from factrank.databases import Database
 from factrank.errors import InputError
-from factrank.experiments import Constructed
+from factrank.experiments.models import Constructed
 from factrank.families.factual_recall.factual_recall_form import HeadReading, construct_factual_recall
 from factrank.families.factual_recall.factual_recall_shape import FactualRecallShape
 from factrank.nn import MatrixForm

@@ -33,7 +33,7 @@ from jaxtyping import Float
 from factrank.certificates import ARITHMETIC, Arithmetic, certify
 from factrank.databases import Database
 from factrank.errors import InputError
-from factrank.experiments import Constructed
+from factrank.experiments.models import Constructed
 from factrank.families.factual_recall.factual_recall_certificate import (
     SequenceProver,
     require_factual_recall,

@@ -15,7 +15,8 @@ from factrank.families.factual_recall.factual_recall_shape import (
 
 if TYPE_CHECKING:
     from factrank.certificates import Prover
-    from factrank.experiments import Constructed, Task
+    from factrank.experiments import Task
+    from factrank.experiments.models import Constructed
     from factrank.experiments.specs import Trial
 
 

@@ -14,7 +14,8 @@ from factrank.families.memoriser.memoriser_shape import BATCH_SIZE, MemoriserSha
 
 if TYPE_CHECKING:
     from factrank.certificates import Prover
-    from factrank.experiments import Constructed, Task
+    from factrank.experiments import Task
+    from factrank.experiments.models import Constructed
     from factrank.experiments.specs import Trial
 
 

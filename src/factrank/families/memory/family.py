@@ -12,7 +12,8 @@ from factrank.families.memory.memory_shape import MemoryShape
 
 if TYPE_CHECKING:
     from factrank.certificates import Prover
-    from factrank.experiments import Constructed, Task
+    from factrank.experiments import Task
+    from factrank.experiments.models import Constructed
     from factrank.experiments.specs import Trial
 
 

@@ -16,7 +16,7 @@ from jaxtyping import Float
 from factrank.certificates import certify
 from factrank.databases import Database
 from factrank.errors import InputError
-from factrank.experiments import Constructed
+from factrank.experiments.models import Constructed
 from factrank.families.memory.associative_memory import LinearMemory, MlpMemory, draw_memory
 from factrank.families.memory.memory_proof import MemoryProver, require_memory
 from factrank.families.memory.memory_shape import MemoryShape

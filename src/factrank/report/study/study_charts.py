@@ -13,7 +13,7 @@ from typing import Any
 import altair as alt
 
 from factrank.errors import InputError
-from factrank.experiments import label
+from factrank.experiments.columns import label
 from factrank.experiments.store import many_rows
 from factrank.experiments.study import Chart, ChartRecord, Records
 from factrank.foreign_text import shown_name

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from factrank.experiments import label
+from factrank.experiments.columns import label
 from factrank.experiments.statistics import QUANTITY, Summary
 from factrank.experiments.store import many_rows
 from factrank.experiments.study import Chart, Records

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from factrank.experiments import label
+from factrank.experiments.columns import label
 from factrank.experiments.statistics import QUANTITY, Claim, FitResult, Summary, Verdict
 from factrank.experiments.study import StudyResults
 from factrank.report.markdown import cell, inline, number_text, steady, table_text, value_text

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from factrank.experiments import label
+from factrank.experiments.columns import label
 from factrank.experiments.statistics import SOUND, Claim, Fit, FitResult, Value, Verdict
 from factrank.experiments.store import TRIAL_GROUPS, plural
 from factrank.experiments.study import StudyResults

@@ -13,7 +13,7 @@ from typing import Any
 import altair as alt
 
 from factrank.errors import InputError
-from factrank.experiments import label, short_label
+from factrank.experiments.columns import label, short_label
 from factrank.experiments.statistics import QUANTITY, Summary
 from factrank.experiments.study import Cell, ChartRecord, Records, drawn_fields, facet_columns, is_number
 from factrank.report.study.study_charts import (

@@ -13,7 +13,7 @@ the two studies on which their claims are decided.
 
 from __future__ import annotations
 
-from factrank.experiments import label
+from factrank.experiments.columns import label
 from factrank.experiments.specs import Measures, Training, Trial
 from factrank.experiments.statistics import Claim, Quantity, Summary, Where
 from factrank.experiments.study import Chart, Size, Study

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from factrank.experiments import label
+from factrank.experiments.columns import label
 from factrank.experiments.statistics import Claim, Fit, Quantity, Summary, Where
 from factrank.experiments.study import Chart, Size
 from factrank.studies.mahdavi.settings import (

@@ -23,8 +23,8 @@ from __future__ import annotations
 
 from itertools import product
 
-from factrank.experiments import label
 from factrank.experiments.capacity import CapacitySearch
+from factrank.experiments.columns import label
 from factrank.experiments.statistics import Claim, Fit, Quantity, Summary, Where
 from factrank.experiments.study import Chart, Size, Study, no_trials
 from factrank.families.factual_recall import FactualRecallShape

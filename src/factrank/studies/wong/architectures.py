@@ -9,7 +9,7 @@ cost nothing, stand beside as a yardstick. Models other than the plain layer tra
 
 from __future__ import annotations
 
-from factrank.experiments import label
+from factrank.experiments.columns import label
 from factrank.experiments.specs import Measures, Trial, generated
 from factrank.experiments.statistics import Claim, Quantity, Summary, Where
 from factrank.experiments.study import Chart, Size, Study

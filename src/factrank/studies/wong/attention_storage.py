@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from factrank.experiments import label
+from factrank.experiments.columns import label
 from factrank.experiments.specs import Measures, Readings, Training, TrainingPrecision, Trial, generated
 from factrank.experiments.statistics import Claim, Quantity, Summary, Where
 from factrank.experiments.study import Chart, Size, Study

@@ -15,7 +15,7 @@ Ranks are brackets certified for each table; where a correlation needs one numbe
 
 from __future__ import annotations
 
-from factrank.experiments import label
+from factrank.experiments.columns import label
 from factrank.experiments.specs import Generated, Measures, Trial, generated
 from factrank.experiments.statistics import Claim, Quantity, Summary, Where
 from factrank.experiments.study import Chart, Size, Study

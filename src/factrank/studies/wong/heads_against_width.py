@@ -14,7 +14,7 @@ tables: with 20 keys and 20 values 4 heads hold everything at 10 queries.
 
 from __future__ import annotations
 
-from factrank.experiments import label
+from factrank.experiments.columns import label
 from factrank.experiments.specs import Measures, Trial, generated
 from factrank.experiments.statistics import Claim, Quantity, Summary, Where
 from factrank.experiments.study import Chart, Size, Study

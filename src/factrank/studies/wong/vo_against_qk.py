@@ -17,7 +17,7 @@ d_model + 1.
 
 from __future__ import annotations
 
-from factrank.experiments import label
+from factrank.experiments.columns import label
 from factrank.experiments.specs import Measures, Trial, generated
 from factrank.experiments.statistics import Claim, Fit, Quantity, Summary, Where
 from factrank.experiments.study import Chart, Size, Study

@@ -15,7 +15,7 @@ from factrank.certificates.certification import certify
 from factrank.databases.generators.random_tables import uniform
 from factrank.databases.sample_tables import sample
 from factrank.errors import InputError
-from factrank.experiments.verification import verify
+from factrank.experiments.models.verification import verify
 from factrank.families.attention.editing.fact_edits import edit, edit_file
 from factrank.families.attention.forms.choose import construct
 from factrank.families.attention.layer_files import load_layer, save_layer

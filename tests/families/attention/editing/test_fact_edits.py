@@ -16,7 +16,7 @@ from factrank.databases.database import Database
 from factrank.databases.generators.random_tables import uniform
 from factrank.databases.sample_tables import sample
 from factrank.errors import InputError
-from factrank.experiments.verification import verify
+from factrank.experiments.models.verification import verify
 from factrank.families.attention.attention_layer import init_layer
 from factrank.families.attention.editing.fact_edits import Change, edit, edit_file
 from factrank.families.attention.forms.choose import construct

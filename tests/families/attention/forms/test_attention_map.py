@@ -13,7 +13,7 @@ from fact_tables import UNICODE, slow_margins
 from factrank.databases.database import Database
 from factrank.databases.generators.random_tables import uniform
 from factrank.errors import InputError
-from factrank.experiments.verification import verify
+from factrank.experiments.models.verification import verify
 from factrank.families.attention.forms.attention_map import AttentionMap, most_levels, score_of
 from factrank.families.attention.forms.construction import FormSearch
 from factrank.nn.part_arrays import to_arrays

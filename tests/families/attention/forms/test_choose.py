@@ -13,7 +13,7 @@ from factrank.databases.database import Database
 from factrank.databases.generators.random_tables import disjoint, numbered, uniform
 from factrank.databases.sample_tables import sample
 from factrank.errors import InputError
-from factrank.experiments.verification import verify
+from factrank.experiments.models.verification import verify
 from factrank.families.attention.forms import choose
 from factrank.families.attention.forms.binary_codes import BinaryCodes
 from factrank.families.attention.forms.choose import construct

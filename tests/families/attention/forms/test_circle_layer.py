@@ -12,7 +12,7 @@ from fact_tables import UNICODE, slow_margins, strict_winners, with_ranges
 from factrank.databases.database import Database
 from factrank.databases.generators.random_tables import numbered, uniform
 from factrank.errors import InputError
-from factrank.experiments.verification import verify
+from factrank.experiments.models.verification import verify
 from factrank.families.attention.forms.circle_layer import OWN, Circle, most_points, points
 from factrank.families.attention.forms.construction import FormSearch
 from strategies import as_database, tensors

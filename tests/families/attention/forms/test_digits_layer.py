@@ -12,7 +12,7 @@ from fact_tables import UNICODE, slow_margins
 from factrank.databases.database import Database
 from factrank.databases.generators.random_tables import uniform
 from factrank.errors import InputError
-from factrank.experiments.verification import verify
+from factrank.experiments.models.verification import verify
 from factrank.families.attention.forms.construction import FormSearch
 from factrank.families.attention.forms.digits_layer import Digits, base_for, digits, digits_for, largest_digit
 from factrank.families.attention.forms.parabola_layer import Parabola

@@ -11,7 +11,7 @@ from fact_tables import UNICODE, with_sets
 from factrank.databases.database import Database
 from factrank.databases.generators.random_tables import uniform
 from factrank.errors import InputError
-from factrank.experiments.verification import verify
+from factrank.experiments.models.verification import verify
 from factrank.families.attention.forms.building.cp_terms import Terms, about_terms, exact_terms, numerical_terms
 from factrank.families.attention.forms.construction import FormSearch
 from factrank.families.attention.forms.from_cp import FromCP, with_dials, with_switches

@@ -10,7 +10,7 @@ from fact_tables import UNICODE, slow_margins
 from factrank.databases.database import Database
 from factrank.databases.generators.random_tables import uniform
 from factrank.errors import InputError
-from factrank.experiments.verification import verify
+from factrank.experiments.models.verification import verify
 from factrank.families.attention.forms.construction import FormSearch
 from factrank.families.attention.forms.linear_solve import LinearSolve, solved_layer
 from factrank.families.attention.layer_shape import LayerShape

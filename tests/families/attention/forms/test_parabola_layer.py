@@ -12,7 +12,7 @@ from fact_tables import UNICODE, slow_margins, with_ranges
 from factrank.databases.database import Database
 from factrank.databases.generators.random_tables import uniform
 from factrank.errors import InputError
-from factrank.experiments.verification import verify
+from factrank.experiments.models.verification import verify
 from factrank.families.attention.forms.building.circle_routing import compact_refusal, compact_routing
 from factrank.families.attention.forms.building.parabola_labels import (
     Labels,

@@ -12,7 +12,7 @@ from fact_tables import slow_margins, with_sets
 from factrank.databases.database import Database
 from factrank.databases.generators.random_tables import numbered, uniform
 from factrank.errors import InputError
-from factrank.experiments.verification import verify
+from factrank.experiments.models.verification import verify
 from factrank.families.attention.forms.construction import FormSearch
 from factrank.families.attention.forms.registry import CONSTRUCTIONS
 from factrank.families.attention.forms.set_valued import SetValued

@@ -9,7 +9,7 @@ import pytest
 from adversarial_layers import Plan, attacks, jax_logits, leads, programs, score_attack
 from attention_proofs import margin_bounds
 from exact_layers import numbered
-from factrank.experiments.verification import verify
+from factrank.experiments.models.verification import verify
 from factrank.families.attention.proof import recall_proofs as proofs
 from factrank.families.attention.proof.proved_attention import ProvedScores
 from factrank.families.attention.proof.roundings import LayerTerms, PairTerms, roundings_of_logits

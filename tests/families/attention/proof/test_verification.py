@@ -14,7 +14,7 @@ from exact_layers import margin, numbered, parabola_layer, random_table, sets_la
 from factrank.certificates.certificate import Certificate, certificate_from_json
 from factrank.databases.database import Database
 from factrank.errors import InputError
-from factrank.experiments.verification import verify
+from factrank.experiments.models.verification import verify
 from factrank.families.attention.attention_arrays import model_from_arrays
 from factrank.families.attention.attention_layer import AttentionLayer, draw_layer, layer_from_arrays
 from factrank.families.attention.layer_files import load_layer, save_layer

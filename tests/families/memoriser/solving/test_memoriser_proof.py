@@ -12,7 +12,7 @@ import pytest
 from factrank.certificates.arithmetic import ARITHMETIC
 from factrank.certificates.certification import MarginBounds
 from factrank.errors import InputError
-from factrank.experiments.verification import verify
+from factrank.experiments.models.verification import verify
 from factrank.families.memoriser.examples.examples import VectorExamples
 from factrank.families.memoriser.memoriser import Memoriser, draw_memoriser, memoriser_of
 from factrank.families.memoriser.memoriser_shape import MemoriserShape

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from factrank.certificates.arithmetic import ARITHMETIC
 from factrank.errors import InputError
-from factrank.experiments.verification import verify
+from factrank.experiments.models.verification import verify
 from factrank.families.memoriser.examples.example_vectors import stored
 from factrank.families.memoriser.examples.examples import RandomExamples, VectorExamples
 from factrank.families.memoriser.memoriser import Memoriser, draw_memoriser, memoriser_of, sinusoids

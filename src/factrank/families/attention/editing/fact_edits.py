@@ -30,7 +30,7 @@ from jaxtyping import Bool, Int, Shaped
 from factrank.certificates import Certificate, certify, precision_of
 from factrank.databases import NAME_TYPE, Database, Vocabulary
 from factrank.errors import InputError
-from factrank.experiments import notes_of
+from factrank.experiments.models import notes_of
 from factrank.families.attention.attention_layer import AttentionLayer
 from factrank.families.attention.editing.fact_places import FactPlaces, free_columns, layout_of
 from factrank.families.attention.editing.some_keys import of_keys

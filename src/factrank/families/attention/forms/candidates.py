@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from factrank.errors import InputError
-from factrank.experiments import CONSTRUCTION_NOTE
+from factrank.experiments.models import CONSTRUCTION_NOTE
 from factrank.families.attention.layer_files import SavedLayer
 from factrank.families.attention.layer_shape import LayerShape
 from factrank.families.attention.pair_transformer import TransformerShape

@@ -15,7 +15,7 @@ from typing import Literal, get_args
 from factrank.certificates import Certificate, certify
 from factrank.databases import Database
 from factrank.errors import InputError
-from factrank.experiments import Constructed, width_in_bits
+from factrank.experiments.models import Constructed, width_in_bits
 from factrank.families.attention.forms.candidates import Candidate, places_of
 from factrank.families.attention.forms.construction import Built, Construction, FormSearch
 from factrank.families.attention.forms.registry import CONSTRUCTIONS

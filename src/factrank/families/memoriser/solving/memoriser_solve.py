@@ -26,7 +26,7 @@ from jaxtyping import Float
 
 from factrank.certificates import certify
 from factrank.errors import InputError
-from factrank.experiments import Constructed
+from factrank.experiments.models import Constructed
 from factrank.families.memoriser.examples import Examples, VectorExamples, stored
 from factrank.families.memoriser.memoriser import Memoriser, draw_memoriser, memoriser_of, sinusoids
 from factrank.families.memoriser.memoriser_shape import MemoriserShape

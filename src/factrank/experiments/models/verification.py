@@ -6,7 +6,7 @@ from typing import Any
 
 from factrank.certificates import Certificate, certify
 from factrank.errors import InputError
-from factrank.experiments.handed_models import handed_model
+from factrank.experiments.models.handed_models import handed_model
 from factrank.experiments.specs import DataSpec, Given, has_role
 
 

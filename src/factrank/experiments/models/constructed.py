@@ -119,7 +119,7 @@ class Constructed:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a file that `factrank verify` checks; its name ends in .safetensors."""
-        from factrank.experiments.model_files import write_saved  # noqa: PLC0415
+        from factrank.experiments.models.model_files import write_saved  # noqa: PLC0415
 
         write_saved(path, self.to_saved())
 

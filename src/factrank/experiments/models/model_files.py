@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from factrank.errors import InputError
-from factrank.experiments.handed_models import handed_model
+from factrank.experiments.models.handed_models import handed_model
 from factrank.experiments.registry import families, family_of
 from factrank.experiments.specs import ModelSpec, canonical_json, from_plain, to_plain
 from factrank.host import waiting_for_others

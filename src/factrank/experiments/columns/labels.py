@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from factrank.experiments.declared_columns import LONG, RUN, SEARCHES, SETTINGS
-from factrank.experiments.measured import measure_of
+from factrank.experiments.columns.declared_columns import LONG, RUN, SEARCHES, SETTINGS
+from factrank.experiments.columns.measured import measure_of
 from factrank.experiments.statistics import columns_in
 from factrank.foreign_text import shown_name
 

@@ -1,0 +1,22 @@
+"""Columns of results: what each is called and what it means, declared once.
+
+What lives here: the columns that families declare with their measures, those of settings and runs, and their labels.
+What may enter: another column that every family has.
+"""
+
+from typing import TYPE_CHECKING
+
+from factrank.lazy_face import lazy_face
+
+if TYPE_CHECKING:
+    from factrank.experiments.columns.declared_columns import LONG as LONG
+    from factrank.experiments.columns.declared_columns import RUN as RUN
+    from factrank.experiments.columns.declared_columns import SEARCHES as SEARCHES
+    from factrank.experiments.columns.declared_columns import SETTINGS as SETTINGS
+    from factrank.experiments.columns.labels import label as label
+    from factrank.experiments.columns.labels import short_label as short_label
+    from factrank.experiments.columns.measured import OF_EVERY_FAMILY as OF_EVERY_FAMILY
+    from factrank.experiments.columns.measured import is_measured as is_measured
+    from factrank.experiments.columns.measured import measure_of as measure_of
+else:
+    __getattr__, __dir__, __all__ = lazy_face(__name__)

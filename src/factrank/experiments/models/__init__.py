@@ -1,0 +1,25 @@
+"""Models of any family, handed in, constructed, certified, saved and loaded.
+
+What lives here: the result of every closed form, the file of a model, `verify`, and how models are handed in. What may
+enter: what serves the models of every family, whether they were trained or not.
+"""
+
+from typing import TYPE_CHECKING
+
+from factrank.lazy_face import lazy_face
+
+if TYPE_CHECKING:
+    from factrank.experiments.models.constructed import BITS_OF_LANGUAGE_MODELS as BITS_OF_LANGUAGE_MODELS
+    from factrank.experiments.models.constructed import CONSTRUCTION_NOTE as CONSTRUCTION_NOTE
+    from factrank.experiments.models.constructed import Constructed as Constructed
+    from factrank.experiments.models.constructed import notes_of as notes_of
+    from factrank.experiments.models.constructed import width_in_bits as width_in_bits
+    from factrank.experiments.models.handed_models import handed_model as handed_model
+    from factrank.experiments.models.model_files import SavedModel as SavedModel
+    from factrank.experiments.models.model_files import load as load
+    from factrank.experiments.models.model_files import read_model as read_model
+    from factrank.experiments.models.model_files import save as save
+    from factrank.experiments.models.model_files import write_model as write_model
+    from factrank.experiments.models.verification import verify as verify
+else:
+    __getattr__, __dir__, __all__ = lazy_face(__name__)
