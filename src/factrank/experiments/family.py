@@ -183,15 +183,15 @@ class Family(Protocol):
 
     def write(self, path: Path, saved: Any) -> None:
         """Write a file that nobody else writes at the same time."""
-        from factrank.experiments.models import write_model  # noqa: PLC0415
+        from factrank.experiments.models import write_model_file  # noqa: PLC0415
 
-        write_model(path, saved, self)
+        write_model_file(path, saved, self)
 
     def read(self, path: Path) -> Any:
         """What one of its files holds."""
-        from factrank.experiments.models import read_model  # noqa: PLC0415
+        from factrank.experiments.models import read_model_file  # noqa: PLC0415
 
-        return read_model(path)
+        return read_model_file(path)
 
     def data_parts(self, data: Any) -> tuple[Mapping[str, Shaped[np.ndarray, "..."]], Any]:
         """What it reads, as arrays for a file, and the specification of what arrays cannot say."""

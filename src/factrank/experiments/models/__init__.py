@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from factrank.experiments.models.handed_models import handed_model as handed_model
     from factrank.experiments.models.model_files import SavedModel as SavedModel
     from factrank.experiments.models.model_files import load as load
-    from factrank.experiments.models.model_files import read_model as read_model
+    from factrank.experiments.models.model_files import read_model_file as read_model_file
     from factrank.experiments.models.model_files import save as save
-    from factrank.experiments.models.model_files import write_model as write_model
+    from factrank.experiments.models.model_files import write_model_file as write_model_file
     from factrank.experiments.models.verification import verify as verify
 else:
     __getattr__, __dir__, __all__ = lazy_face(__name__)
