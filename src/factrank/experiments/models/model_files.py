@@ -94,10 +94,10 @@ def load(path: str | os.PathLike[str]) -> Any:
     for family in families().values():
         if family.file_format == mark:
             return family.read(path)
-    return read_model(path)
+    return read_model_file(path)
 
 
-def write_model(path: Path, saved: SavedModel, family: Family) -> None:
+def write_model_file(path: Path, saved: SavedModel, family: Family) -> None:
     """Write the format of all families that have none of their own."""
     notes = dict(saved.notes)
     if not all(isinstance(text, str) for note in notes.items() for text in note):
@@ -114,7 +114,7 @@ def write_model(path: Path, saved: SavedModel, family: Family) -> None:
     write_sealed(path, Sealed(tensors, metadata), FORMAT, VERSION)
 
 
-def read_model(path: Path) -> SavedModel:
+def read_model_file(path: Path) -> SavedModel:
     """Read that format."""
     sealed = read_sealed(path, FORMAT, VERSION)
     try:
