@@ -194,6 +194,19 @@ def test_pictures(tmp_path):
     assert save_charts(results_of(made_study(), "quick", NOTHING), tmp_path) == []
 
 
+def test_long_texts_that_begin_alike_are_different_settings():
+    """A mean over trials of both would be that of no setting."""
+    long = "a generator whose name takes more room than there is, "
+    table = made_table(change=lambda at, row: row | {"words": f"{long}{at % 2}", "recall": float(at % 2)})
+    records = chart_records(Chart("c", "C", "bars", "words", "recall"), only(table))
+    assert [(row["x"], row["y"]) for row in records.rows] == [(f"{long}0", 0.0), (f"{long}1", 1.0)]
+    summary = Summary("s", "S", (("mean", MEAN),), ("words",))
+    (_, shown), *_ = results_of(made_study(summaries=(summary,), fits=()), "quick", only(table)).summary_charts
+    assert {row["x"] for row in shown.rows} == {f"{long}0", f"{long}1"}
+    alone = made_table(change=lambda at, row: row | {"words": long})
+    assert chart_records(Chart("c", "C", "bars", "words", "recall"), only(alone)).rows[0]["x"].endswith("...")
+
+
 def test_summaries_are_drawn_as_they_are_tabled():
     """Every row with a value is a point with its interval, beside the others at its x."""
     for summary, table in results_of(made_study(), "full", made("full")).summaries:

@@ -18,7 +18,7 @@ from factrank.experiments.columns import label
 from factrank.experiments.statistics import Value, ended_soundly, missing_columns, selected, values
 from factrank.experiments.store import ROW_NAMES, Tables, many_rows
 from factrank.experiments.study.study import Chart
-from factrank.foreign_text import shown_name
+from factrank.foreign_text import LONGEST_NAME, shown_name
 
 Cell = str | int | float | None
 ChartRecord = dict[str, Any]
@@ -45,7 +45,7 @@ def chart_records(chart: Chart, tables: Tables) -> Records:
         what = f"a column {' or '.join(map(label, unknown))}" if unknown and table.num_rows else "a result"
         return Records([], (f"Nothing to draw yet: no {ROW_NAMES[chart.data]} has {what}.",))
     rows, unsound = _sound(table.filter(pa.array(selected(table, chart.where))))
-    cells = {field: [cell(value) for value in values(rows, column)] for field, column in wanted.items()}
+    cells = {field: cells_of(values(rows, column)) for field, column in wanted.items()}
     records = [dict(zip(cells, row, strict=True)) for row in zip(*cells.values(), strict=True)]
     measured = "colour" if chart.kind == "heatmap" else "y"
     known = [record for record in records if None not in record.values() and is_number(record[measured])]
@@ -72,13 +72,25 @@ def _sound(rows: pa.Table) -> tuple[pa.Table, int]:
     return rows.filter(pa.array(sound)), len(others)
 
 
-def cell(value: Value) -> Cell:
-    """A cell as a chart may show it: numbers that are infinite or none are missing, text is safe to show."""
+def cells_of(column: Sequence[Value]) -> list[Cell]:
+    """The cells of a column as a chart may show them: infinite numbers and NaN are missing, text is safe to show.
+
+    Long texts are shortened, unless two different ones would then be the same, and be drawn as one.
+
+    >>> cells_of([True, float("inf"), 3, "short"])
+    ['yes', None, 3, 'short']
+    """
+    texts = {value for value in column if isinstance(value, str)}
+    longest = LONGEST_NAME if len({shown_name(text) for text in texts}) == len(texts) else None
+    return [_cell(value, longest) for value in column]
+
+
+def _cell(value: Value, longest: int | None) -> Cell:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
         return value if isfinite(value) else None
-    return value if value is None or isinstance(value, int) else shown_name(str(value))
+    return value if value is None or isinstance(value, int) else shown_name(str(value), longest)
 
 
 def is_number(value: Cell) -> bool:

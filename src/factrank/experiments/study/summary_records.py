@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from factrank.experiments.statistics import QUANTITY, Summary
-from factrank.experiments.study.chart_records import Cell, ChartRecord, Records, cell, is_number
+from factrank.experiments.study.chart_records import Cell, ChartRecord, Records, cells_of, is_number
 
 
 def summary_records(summary: Summary, table: pa.Table) -> Records:
@@ -19,11 +19,10 @@ def summary_records(summary: Summary, table: pa.Table) -> Records:
     fields = drawn_fields(summary)
     names = _numbered([name for name, _ in summary.quantities])
     rows: list[ChartRecord] = []
-    for row in table.to_pylist():
-        row[QUANTITY] = names[row[QUANTITY]]
-        cells = {
-            column: row[column] if column == QUANTITY else cell(row[column]) for column in (QUANTITY, *summary.over)
-        }
+    columns = {column: cells_of(table[column].to_pylist()) for column in summary.over}
+    columns[QUANTITY] = [names[name] for name in table[QUANTITY].to_pylist()]
+    for at, row in enumerate(table.to_pylist()):
+        cells = {column: found[at] for column, found in columns.items()}
         record: ChartRecord = {field: cells[column] for field, column in fields.items() if field != "facet"}
         if "facet" in fields:
             record["facet"] = [cells[column] for column in facet_columns(summary)]
