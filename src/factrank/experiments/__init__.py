@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from factrank.experiments.frozen_parts import split as split
     from factrank.experiments.measured import measure_of as measure_of
     from factrank.experiments.model_files import SavedModel as SavedModel
+    from factrank.experiments.model_files import family_of_file as family_of_file
     from factrank.experiments.model_files import load as load
     from factrank.experiments.model_files import save as save
     from factrank.experiments.progress import TerminalMeter as TerminalMeter
