@@ -128,6 +128,12 @@ def test_model_files_that_are_not_sound_name_what_is_wrong(call, memory, change,
         (["construct", "cities.csv", "--family", "nobody"], "there is no family 'nobody'; there are attention, memory"),
         (["construct", "cities.csv", "--spec", "d_model=4"], "follows from its facts"),
         (["verify", "m.safetensors", "--tolerance", "1"], "--tolerance is for memorisers"),
+        (
+            ["edit", "m.safetensors", "--delete", "Oslo", "country"],
+            "m.safetensors: facts of this memory cannot be edited",
+        ),
+        (["ask", "m.safetensors", "Oslo", "country"], "not of the format 'factrank.layer': it is of 'factrank.model'"),
+        (["verify", "other.safetensors"], "not of the format 'factrank.layer' or 'factrank.model'"),
         (["verify", "cities.csv"], "cities.csv: not a readable safetensors file"),
         (["solve", "list.npy"], "a list of vectors has no contexts"),
         (["solve", "v.npy", "--labels", "list.npy"], "list.npy: expected 4 labels"),
@@ -138,6 +144,7 @@ def test_model_files_that_are_not_sound_name_what_is_wrong(call, memory, change,
 def test_bad_input_is_named(call, memory, tmp_path, words, message):
     np.save(tmp_path / "list.npy", np.ones((3, 2)))
     np.save(tmp_path / "v.npy", np.random.default_rng(0).random((4, 2, 3)))
+    write_sealed(tmp_path / "other.safetensors", Sealed({"a": np.zeros(1)}, {}), "factrank.weights", 1)
     code, _, err = call(*words)
     assert code == 2
     assert message in " ".join(err.split())

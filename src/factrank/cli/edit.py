@@ -60,14 +60,14 @@ def edit(
     several processes wait for each other.
     """
     changes = _changes(setting, delete, source or (), table.layout)
-    from factrank.families.attention.editing import edit_file  # noqa: PLC0415 - JAX takes a second to load
+    from factrank.experiments.models import family_of_file  # noqa: PLC0415 - JAX takes a second to load
     from factrank.report import (  # noqa: PLC0415
         edited_table,
         json_text,
     )
 
     with progress().status("editing"):
-        edited = edit_file(layer, changes, force=force)
+        edited = family_of_file(layer).edit(layer, changes, force=force)
     written = edited.certificate.certified or force
     if json:
         say(json_text(_plain(layer, edited, written)))

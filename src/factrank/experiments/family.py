@@ -193,6 +193,10 @@ class Family(Protocol):
 
         return read_model_file(path)
 
+    def edit(self, path: Path, changes: Sequence[Any], *, force: bool = False) -> Any:  # noqa: ARG002
+        """Set and delete facts of a model in a file, which is replaced if all is certified or by force."""
+        raise InputError(f"{path}: facts of this {self.name} cannot be edited one by one: construct it again")
+
     def data_parts(self, data: Any) -> tuple[Mapping[str, Shaped[np.ndarray, "..."]], Any]:
         """What it reads, as arrays for a file, and the specification of what arrays cannot say."""
         from factrank.nn import facts_to_tensors  # noqa: PLC0415

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from factrank.experiments.models.constructed import width_in_bits as width_in_bits
     from factrank.experiments.models.handed_models import handed_model as handed_model
     from factrank.experiments.models.model_files import SavedModel as SavedModel
+    from factrank.experiments.models.model_files import family_of_file as family_of_file
     from factrank.experiments.models.model_files import load as load
     from factrank.experiments.models.model_files import read_model_file as read_model_file
     from factrank.experiments.models.model_files import save as save

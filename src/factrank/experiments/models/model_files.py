@@ -90,11 +90,22 @@ def write_saved(path: str | os.PathLike[str], saved: Any) -> None:
 def load(path: str | os.PathLike[str]) -> Any:
     """What a file of any family holds, bit for bit: its `model`, `data`, `spec` and `notes`."""
     path = Path(path)
-    mark = format_of(path)
-    for family in families().values():
-        if family.file_format == mark:
-            return family.read(path)
-    return read_model_file(path)
+    family = _family_by_format(path)
+    return read_model_file(path) if family is None else family.read(path)
+
+
+def family_of_file(path: Path) -> Family:
+    """The family of the model in a file."""
+    return _family_by_format(path) or family_of(read_model_file(path).spec)
+
+
+def _family_by_format(path: Path) -> Family | None:
+    """The family whose own format a file has; None if it has the format of all."""
+    mark, owners = format_of(path), {one.file_format: one for one in families().values() if one.file_format}
+    if mark != FORMAT and mark not in owners:
+        formats = " or ".join(repr(name) for name in (*owners, FORMAT))
+        raise InputError(f"{path}: a safetensors file, but not of the format {formats}")
+    return None if mark == FORMAT else owners[mark]
 
 
 def write_model_file(path: Path, saved: SavedModel, family: Family) -> None:

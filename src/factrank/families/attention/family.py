@@ -161,6 +161,12 @@ class AttentionFamily(Family):
 
         return load_layer(path)
 
+    def edit(self, path: Path, changes: Sequence[Any], *, force: bool = False) -> Any:
+        """Of a layer whose construction says where facts lie."""
+        from factrank.families.attention.editing import edit_file  # noqa: PLC0415
+
+        return edit_file(path, changes, force=force)
+
     def from_parts(self, spec: Any, sizes: tuple[int, ...], parts: Mapping[str, Any]) -> Any:
         """The layer or transformer of these arrays."""
         from factrank.families.attention.attention_arrays import model_from_arrays  # noqa: PLC0415
