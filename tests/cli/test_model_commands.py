@@ -4,7 +4,9 @@ import json
 
 import numpy as np
 import pytest
+from factrank.experiments.model_files import FORMAT, VERSION, load
 
+from factrank import MemoriserShape, RandomExamples, solve
 from factrank.experiments.models.model_files import FORMAT, VERSION, load
 from factrank.nn.sealed_file import Sealed, read_sealed, write_sealed
 
@@ -148,3 +150,14 @@ def test_bad_input_is_named(call, memory, tmp_path, words, message):
     code, _, err = call(*words)
     assert code == 2
     assert message in " ".join(err.split())
+
+
+def test_examples_that_no_memory_holds_are_refused_before_they_are_drawn(call, tmp_path):
+    solve(RandomExamples(6, 4, 5, n_contexts=1), MemoriserShape(2, 8, 4)).save(tmp_path / "s.safetensors")
+
+    def many(_, metadata):
+        metadata["data"] = metadata["data"].replace('"n_examples":6', '"n_examples":2000000000')
+
+    resealed(tmp_path / "s.safetensors", many)
+    code, _, err = call("verify", "s.safetensors")
+    assert (code, "the vectors of its examples" in err) == (2, True)

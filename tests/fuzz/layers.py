@@ -34,7 +34,7 @@ def make(random: Random, folder: Path) -> list[str]:
     content = _original()
     tensors, metadata = dict(content.tensors), dict(content.metadata)
     for _ in range(random.choice([1, 1, 2, 4])):
-        _change(random, tensors, metadata)
+        change(random, tensors, metadata)
     try:
         write_sealed(path, Sealed(tensors, metadata), FORMAT, VERSION)
     except Exception:
@@ -53,7 +53,8 @@ def _original() -> Sealed:
         return read_sealed(path, FORMAT, VERSION)
 
 
-def _change(random: Random, tensors: dict[str, np.ndarray], metadata: dict[str, str]) -> None:
+def change(random: Random, tensors: dict[str, np.ndarray], metadata: dict[str, str]) -> None:
+    """Change one tensor or one text of the metadata."""
     if random.random() < 0.3:
         name = random.choice([*sorted(metadata), *["notes"] * 4])
         metadata[name] = _changed_note(random, metadata[name])

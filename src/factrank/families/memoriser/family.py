@@ -11,6 +11,7 @@ from factrank.experiments import Family, Form, Measure, SizedForm, Work
 from factrank.experiments.specs import Given, ModelSpec, from_plain
 from factrank.families.memoriser.examples import Examples, RandomExamples, TokenExamples, VectorExamples
 from factrank.families.memoriser.memoriser_shape import BATCH_SIZE, MemoriserShape
+from factrank.host import require_memory
 
 if TYPE_CHECKING:
     from factrank.certificates import Prover
@@ -117,7 +118,10 @@ class MemoriserFamily(Family):
     def data_from_parts(self, parts: Mapping[str, Any], described: object) -> Examples:
         """The way back."""
         if isinstance(described, Mapping) and not parts:
-            return from_plain(RandomExamples, described, "data")
+            drawn = from_plain(RandomExamples, described, "data")
+            n_vectors = drawn.n_examples + drawn.number_of_contexts * drawn.context_size
+            require_memory(8 * n_vectors * drawn.d_input, "the vectors of its examples", "give fewer of them")
+            return drawn
         if set(parts) != set(EXAMPLE_PARTS) or not (described is None or isinstance(described, int)):
             raise InputError(f"examples are {', '.join(EXAMPLE_PARTS)} and a number of classes or none")
         return VectorExamples.of(**parts, n_classes=described)
