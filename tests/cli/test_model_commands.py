@@ -4,7 +4,6 @@ import json
 
 import numpy as np
 import pytest
-from factrank.experiments.model_files import FORMAT, VERSION, load
 
 from factrank import MemoriserShape, RandomExamples, solve
 from factrank.experiments.models.model_files import FORMAT, VERSION, load

@@ -7,10 +7,9 @@ from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 
-from factrank.experiments.constructed import Constructed
-from factrank.experiments.model_files import FORMAT, VERSION
-
 import factrank
+from factrank.experiments.models.constructed import Constructed
+from factrank.experiments.models.model_files import FORMAT, VERSION
 from factrank.nn.sealed_file import Sealed, read_sealed, write_sealed
 from fuzz.layers import change
 
