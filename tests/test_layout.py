@@ -96,8 +96,8 @@ def test_what_a_trial_executes_needs_few_libraries():
 
 ENGINES = ("optax", "numba", "cupy", "factrank.experiments", "factrank.families.attention.fused")
 """What trains, and what only training needs."""
-LIGHT = ("factrank.experiments", "factrank.experiments.models.constructed")
-"""The face of that room, and what a construction returns."""
+LIGHT = ("factrank.experiments", "factrank.experiments.models", "factrank.experiments.models.constructed")
+"""Faces of that room, and what a construction returns."""
 
 
 def test_constructing_imports_no_engine():

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from factrank.errors import InputError
+from factrank.experiments.columns.labels import label
 from factrank.experiments.statistics.expressions import columns_in, numbers, values
-from factrank.report.study.labels import label
 
 COLUMNS = {
     "a": np.array([1.0, -2.0, 0.0, 3.5]),

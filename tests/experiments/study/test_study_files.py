@@ -23,7 +23,7 @@ from factrank.experiments.statistics.claims import Claim, Quantity
 from factrank.experiments.statistics.fits import Fit
 from factrank.experiments.statistics.summaries import Summary
 from factrank.experiments.study.study import Chart, Source
-from factrank.experiments.study.study_files import load_python_study, load_study
+from factrank.experiments.study.study_files import load_study
 from factrank.experiments.study.yaml_text import read_yaml
 from factrank.families.attention.layer_shape import LayerShape
 from factrank.families.attention.pair_transformer import TransformerShape
@@ -471,41 +471,3 @@ def test_no_value_anywhere_makes_it_stumble(tmp_path_factory, value):
         path.write_text(small("").replace("name: small\n", "") + f"{name}: {shown}\n", encoding="utf-8")
         with suppress(InputError):
             load_study(path)
-
-
-# -------------------------------------------------------------------- Python
-
-PYTHON = """
-from factrank import LayerShape
-from factrank import Study
-from factrank import Trial, generated
-
-facts = generated("unit", n=3)
-STUDY = Study("mine", "Mine", None, "?", "!", lambda size: [Trial(facts, LayerShape(2, 1, 1, 1))])
-"""
-
-
-def test_a_python_study(tmp_path):
-    path = tmp_path / "mine.py"
-    path.write_text(PYTHON)
-    assert [trial.model for trial in load_python_study(path).trials_of("full")] == [LayerShape(2, 1, 1, 1)]
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("x = 1", "defines STUDY, a factrank.Study; got NoneType"),
-        ("STUDY = 3", "got int"),
-        ("\n1 / 0", "line 2: ZeroDivisionError"),
-        ("\n\nfor", "line 3: SyntaxError"),
-        ("import sys; sys.exit(3)", "line 1: SystemExit"),
-        ("import nowhere_at_all", "ModuleNotFoundError"),
-    ],
-)
-def test_mistakes_in_python_are_named(tmp_path, text, expected):
-    path = tmp_path / "mine.py"
-    path.write_text(text)
-    with pytest.raises(InputError, match=expected):
-        load_python_study(path)
-    with pytest.raises(InputError, match="no such file"):
-        load_python_study(tmp_path / "none.py")
