@@ -23,15 +23,14 @@ import numpy as np
 
 from factrank.databases.database import Database
 from factrank.databases.generators.random_tables import uniform
+from factrank.experiments.models import Constructed, verify
 from factrank.families.attention.attention_layer import AttentionLayer
 from factrank.families.attention.editing.fact_edits import Change, edit_file
 from factrank.families.attention.editing.some_keys import of_keys
 from factrank.families.attention.forms.choose import construct
-from factrank.families.attention.forms.constructed import Constructed
 from factrank.families.attention.forms.registry import CONSTRUCTIONS
 from factrank.families.attention.layer_files import SavedLayer, load_layer
 from factrank.families.attention.layer_shape import LayerShape
-from factrank.families.attention.proof.verification import verify
 
 GIB = 2**30 if sys.platform == "darwin" else 2**20
 PAIRS_AT_ONCE = 2**13
@@ -45,7 +44,7 @@ def describe(found: Constructed) -> str:
     sizes = f"{found.parameters:,} parameters, {1 / found.facts_per_parameter:.2f} per fact"
     bits = f"{found.bits_per_parameter:.2f} bits per parameter, {found.bits_per_stored_bit:.3f} per stored bit"
     proof = f"margin {found.certificate.margin:g} ({found.certificate.arithmetic})"
-    return f"{found.construction:<16} {sizes}, {bits}, {proof}"
+    return f"{found.form:<16} {sizes}, {bits}, {proof}"
 
 
 def construct_million() -> None:

@@ -18,10 +18,15 @@ from threadpoolctl import threadpool_limits
 from factrank.databases.generators.random_tables import uniform
 from factrank.tensors.core.zero_one import ZeroOneTensor
 from factrank.tensors.cp.als import DenseEntries, als_cp
-from factrank.tensors.cp.cp_fit import CPFit, fit_cp
+from factrank.tensors.cp.cp_fit import CPFit, Problem, improve, random_start
 
 REPEATS = 5
 SECONDS = 60.0
+
+
+def fit_cp(target: np.ndarray, rank: int, rng: np.random.Generator, seconds: float) -> CPFit:
+    """Levenberg-Marquardt from one random start."""
+    return improve(Problem(target), random_start(target, rank, rng), seconds=seconds, ridge=1e-3)
 
 
 def planted(shape: tuple[int, int, int], rank: int) -> np.ndarray:
