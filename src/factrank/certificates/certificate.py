@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from math import inf, isclose
+from math import inf, isclose, isfinite
 from typing import Any, Literal, get_args
 
 from factrank.errors import InputError
@@ -16,6 +16,9 @@ ArithmeticUsed = Literal["exact integers", "running error bound", "none"]
 
 CERTIFICATE_NOTE = "certificate"
 """The name of the note of a file that holds the certificate."""
+
+LARGEST_INTEGER = 2**63
+"""No whole number of a certificate is larger; one of hundreds of digits is no number of anything."""
 
 TOLERANCE = 1e-3
 """Proved margins that were not computed in exact arithmetic may differ so much between machines, relatively."""
@@ -176,4 +179,6 @@ def _is_count(value: object) -> bool:
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return isfinite(value) if isinstance(value, float) else abs(value) <= LARGEST_INTEGER

@@ -133,10 +133,13 @@ class Proof:
         return -inf if self.arithmetic == "none" else float(self.bounds.min(initial=inf))
 
 
-def certify(prover: Prover) -> Certificate:
-    """Check every fact with the model's own forward pass, and prove that every other evaluation recalls it too."""
+def certify(prover: Prover, obstacle: str = "") -> Certificate:
+    """Check every fact with the model's own forward pass, and prove that every other evaluation recalls it too.
+
+    An `obstacle` is a reason, beside those of the prover, why nothing can be proved.
+    """
     n_facts, precision = prover.n_facts, prover.precision
-    proof = prove(prover)
+    proof = prove(prover, obstacle)
     # Weights may be so large that sums overflow: what is infinite or not a number proves nothing, as it should.
     with np.errstate(all="ignore"), evaluation(precision):
         computed = computed_margins(prover)
@@ -171,11 +174,11 @@ def computed_margins(prover: Prover) -> Float[np.ndarray, " facts"]:
     return found
 
 
-def prove(prover: Prover) -> Proof:
+def prove(prover: Prover, obstacle: str = "") -> Proof:
     """The half of a certificate that is for every evaluation: bounds from the weights and the facts alone."""
     bounds, exact = np.full(prover.n_facts, -inf), True
     with np.errstate(all="ignore"):
-        obstacle = prover.obstacle()
+        obstacle = prover.obstacle() or obstacle
         if obstacle:
             return Proof("none", bounds, obstacle)
         for block in row_blocks(prover.n_facts, prover.bound_cells):

@@ -164,6 +164,9 @@ class Family(Protocol):
         shape = getattr(model, "shape", None)
         return shape if type(shape) in self.models.values() else None
 
+    proof_option_names: tuple[str, ...] = ()
+    """What users may say of a proof."""
+
     def prover(self, model: Any, data: Any, **options: Any) -> Prover:  # noqa: ARG002
         """What `certify` needs to prove that a model recalls its data; the options are those of the proof."""
         raise InputError(f"no proof is known for models of the family {self.name}")

@@ -71,9 +71,14 @@ def save(
     >>> saved.data == facts, verify(saved.model, saved.data) == found.certificate
     (True, True)
     """
-    model, data, family = handed_model(given, data)
-    own = getattr(given, "spec", None)
-    described = spec if spec is not None else own if own is not None else family.spec_of(model)
+    model, data, family, known = handed_model(given, data)
+    described = known if spec is None else spec
+    if family_of(described) is not family:
+        raise InputError(f"{path}: a {type(described).__name__} does not describe a {type(model).__name__}")
+    try:
+        family.from_parts(described, family.sizes(model), to_arrays(model))
+    except InputError as error:
+        raise InputError(f"{path}: the model does not fit its specification: {error}") from None
     refusal = family.refusal(described, data)
     if refusal is not None:
         raise InputError(f"{path}: {refusal}")

@@ -6,8 +6,9 @@ from typing import Any
 
 from factrank.certificates import Certificate, certify
 from factrank.errors import InputError
+from factrank.experiments.family import Family
 from factrank.experiments.models.handed_models import handed_model
-from factrank.experiments.specs import DataSpec, Given, has_role
+from factrank.nn import to_arrays
 
 
 def verify(given: Any, data: Any = None, **options: Any) -> Certificate:
@@ -39,11 +40,22 @@ def verify(given: Any, data: Any = None, **options: Any) -> Certificate:
     >>> found.certified, found.recalled, found.worst
     (False, 1, ('Lima', 'country', 'Peru'))
     """
-    model, data, family = handed_model(given, data)
-    if isinstance(data, Given):
-        raise InputError("data are verified themselves; a fingerprint only names them")
-    data = data.build() if has_role(data, DataSpec) else data
-    refusal = family.refusal(family.spec_of(model), data)
+    model, data, family, spec = handed_model(given, data)
+    refusal = family.refusal(spec, data)
     if refusal is not None:
         raise InputError(refusal)
-    return certify(family.prover(model, data, **options))
+    unknown = sorted(options.keys() - set(family.proof_option_names))
+    if unknown:
+        known = ", ".join(family.proof_option_names) or "none"
+        raise InputError(f"the proof of a {type(model).__name__} has no option {unknown[0]!r}; it has {known}")
+    prover = family.prover(model, data, **{**family.proof_options(spec), **options})
+    return certify(prover, contradiction(model, family))
+
+
+def contradiction(model: Any, family: Family) -> str:
+    """In words, that the parts of a model are not those of its sizes, with which proofs count; empty if they are."""
+    try:
+        family.from_parts(family.spec_of(model), family.sizes(model), to_arrays(model))
+    except InputError as error:
+        return f"its parts are not those of its sizes: {error}"
+    return ""

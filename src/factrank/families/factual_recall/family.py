@@ -80,6 +80,8 @@ class FactualRecallFamily(Family):
 
         return construct_factual_recall(data, spec, form=cast("Any", form or "logistic"), **options)
 
+    proof_option_names = ("length", "contexts", "seed")
+
     def prover(self, model: Any, data: Database, **options: Any) -> Prover:
         """Running error bounds for all noise contexts of a `length`; `contexts` of them are tried."""
         from factrank.families.factual_recall.factual_recall_certificate import SequenceProver  # noqa: PLC0415

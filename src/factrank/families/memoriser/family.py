@@ -103,11 +103,15 @@ class MemoriserFamily(Family):
             raise InputError(f"form must be {', '.join(self.forms)}; got {form!r}")
         return solve(data, spec, **options)
 
-    def prover(self, model: Any, data: Examples, *, precision: str | None = None, **options: Any) -> Prover:
+    proof_option_names = ("precision", "tolerance")
+
+    def prover(self, model: Any, data: Examples, **options: Any) -> Prover:
         """Running error bounds; labels within a `tolerance`, evaluated in a `precision`."""
         from factrank.families.memoriser.solving import MemoriserProver  # noqa: PLC0415
 
-        return MemoriserProver(model, data, evaluated_in=precision, **options)
+        precision, tolerance = options.get("precision"), options.get("tolerance")
+        prover = MemoriserProver(model, data, evaluated_in=precision)
+        return prover if tolerance is None else replace(prover, tolerance=tolerance)
 
     def data_parts(self, data: Examples) -> tuple[Mapping[str, Any], Any]:
         """Given vectors as arrays; examples that are drawn as what they are drawn from."""

@@ -9,7 +9,7 @@ from jaxtyping import Float, Shaped
 
 from factrank.certificates import ARITHMETIC
 from factrank.families.attention.attention_layer import AttentionLayer
-from factrank.families.attention.pair_transformer import AnyLayer, PairTransformer
+from factrank.families.attention.pair_transformer import AnyLayer, Block, PairTransformer
 from factrank.nn import to_arrays
 
 
@@ -35,6 +35,9 @@ def why_not_plain(layer: AnyLayer) -> str | None:
     if type(layer) is not PairTransformer:  # a subclass may compute something else
         return f"no proof is known for a layer of the class {type(layer).__name__}"
     shape, blocks = layer.shape, layer.blocks
+    strange = next((block for block in blocks if type(block) is not Block), None)
+    if strange is not None:
+        return f"no proof is known for a block of the class {type(strange).__name__}"
     norms = [layer.final_norm, *(norm for block in blocks for norm in (block.attention_norm, block.mlp_norm))]
     kinds = {shape.attention, *(block.attention for block in blocks)}
     obstacles = {
