@@ -52,6 +52,7 @@ def test_other_examples_cannot_be_smuggled_in():
 WIDER = """
 import numpy as np
 from factrank import Database, verify
+from factrank.families.memory import LinearMemory
 
 n = 1001
 first, second = np.full(n, 2.0**-25, np.float32), np.zeros(n, np.float32)
