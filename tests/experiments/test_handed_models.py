@@ -63,7 +63,7 @@ memory = LinearMemory(inputs, np.stack([first, second]), np.ones((1, n), np.floa
 facts = Database.from_facts([("a", "q", "x"), ("b", "q", "y")])
 found = verify(memory, facts)
 print(found.certified, "not those of its sizes" in found.reason)
-strange = LinearMemory(inputs.astype(np.complex64), np.eye(2, 1, dtype=np.complex64), np.ones((1, 1), np.complex64))
+strange = LinearMemory(inputs, np.eye(2, 1, dtype=np.float32), np.ones((1, 1), np.complex64))
 print(verify(strange, facts).certified)
 """
 
