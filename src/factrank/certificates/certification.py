@@ -100,11 +100,11 @@ class Prover(ABC):
         return {}
 
     def why_not_recalled(self, n_wrong: int) -> str:
-        """In words, that so many facts are wrong in the forward pass."""
+        """In words, how many facts are wrong in the forward pass."""
         return f"{n_wrong:,} of {self.n_facts:,} facts are not recalled"
 
     def why_not_proved(self, n_open: int, arithmetic: ArithmeticUsed) -> str:  # noqa: ARG002 - some say how
-        """In words, that the bounds of so many facts are not positive."""
+        """In words, how many facts have a bound that is not positive."""
         return f"the margins of {n_open:,} facts are not proved positive"
 
 
@@ -136,7 +136,7 @@ class Proof:
 def certify(prover: Prover, obstacle: str = "") -> Certificate:
     """Check every fact with the model's own forward pass, and prove that every other evaluation recalls it too.
 
-    An `obstacle` is a reason, beside those of the prover, why nothing can be proved.
+    An `obstacle` is a further reason, in addition to the prover's own, why nothing can be proved.
     """
     n_facts, precision = prover.n_facts, prover.precision
     proof = prove(prover, obstacle)

@@ -79,7 +79,7 @@ class Bundle:
 
 
 def cut(prepared: Sequence[Prepared], n_devices: int = 1) -> list[Bundle]:
-    """The bundles in which these trials run: those of engines of families first, then lanes.
+    """The bundles in which these trials run: first the engines of families, then lanes.
 
     With several devices, lanes are wider by the greatest power of two that is not above their number. Studies are cut
     as for one, so that what they compute does not depend on the machine.

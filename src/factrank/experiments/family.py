@@ -38,7 +38,7 @@ class Work(NamedTuple):
     Arguments:
         parameters: all scalars of the model.
         products: about how many multiplications the forward passes of one epoch take.
-        numbers: about how many numbers a forward pass in lanes keeps for the backward pass, beside the weights.
+        numbers: about how many numbers a forward pass in lanes keeps for the backward pass, in addition to the weights.
         numbers_elsewhere: the same in an engine of the family's own.
     """
 
@@ -63,7 +63,7 @@ class Engine(Protocol):
         """Train these trials; finished ones come out as they end, with the epochs behind those in flight."""
 
     def marks(self, device: str) -> Mapping[str, str] | None:
-        """By what a checkpoint knows that it goes on to the same bits here; None if it cannot train here."""
+        """What a checkpoint must match to resume with the same bits here; None if it cannot train here."""
 
     def at_once(self) -> int:
         """How many models train at the same time on this machine."""
@@ -115,7 +115,7 @@ class Family(Protocol):
     data_in_files: Mapping[str, Mapping[str, type]] = {}
     """How a study in a file names such data: {"examples": {"random": RandomExamples}} is `examples: random`."""
     measures: Sequence[Measure] = ()
-    """The numbers that its trials have beside those of every trial."""
+    """The numbers that its trials have in addition to what every trial has."""
     size_names: tuple[str, ...] = ("n_keys", "n_queries", "n_values")
     """The numbers that, with its specification, fix the sizes of all parts of a model."""
 
@@ -168,7 +168,7 @@ class Family(Protocol):
     """What users may say of a proof."""
 
     def prover(self, model: Any, data: Any, **options: Any) -> Prover:  # noqa: ARG002
-        """What `certify` needs to prove that a model recalls its data; the options are those of the proof."""
+        """What `certify` needs to prove that a model recalls its data; the options configure the proof."""
         raise InputError(f"no proof is known for models of the family {self.name}")
 
     def proof_options(self, spec: Any) -> Mapping[str, Any]:  # noqa: ARG002

@@ -132,7 +132,7 @@ def family_of_model(model: object) -> Family:
 
 
 def engine_names() -> tuple[str, ...]:
-    """The engines that families offer beside lanes."""
+    """The engines that families offer in addition to lanes."""
     return tuple(dict.fromkeys(engine.name for family in families().values() for engine in family.engines))
 
 

@@ -1,6 +1,6 @@
 """Columns of results: what each is called and what it means, declared once.
 
-What lives here: the columns that families declare with their measures, those of settings and runs, and their labels.
+What lives here: the columns that families declare with their measures, columns of settings and runs, and labels.
 What may enter: another column that every family has.
 """
 

@@ -1,4 +1,4 @@
-"""Measured columns: the numbers of results, those of every family and those that families declare.
+"""Measured columns: the numbers that every family has, and the numbers that families declare.
 
 A column is declared once, with its measure; tables, labels and checks of stored files read it from here.
 """

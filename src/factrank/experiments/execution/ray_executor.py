@@ -76,7 +76,7 @@ class RayExecutor:
 
 
 def _require_known_to_workers(bundles: Sequence[Bundle]) -> None:
-    """A worker finds families by itself: those of this package, and those that entry points name."""
+    """A worker finds families by itself: the built-in ones, and whatever entry points name."""
     for name in sorted({member.family.name for bundle in bundles for member in bundle.members} & registered_by_call()):
         raise InputError(
             f"the workers of a Ray cluster do not know the family {name!r}, which was registered by a call: let its "

@@ -35,7 +35,7 @@ class Constructed:
         form: the name of the closed form.
         reason: why this one.
         certificate: the proof of recall, or why there is none.
-        editing: what edits need beside the weights; empty if to edit is to rebuild.
+        editing: what edits need in addition to the weights; empty if to edit is to rebuild.
         runners_up: the alternatives, from best to worst, then those that were refused.
         details: what only the family has; `constructed["reading"]` reads it.
     """

@@ -45,7 +45,7 @@ def handed_model(given: Any, data: Any = None) -> HandedModel:
 
 
 def _spec(given: Any, model: Any, family: Family) -> Any:
-    """What is known of a model beside its weights: by what carries it, by the trial that trained it, by itself."""
+    """The specification, from whatever carries the model, the trial that trained it, or the model itself."""
     if given is model:
         return family.spec_of(model)
     by_trial = getattr(getattr(given, "trial", None), "model", None)

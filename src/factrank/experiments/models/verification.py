@@ -53,7 +53,7 @@ def verify(given: Any, data: Any = None, **options: Any) -> Certificate:
 
 
 def contradiction(model: Any, family: Family) -> str:
-    """In words, that the parts of a model are not those of its sizes, with which proofs count; empty if they are."""
+    """In words, that the parts of a model contradict the sizes that proofs rely on; empty if they agree."""
     try:
         family.from_parts(family.spec_of(model), family.sizes(model), to_arrays(model))
     except InputError as error:

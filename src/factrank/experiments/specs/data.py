@@ -1,4 +1,4 @@
-"""Data of a trial that every family can read: a generated database, or one that is handed in beside the trial."""
+"""Data of a trial that every family can read: a generated database, or one that is passed alongside the trial."""
 
 from __future__ import annotations
 

@@ -275,7 +275,7 @@ def _is_list(given: object, kind: type | UnionType) -> bool:
 
 
 def _described_by_families() -> dict[str, Mapping[str, type]]:
-    """Words of a database beside generator, file and sample, and the classes that each may name."""
+    """Further words for a database, besides generator, file and sample, and the classes that each may name."""
     return {word: named for family in families().values() for word, named in family.data_in_files.items()}
 
 

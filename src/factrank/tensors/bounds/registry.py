@@ -1,4 +1,4 @@
-"""The registry of bounds: those of this package, and those that others add."""
+"""The registry of bounds: built-in ones, and bounds that other packages add."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _added: list[BoundMethod] = []
 
 
 def methods(of: RankName) -> tuple[BoundMethod, ...]:
-    """The methods for a rank in the order of their turns: by stage, those of this package before those added."""
+    """The methods for a rank in the order of their turns: by stage, built-in ones before added ones."""
     return tuple(sorted((method for method in _all() if method.of == of), key=lambda method: method.stage))
 
 

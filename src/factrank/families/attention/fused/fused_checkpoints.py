@@ -1,4 +1,4 @@
-"""Checkpoints of the fused engine: the state of each run in flight, from which it goes on to the same bits.
+"""Checkpoints of the fused engine: the state of each run in flight, from which it resumes with the same bits.
 
 One file per trial, named after its hash: `weights`, `first`, `second` (flat), `records`, and in the metadata the trial,
 the epoch, and the marks of the backend.
