@@ -1,14 +1,17 @@
-"""The errors a user can mend: they name the place and what was expected, and never need a traceback."""
+"""Errors that a user can fix: messages name the location and what was expected."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
 
 from factrank.foreign_text import shown_message
 
 
 class FactrankError(Exception):
-    """Base of every error that factrank raises on purpose. The command line prints it and exits with 2.
+    """Base class of every error that factrank raises on purpose. The command line prints it and exits with status 2.
 
-    The message may quote names from files: control characters in it become escapes, and it is kept short.
+    Messages may quote text from files, so control characters are escaped and long text is truncated.
     """
 
     def __init__(self, message: str = "") -> None:
@@ -16,17 +19,36 @@ class FactrankError(Exception):
 
 
 class InputError(FactrankError):
-    """A file, a table or an argument is not what was expected."""
+    """Invalid file, table or argument."""
 
 
 class ConflictError(InputError):
-    """Two different values for one (key, query) where one was expected."""
+    """Two different values for the same (key, query) in a table that must be functional."""
+
+
+class SearchError(FactrankError):
+    """A search found nothing: the question is sound, and the answer is no. The command line exits with status 1."""
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C ended a long computation; the message tells how to continue.
+
+    In a notebook, `sys.last_value.finished` has what was finished.
+
+    Arguments:
+        message: what happened, and how to continue.
+        finished: the results that were finished.
+    """
+
+    def __init__(self, message: str, finished: Sequence[Any] = ()) -> None:
+        super().__init__(shown_message(message))
+        self.finished = list(finished)
 
 
 class InputWarning(UserWarning):
-    """A choice that was made because the input left it open, and how to make it otherwise.
+    """A default that was chosen because the input is ambiguous; the message explains how to override it.
 
-    The message may quote names from files, as that of a `FactrankError` may.
+    Text from files is escaped and truncated, as in `FactrankError`.
     """
 
     def __init__(self, message: str = "") -> None:

@@ -1,18 +1,19 @@
-r"""Foreign text: names, paths and messages from files, made safe to show.
+r"""Sanitise untrusted text (names, paths and messages from files) before it is displayed.
 
-In a terminal, control characters can move the cursor, retitle the window or recolour the screen, and marks of writing
-direction can reverse a line. Here they become escapes such as `\x1b`, and what is too long is shortened. Errors and
-warnings pass through `shown_message`, printed tables through `visible`, so that no caller has to remember it.
+Control characters can move the cursor, retitle the window or recolour the terminal, and bidirectional marks can reverse
+a line. These functions replace them with escapes such as `\x1b` and truncate long text. All errors and warnings pass
+through `shown_message` and all printed tables through `visible`, so callers need not do it themselves.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 LONGEST_NAME = 40
 LONGEST_QUOTED = 80
 LONGEST_WORD, LONGEST_LINE, MOST_LINES = 400, 2_000, 100
-"""In a message: letters without a space between them, letters on a line, and lines."""
+"""Limits of a message: characters per word, characters per line, and lines."""
 
 _CONTROLS = "\x00-\x09\x0b-\x1f\x7f-\x9f"
 _SEPARATORS_AND_DIRECTIONS = "\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
@@ -22,7 +23,7 @@ _LONG_WORD = re.compile(rf"\S{{{LONGEST_WORD + 1},}}")
 
 
 def visible(text: str) -> str:
-    r"""The text with an escape in place of each character that a terminal would obey; line ends stay.
+    r"""Escape every character that a terminal would interpret, except line breaks.
 
     >>> print(visible("Oslo\x1b[31m\x9b\u202e"))
     Oslo\x1b[31m\x9b\u202e
@@ -31,7 +32,7 @@ def visible(text: str) -> str:
 
 
 def shown_name(name: str, longest: int | None = LONGEST_NAME) -> str:
-    r"""A name on one line: escapes for control characters, and cut to the longest length, if there is one.
+    r"""Escape a name and put it on one line, truncated to `longest` characters if that is not None.
 
     >>> print(shown_name("Oslo\x1b[31m\n"), shown_name("a" * 50, longest=9))
     Oslo\x1b[31m\n aaaaaa...
@@ -42,7 +43,7 @@ def shown_name(name: str, longest: int | None = LONGEST_NAME) -> str:
 
 
 def quoted(thing: object, longest: int = LONGEST_QUOTED) -> str:
-    r"""A name or a value as Python writes it, cut to the longest length.
+    r"""Return the `repr` of a name or value, truncated to `longest` characters.
 
     >>> print(quoted("two\nlines"), quoted(3), quoted("a" * 50, longest=12))
     'two\nlines' 3 'aaaaaaa...'
@@ -52,8 +53,17 @@ def quoted(thing: object, longest: int = LONGEST_QUOTED) -> str:
     return shown_name(repr(thing), longest)
 
 
+def few(names: Sequence[object], most: int = 3, longest: int = 45) -> str:
+    """Return the first `most` names quoted and separated by commas, with an ellipsis if there are more.
+
+    >>> print(few(["a", "b", "c"], most=2))
+    'a', 'b', ...
+    """
+    return ", ".join([*(quoted(name, longest) for name in names[:most]), *(["..."] if len(names) > most else [])])
+
+
 def shown_message(message: str) -> str:
-    r"""A message of several lines: escapes for control characters, and its long words and lines cut in the middle.
+    r"""Escape a message of several lines, and cut long words and lines in the middle.
 
     >>> print(shown_message("no column " + "a" * 100_000 + "\x07\nuse --long"))  # doctest: +ELLIPSIS
     no column aaa...aaa\x07

@@ -1,8 +1,8 @@
-"""Lazy faces (PEP 562): the public names of a room, each loaded when it is first used.
+"""Lazy packages (PEP 562): each public name of a package is imported when it is first used.
 
-The `__init__` of a room imports its names under `if TYPE_CHECKING`, for type checkers and readers; the same list, read
-from the source, says where a name lives at run time, so that there is one list and importing one name loads only what
-that name needs.
+The `__init__` of a package imports its names under `if TYPE_CHECKING`, for type checkers and readers. At run time the
+same list, parsed from the source, maps each name to its module. There is only one list to maintain, and importing a
+name loads only the modules that it needs.
 """
 
 from __future__ import annotations
@@ -15,9 +15,11 @@ Face = tuple[Callable[[str], object], Callable[[], list[str]], list[str]]
 
 
 def lazy_face(package: str, *present: str) -> Face:
-    """The `__getattr__`, `__dir__` and `__all__` of a package, from the imports in its `__init__` file.
+    """Return `__getattr__`, `__dir__` and `__all__` for a package, based on the imports in its `__init__` file.
 
-    `present` are public names that the package has already.
+    Arguments:
+        package: The package's `__name__`.
+        present: Public names that the package already defines.
 
     >>> from factrank import Database
     >>> Database.__module__
@@ -37,8 +39,8 @@ def lazy_face(package: str, *present: str) -> Face:
 
 
 def _listed(package: str) -> dict[str, str]:
-    """The module of each name that the `__init__` imports as itself, `from MODULE import NAME as NAME`."""
-    source = (get_data(package, "__init__.py") or b"").decode("utf-8")  # also out of a zip file
+    """Map each name that the `__init__` re-exports (`from MODULE import NAME as NAME`) to its module."""
+    source = (get_data(package, "__init__.py") or b"").decode("utf-8")  # works inside a zip file too
     block = source.replace("\r\n", "\n").split("if TYPE_CHECKING:\n", 1)[1].split("\nelse:", 1)[0]
     words = block.translate(str.maketrans("(),", "   ")).split()
     homes, module = {}, ""

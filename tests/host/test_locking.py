@@ -76,11 +76,11 @@ def test_changes_of_programs_that_take_no_locks_are_noticed(tmp_path):
     with locked(path) as require_unchanged:
         require_unchanged()
         os.replace(other, path)
-        with pytest.raises(InputError, match="file: another program has changed it"):
+        with pytest.raises(InputError, match="file: another program modified the file"):
             require_unchanged()
     with locked(path) as require_unchanged:
         path.unlink()
-        with pytest.raises(InputError, match="another program has changed it"):
+        with pytest.raises(InputError, match="another program modified the file"):
             require_unchanged()
 
 
@@ -95,7 +95,7 @@ def test_what_cannot_be_locked(tmp_path, monkeypatch):
         raise OSError(37, "No locks available")
 
     monkeypatch.setattr("fcntl.flock", fail)
-    with pytest.raises(InputError, match=r"cannot be locked, .* might lose one: No locks available"), locked(path):
+    with pytest.raises(InputError, match=r"cannot be locked \(No locks available\)"), locked(path):
         pass
     with waiting_for_others(path):
         pass

@@ -1,7 +1,7 @@
-"""The machine underneath: its memory, files that are replaced in one step, and locks on them.
+"""Operating-system services: memory limits, atomic file replacement and file locks.
 
-What lives here: what other rooms need of the operating system. What may enter: another such service; nothing that knows
-databases or models.
+Contains: the services that other packages need from the operating system. Add here: another such service, if it does
+not depend on databases or models.
 """
 
 from typing import TYPE_CHECKING

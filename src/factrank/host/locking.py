@@ -1,8 +1,8 @@
-"""Locks: one process at a time changes a file or a folder, also if each of them puts a new file in its place.
+"""File locks: one process at a time modifies a file or folder, even if it does so by replacing the file.
 
-The lock is `flock` on the file itself, so that no other file is left behind and the kernel frees it when a process
-ends, however it ends. A file that is replaced is another file under the same name: whoever has waited for the old one
-looks again, and takes the lock of the new one.
+The lock is an `flock` on the file itself: it leaves no lock file behind, and the kernel releases it when the process
+ends for any reason. A replaced file is a different file with the same name, so a process that has waited for the old
+file checks the name again and locks the new one.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from factrank.errors import InputError
 
 @contextmanager
 def locked(path: Path) -> Iterator[Callable[[], None]]:
-    """Wait until no other process has locked the file or folder, and lock it.
+    """Lock a file or folder, waiting until no other process holds the lock.
 
-    Yields a function that raises an `InputError` if a program that takes no locks has changed the file since.
+    Yields:
+        A function that raises `InputError` if a program that ignores locks has modified the file in the meantime.
     """
     held = _lock(path)
     try:
@@ -27,7 +28,9 @@ def locked(path: Path) -> Iterator[Callable[[], None]]:
 
         def require_unchanged() -> None:
             if _state_at(path) != before:
-                raise InputError(f"{path}: another program has changed it in the meantime; it is left as it is now")
+                raise InputError(
+                    f"{path}: another program modified the file in the meantime; your change was not written"
+                )
 
         yield require_unchanged
     finally:
@@ -36,7 +39,7 @@ def locked(path: Path) -> Iterator[Callable[[], None]]:
 
 @contextmanager
 def waiting_for_others(path: Path) -> Iterator[None]:
-    """Lock a file or folder whose new content does not depend on the old one, if it is there and can be locked."""
+    """Lock a file or folder that is about to be overwritten, if it exists and supports locks."""
     held = None
     with suppress(InputError):
         held = _lock(path)
@@ -48,7 +51,7 @@ def waiting_for_others(path: Path) -> Iterator[None]:
 
 
 def _lock(path: Path) -> int:
-    """A descriptor of the file that has this name, with the lock."""
+    """Return a locked file descriptor of the file that currently has this name."""
     while True:
         try:
             held = _opened(path)
@@ -62,23 +65,23 @@ def _lock(path: Path) -> int:
         except OSError as error:
             os.close(held)
             reason = error.strerror or str(error)
-            raise InputError(f"{path}: cannot be locked, and two changes at once might lose one: {reason}") from None
+            raise InputError(f"{path}: cannot be locked ({reason}); concurrent changes could be lost") from None
         except BaseException:
             os.close(held)
             raise
-        os.close(held)  # replaced by whoever had the lock
+        os.close(held)  # the previous holder of the lock replaced the file: try again
 
 
 def _wait_for_lock(held: int) -> None:
     try:
-        import fcntl  # noqa: PLC0415 - Unix has it
+        import fcntl  # noqa: PLC0415 - only on Unix
     except ImportError:
         raise OSError("this system has no flock") from None
     fcntl.flock(held, fcntl.LOCK_EX)
 
 
 def _opened(path: Path) -> int:
-    with suppress(OSError):  # on network file systems a lock needs a file that is open for writing
+    with suppress(OSError):  # network file systems only lock files that are open for writing
         return os.open(path, os.O_RDWR | os.O_NONBLOCK)
     return os.open(path, os.O_RDONLY | os.O_NONBLOCK)
 

@@ -1,4 +1,4 @@
-"""What this machine has: the memory that a process may use, and the refusal of what needs more."""
+"""Memory available to this process, and checks that fail before an allocation is attempted."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ IF_UNKNOWN = 2**34
 CONTAINER_LIMIT = Path("/sys/fs/cgroup/memory.max")
 
 COMPILER_ROOM = 3 * 2**30
-"""Address space that JAX and numba need to start; with less their libraries abort without a message."""
+"""Address space that JAX and numba need to start; with less, their libraries abort without a message."""
 
 
 def memory_room() -> int:
-    """The bytes of memory of this machine, or of the limit that is set for this process, if that is less."""
+    """Return the memory that this process may use, in bytes: physical memory or a lower limit set for it."""
     return min([_physical(), *_limits()])
 
 
 def require_memory(needed: int, what: str, remedy: str) -> None:
-    """Refuse what cannot fit into memory, before it is asked for.
+    """Raise `InputError` if an allocation cannot fit into memory.
 
     Arguments:
-        needed: bytes.
-        what: the subject of the message, such as "8 facts".
-        remedy: what to do instead.
+        needed: Size in bytes.
+        what: Subject of the message, such as "8 facts".
+        remedy: What the user can do instead.
     """
     room = memory_room()
     if needed > room:
@@ -36,11 +36,11 @@ def require_memory(needed: int, what: str, remedy: str) -> None:
 
 
 def require_compilers_fit() -> None:
-    """Refuse to load JAX and numba into an address space in which they would abort."""
+    """Raise `InputError` if the address-space limit is too low for JAX and numba to start."""
     limit = _address_space()
     if limit is not None and limit < COMPILER_ROOM:
         raise InputError(
-            f"this command compiles programs, which takes {COMPILER_ROOM / 2**30:g} GiB of address space; "
+            f"this command compiles code and needs {COMPILER_ROOM / 2**30:g} GiB of address space; "
             f"the limit is {limit / 2**30:,.1f} GiB: raise it (ulimit -v)"
         )
 
@@ -53,16 +53,16 @@ def _physical() -> int:
 
 
 def _limits() -> list[int]:
-    """The limits of the address space and of the container, as far as there are any."""
+    """Return the limits of the address space and of the container that are set."""
     limits = [_address_space()]
-    with suppress(OSError, ValueError):  # there is no container, or it says "max"
+    with suppress(OSError, ValueError):  # not in a container, or its limit is "max"
         limits.append(int(CONTAINER_LIMIT.read_text(encoding="ascii")))
     return [limit for limit in limits if limit is not None]
 
 
 def _address_space() -> int | None:
     try:
-        import resource  # noqa: PLC0415 - Unix has it
+        import resource  # noqa: PLC0415 - only on Unix
     except ImportError:
         return None
     limit = resource.getrlimit(resource.RLIMIT_AS)[0]

@@ -1,4 +1,4 @@
-"""Streams: files that are there, and files replaced in one step, zipped where their names end in .gz."""
+"""Check that files exist, and replace files atomically (gzipped if the name ends in .gz)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from factrank.errors import InputError
 
 
 def require_file(path: Path) -> None:
-    """Check that a path is that of an existing file."""
+    """Raise `InputError` unless the path is an existing regular file."""
     try:
         kind = path.stat().st_mode
     except FileNotFoundError:
@@ -30,10 +30,10 @@ def require_file(path: Path) -> None:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[BufferedIOBase]:
-    """A stream whose bytes take the place of the file at the end, and of nothing if an error comes first.
+    """Open a stream that replaces the file atomically on exit, and leaves it unchanged if an error is raised.
 
-    The file keeps its permissions. Its new bytes are on the disk before they get its name: what a loss of power leaves
-    is the old file or the new one.
+    The file keeps its permissions. The new content is flushed to disk before the rename, so a power failure leaves
+    either the old file or the new one.
     """
     target = Path(os.path.realpath(path))
     draft = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
@@ -62,7 +62,7 @@ def replacing(path: Path) -> Iterator[BufferedIOBase]:
 
 
 def _keep_names(folder: Path) -> None:
-    """Bring the names in a folder to the disk, on systems that can."""
+    """Flush a directory's entries to disk, on systems that support it."""
     with suppress(OSError):
         opened = os.open(folder, os.O_RDONLY)
         try:
@@ -72,5 +72,5 @@ def _keep_names(folder: Path) -> None:
 
 
 def is_gzip(path: Path) -> bool:
-    """Whether a file is gzipped, by its name."""
+    """Return whether the file name ends in .gz."""
     return path.suffix.lower() == ".gz"
