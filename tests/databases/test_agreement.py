@@ -29,5 +29,5 @@ def test_random_facts(seed):
 
 def test_other_codes_are_refused():
     facts = Database.from_facts([("a", "b", "c")])
-    with pytest.raises(InputError, match="the same names in the same codes"):
+    with pytest.raises(InputError, match="different vocabularies"):
         agreement_of(facts, Database.from_facts([("a", "b", "d")]))

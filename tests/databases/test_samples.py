@@ -63,7 +63,7 @@ def test_every_file_is_a_sample_with_its_source() -> None:
 
 
 def test_an_unknown_sample_is_refused_with_the_list() -> None:
-    with pytest.raises(InputError, match="no sample 'atoms'; there are astrid, elements, countries"):
+    with pytest.raises(InputError, match="no sample 'atoms'; the samples are astrid, elements, countries"):
         sample("atoms")
 
 

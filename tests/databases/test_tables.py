@@ -246,7 +246,7 @@ def test_columns_of_tables() -> None:
         from_table(table)
     with pytest.raises(InputError, match=r"^table: two columns are named 'a'"):
         from_table(table.rename_columns(["a", "b", "c", "a"]))
-    with pytest.raises(InputError, match="wide form holds one value"):
+    with pytest.raises(InputError, match="wide form has one value"):
         to_table(Database.from_facts([("a", "b", "c"), ("a", "b", "d")], multi=True), wide=True)
 
 

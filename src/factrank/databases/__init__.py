@@ -1,8 +1,8 @@
-"""Facts: the `Database`, where it comes from and where it goes.
+"""The `Database` of facts, and how to read, write, generate and compare databases.
 
-What lives here: databases with their vocabularies, tables of Arrow, polars and pandas, file formats (`files`),
-generators (`generators`) and samples. What may enter: another format, generator or sample. It needs NumPy, SciPy and
-Arrow, and knows no model.
+Contains: databases and their vocabularies, conversion from and to Arrow, polars and pandas tables, file formats
+(`files`), generators (`generators`) and samples. Add here: another format, generator or sample. Depends on NumPy, SciPy
+and Arrow, and on no model.
 """
 
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""Agreement: where two databases say different things about the same (key, query)."""
+"""Compare two databases: common facts and contradictions."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from factrank.errors import InputError
 
 @dataclass(frozen=True, eq=False)
 class Agreement:
-    """What two databases have in common.
+    """Result of comparing two databases.
 
     Arguments:
-        shared: facts that both have.
-        contradicted: codes (key, query) for which both have facts, but not the same values.
+        shared: Number of facts that are in both.
+        contradicted: Codes of each (key, query) for which both have facts, but not the same values.
     """
 
     shared: int
@@ -25,7 +25,10 @@ class Agreement:
 
 
 def agreement_of(one: Database, other: Database) -> Agreement:
-    """Compare two databases in the same codes (see `recode`).
+    """Compare two databases that use the same codes (see `recode`).
+
+    Raises:
+        InputError: If the vocabularies differ.
 
     >>> from factrank.databases import recode
     >>> facts = Database.from_facts([("Lima", "country", "Peru"), ("Oslo", "country", "Norway")])
@@ -35,14 +38,16 @@ def agreement_of(one: Database, other: Database) -> Agreement:
     (1, [[0, 0]])
     """
     if one.vocabularies != other.vocabularies:
-        raise InputError("only databases with the same names in the same codes can be compared")
-    if np.array_equal(one.triples, other.triples):  # the usual case, and a cheap one
+        raise InputError("cannot compare databases with different vocabularies; recode one onto the other first")
+    if np.array_equal(one.triples, other.triples):  # the common case, and cheap to check
         return Agreement(len(one), np.empty((0, 2), np.int64))
     pairs = [facts.triples[:, 0].astype(np.int64) * one.n_queries + facts.triples[:, 1] for facts in (one, other)]
     together, values = np.concatenate(pairs), np.concatenate([one.triples[:, 2], other.triples[:, 2]])
     order = np.lexsort((values, together))
     together, values = together[order], values[order]
-    twice = (together[1:] == together[:-1]) & (values[1:] == values[:-1])  # once in each: facts of one are distinct
+    twice = (together[1:] == together[:-1]) & (
+        values[1:] == values[:-1]
+    )  # facts are distinct within a database, so a repeat is in both
     alone = np.ones(len(together), dtype=bool)
     alone[1:] &= ~twice
     alone[:-1] &= ~twice

@@ -1,8 +1,8 @@
-"""Cells: columns of any Arrow type as codes and distinct texts.
+"""Convert table columns of any Arrow type to text.
 
-Everything in a database is text, so that 2 and "2" are one value. Text stays as it is; an integral float such as 2.0
-becomes "2", because a column of integers with a gap is a column of floats in pandas; booleans are "true" and "false";
-dates and times are ISO 8601, without trailing zeros. A null, a NaN and the empty text are empty cells.
+Databases store text only, so 2 and "2" are the same value. Text is kept as is. An integral float such as 2.0 becomes
+"2", because pandas stores a column of integers with a missing value as floats. Booleans become "true" and "false", and
+dates and times ISO 8601 without trailing zeros. A null, a NaN and the empty string are empty cells.
 """
 
 from __future__ import annotations
@@ -25,24 +25,29 @@ TEXT = pa.large_string()
 CODED_TEXT = pa.dictionary(pa.int32(), TEXT)
 EMPTY = -1
 MISSING = ("NAType", "NaTType")
-"""What pandas puts into a cell without a value."""
+"""Type names of the values that pandas uses for missing cells."""
 
 EXACT_INTEGERS = 2.0**53
-"""Below this every integral float is an exact integer."""
+"""Integral floats below this are exact integers."""
 
 
 @dataclass(frozen=True)
 class CodedColumn:
-    """A column as codes into its distinct names, in order of first appearance; an empty cell has the code `EMPTY`."""
+    """A column as codes into its distinct names, in order of first appearance; empty cells have the code `EMPTY`."""
 
     codes: Int32[np.ndarray, " rows"]
     names: pa.Array
 
 
 def code_column(column: pa.ChunkedArray, missing: Sequence[str] = ()) -> CodedColumn:
-    """Code a column of any type that can be read as text; an `InputError` for the others.
+    """Convert a column of any type that has a text form to codes.
 
-    A cell with one of the `missing` texts is empty.
+    Arguments:
+        column: The column.
+        missing: Texts that mark an empty cell.
+
+    Raises:
+        InputError: If the type has no text form.
     """
     encoded = _dictionary_encoded(column)
     indices = [chunk.indices.cast(pa.int32()).fill_null(EMPTY).to_numpy() for chunk in encoded.chunks]
@@ -55,9 +60,9 @@ def code_column(column: pa.ChunkedArray, missing: Sequence[str] = ()) -> CodedCo
 
 
 def in_order_of_appearance(codes: Int32[np.ndarray, " rows"], names: pa.Array) -> CodedColumn:
-    """The same cells with only the names that appear, once each, in the order in which they first do.
+    """Drop unused names, merge equal names, and number the rest in order of first appearance.
 
-    A name may be null, which makes its cells empty, and may occur twice: some types write two values alike.
+    Cells with a null name become empty. Names can be equal because some types write different values as the same text.
     """
     distinct = pc.dictionary_encode(names)
     merged = np.append(distinct.indices.fill_null(EMPTY).to_numpy(zero_copy_only=False), np.int32(EMPTY))
@@ -71,7 +76,7 @@ def in_order_of_appearance(codes: Int32[np.ndarray, " rows"], names: pa.Array) -
 
 
 def as_text(values: pa.Array) -> pa.Array:
-    """Values of any flat type as text, null where a cell is empty."""
+    """Convert values of any flat type to text; empty cells become null."""
     kind = values.type
     try:
         if pa.types.is_floating(kind):
@@ -91,7 +96,7 @@ def as_text(values: pa.Array) -> pa.Array:
 
 
 def spell(cell: object) -> str | None:
-    """One Python or NumPy scalar as the text that a typed column would give it; None for an empty cell.
+    """Convert a Python or NumPy scalar to the text that it would have in a typed column; None if it is empty.
 
     >>> [spell(cell) for cell in (2, 2.0, "02", True, 0.5, None, float("nan"))]
     ['2', '2', '02', 'true', '0.5', None, None]
@@ -114,7 +119,7 @@ def spell(cell: object) -> str | None:
 
 
 def _dictionary_encoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The column with one dictionary for all its chunks."""
+    """Dictionary-encode a column, with one dictionary for all its chunks."""
     kind = column.type
     if isinstance(kind, pa.BaseExtensionType):
         if not (pa.types.is_string(kind.storage_type) or pa.types.is_large_string(kind.storage_type)):
@@ -122,6 +127,8 @@ def _dictionary_encoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
         column = pa.chunked_array([chunk.storage for chunk in column.chunks], kind.storage_type)
     elif pa.types.is_run_end_encoded(kind):
         column = pc.run_end_decode(column)
+    if pa.types.is_float16(column.type):  # which older versions of Arrow cannot encode
+        column = column.cast(pa.float64())
     if pa.types.is_dictionary(column.type):
         return _unified(column)
     try:
@@ -131,26 +138,26 @@ def _dictionary_encoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _unified(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """A dictionary-encoded column with one dictionary for all its chunks; codes beyond the dictionary are an error."""
+    """Unify the dictionaries of the chunks; raise `InputError` if a code is outside its dictionary."""
     try:
         column.validate(full=True)
     except (pa.ArrowInvalid, IndexError) as error:
         raise InputError(f"cells of type {column.type} are damaged ({error})") from None
     try:
         return column.unify_dictionaries()
-    except pa.ArrowException:  # a null in a dictionary, or too many names for the type of the codes
+    except pa.ArrowException:  # a null in a dictionary, or too many names for the index type
         return pc.dictionary_encode(column.cast(column.type.value_type))
 
 
 def _first_rows(codes: Int32[np.ndarray, " rows"], n_codes: int) -> Int[np.ndarray, " codes"]:
-    """The first row of each code, or the number of rows where a code has none."""
+    """Return the first row of each code, or the number of rows if the code does not occur."""
     first = np.full(n_codes, len(codes))
     first[codes[::-1]] = np.arange(len(codes) - 1, -1, -1)
     return first
 
 
 def _float_text(values: pa.Array) -> pa.Array:
-    """Shortest decimal text that reads back as the same float; integral ones as integers; NaN as empty."""
+    """Convert floats to the shortest decimal that round-trips, integral floats to integers, and NaN to null."""
     numbers = values.to_numpy(zero_copy_only=False)
     integral = (np.abs(numbers) < EXACT_INTEGERS) & (numbers == np.trunc(numbers))
     as_integers = pa.array(np.where(integral, numbers, 0).astype(np.int64)).cast(TEXT)

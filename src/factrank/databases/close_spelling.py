@@ -1,4 +1,4 @@
-"""Close spelling: the names of a vocabulary that somebody may have meant."""
+"""Suggest names from a vocabulary for a misspelt one."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from difflib import get_close_matches
 from factrank.databases.vocabulary import Vocabulary
 
 MOST_COMPARED = 20_000
-"""Names that are compared letter by letter when a close one is looked for: half a second."""
+"""Number of names that are compared, which takes about half a second."""
 
 
 def close_names(name: str, vocabulary: Vocabulary) -> list[str]:
-    """At most three names that are spelt alike, upper and lower case aside.
+    """Return up to three names with a similar spelling, ignoring case.
 
-    In a large vocabulary only some names are compared, first those that begin alike and are about as long.
+    In a large vocabulary only `MOST_COMPARED` names are compared, those with the same first letter and a similar length
+    first.
 
     >>> close_names("zurich", Vocabulary(["Zürich", "Oslo", "Lima"]))
     ['Zürich']

@@ -1,7 +1,7 @@
-"""Columns: which columns of a table hold the keys, the queries and the values.
+"""Choose the key, query and value columns of a table.
 
-*Long* form has one fact per row, in three columns. *Wide* form has one key per row: the first column holds the keys,
-every other column is a query, and an empty cell says nothing.
+The *long* form has one fact per row, in three columns. The *wide* form has one key per row: the first column contains
+the keys, every other column is a query, and an empty cell is a missing entry.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ RECOGNISED: tuple[tuple[str, str, str], ...] = (
     ("head", "relation", "tail"),
     ("s", "p", "o"),
 )
-"""Header names that say which column is which, whatever their case and order."""
+"""Recognised column names, in any case and order."""
 
 SHOWN_COLUMNS = 12
 OTHER_DELIMITERS = {"\t": "tab", ";": ";", "|": "|", ",": ","}
-"""What may separate columns, and how it is passed."""
+"""Likely delimiters, with the spelling to pass on the command line."""
 
 
 @dataclass(frozen=True)
 class TableForm:
-    """How facts lie in a table: `long` with the three columns (names or 1-based positions), or `wide`."""
+    """Layout of facts in a table: `long` with three columns (names or 1-based positions), or `wide`."""
 
     long: Sequence[str | int] | None = None
     wide: bool = False
     header: bool | None = None
-    """Whether the first line of a delimited file names the columns; None: it does, unless it looks like a fact."""
+    """Whether the first line of a delimited file is a header; if None, it is unless it looks like a fact."""
     missing: tuple[str, ...] = ()
-    """Texts that stand for an empty cell; if there are any, a long row with an empty value holds no fact."""
+    """Texts that mark an empty cell. If any are given, a long row with an empty value is skipped."""
 
     def __post_init__(self) -> None:
         if self.long is not None and self.wide:
-            raise InputError("a table is read as long or as wide (--long, --wide), not as both")
+            raise InputError("a table is read as long or as wide (--long, --wide), not both")
         if self.long is not None and (not isinstance(self.long, list | tuple) or len(self.long) != 3):
             raise InputError(f"long (--long) needs three columns, KEY QUERY VALUE; got {quoted(self.long)}")
         if self.wide and self.header is False:
@@ -49,20 +49,23 @@ class TableForm:
 
     @property
     def headed(self) -> bool:
-        """The first line of a delimited file is not a fact."""
+        """Whether the first line of a delimited file is a header."""
         return self.header is not False
 
 
 @dataclass(frozen=True)
 class LongColumns:
-    """The places of the key, query and value column, and whether the user or the header named them."""
+    """Positions of the key, query and value columns, and whether the user or the header named them."""
 
     indices: tuple[int, int, int]
     named: bool
 
 
 def long_columns(names: Sequence[str], form: TableForm, source: str) -> LongColumns:
-    """Choose three columns: those asked for, else those with recognised names, else the only three there are.
+    """Choose the three columns: those in `form`, else columns with recognised names, else the only three.
+
+    Raises:
+        InputError: If the choice is ambiguous; the message lists the columns.
 
     >>> long_columns(["year", "Head", "Relation", "Tail"], TableForm(), "facts.csv")
     LongColumns(indices=(1, 2, 3), named=True)
@@ -80,13 +83,13 @@ def long_columns(names: Sequence[str], form: TableForm, source: str) -> LongColu
     _require_delimited(names, source)
     raise InputError(
         f"{source}: cannot tell which of the columns {listed(names)} hold key, query and value. Name the three with "
-        'long=("KEY", "QUERY", "VALUE") (--long KEY QUERY VALUE), or pass wide=True (--wide) when the first column '
-        "holds the keys and each other column is a query"
+        'long=("KEY", "QUERY", "VALUE") (--long KEY QUERY VALUE), or pass wide=True (--wide) if the first column '
+        "contains the keys and every other column is a query"
     )
 
 
 def require_wide(names: Sequence[str], source: str) -> None:
-    """Check that the columns can be read as wide: a key column and distinct, named queries."""
+    """Raise `InputError` unless there are a key column and distinct, named query columns."""
     if len(names) < 2:
         _require_delimited(names, source)
         raise InputError(f"{source}: the wide form needs a key column and at least one query; found {listed(names)}")
@@ -98,7 +101,7 @@ def require_wide(names: Sequence[str], source: str) -> None:
 def guesses(
     names: Sequence[str], form: TableForm, source: str, *, delimited: bool, only_long: bool = False
 ) -> list[str]:
-    """What is taken for granted about a table because neither its header nor the user says it, and how to say it."""
+    """Return a message for every assumption about an ambiguous table, with the option that makes it explicit."""
     if form.wide or not form.headed:
         return []
     chosen = long_columns(names, form, source)
@@ -108,38 +111,38 @@ def guesses(
     found = []
     if delimited and form.header is None:
         found.append(
-            f"{source}: line 1 is taken as the names of the columns ({key}, {query}, {value}), not as a fact. If it is "
-            "a fact, pass header=False (--no-header); if not, header=True (--header)"
+            f"{source}: line 1 is taken as the header ({key}, {query}, {value}), not as a fact. If it is a fact, pass "
+            "header=False (--no-header); otherwise pass header=True (--header)"
         )
     if form.long is None:
-        or_wide = ", or pass wide=True (--wide) if the first column holds the keys and each other column is a query"
+        or_wide = ", or pass wide=True (--wide) if the first column contains the keys and every other column is a query"
         found.append(
             f"{source}: read as long, one fact per row, with the key in {key}, the query in {query} and the value in "
-            f'{value}. Say so with long=("KEY", "QUERY", "VALUE") (--long KEY QUERY VALUE)'
+            f'{value}. Make this explicit with long=("KEY", "QUERY", "VALUE") (--long KEY QUERY VALUE)'
             f"{'' if only_long else or_wide}"
         )
     return found
 
 
 def require_distinct(names: Sequence[str], source: str) -> None:
-    """Check that no two columns share a name."""
+    """Raise `InputError` if two columns have the same name."""
     if len(set(names)) < len(names):
         twice = next(name for place, name in enumerate(names) if name in names[:place])
         raise InputError(f"{source}: two columns are named {quoted(twice)}")
 
 
 def _require_delimited(names: Sequence[str], source: str) -> None:
-    """Check that a single column does not look like several with another delimiter."""
+    """Raise `InputError` if a single column looks like several that use another delimiter."""
     for mark, spelled in OTHER_DELIMITERS.items():
         if len(names) == 1 and mark in names[0]:
             raise InputError(
-                f"{source}: one column only, {quoted(names[0])}; if {spelled!r} separates the columns, pass "
+                f"{source}: only one column, {quoted(names[0])}; if {spelled!r} separates the columns, pass "
                 f'delimiter="{spelled}" (--delimiter "{spelled}")'
             )
 
 
 def key_column_name(queries: Sequence[str]) -> str:
-    """The header of the key column in the wide form: "key", with underscores while a query has that name.
+    """Return the header of the key column in the wide form: "key", plus underscores if a query has that name.
 
     >>> key_column_name(["born_in", "key"])
     'key_'
@@ -159,7 +162,7 @@ def _columns_asked_for(names: Sequence[str], asked: Sequence[str | int], source:
 
 
 def _index(names: Sequence[str], column: str | int, source: str) -> int:
-    """The index of a column given by its name or, failing that, by its 1-based position."""
+    """Return the index of a column given by name or, if there is no such name, by 1-based position."""
     if column in names:
         return list(names).index(str(column))
     position = str(column)
@@ -169,6 +172,6 @@ def _index(names: Sequence[str], column: str | int, source: str) -> int:
 
 
 def listed(names: Sequence[str | int]) -> str:
-    """The first names, and how many there are."""
+    """Return the first names as text, followed by the total if some were left out."""
     shown = ", ".join(quoted(name) for name in names[:SHOWN_COLUMNS])
     return shown + (f", ... ({len(names)} in all)" if len(names) > SHOWN_COLUMNS else "")

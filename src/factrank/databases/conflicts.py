@@ -1,12 +1,10 @@
-"""Placed facts: facts with their line or row, collected, and named where one (key, query) has several values."""
+"""Facts with their line or row, for error messages about a (key, query) with several values."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-import numpy as np
-
-from factrank.databases.database import SHOWN_OFFENDERS, Database, Fact
+from factrank.databases.database import SHOWN_VALUES, Database, Fact
 from factrank.databases.source_files import SourceFile
 from factrank.errors import ConflictError, InputError
 from factrank.foreign_text import shown_name
@@ -14,11 +12,9 @@ from factrank.foreign_text import shown_name
 PlacedFact = tuple[int, Fact]
 """A fact with its 1-based line or row."""
 
-SHOWN_VALUES = 4
-
 
 def collect(source: SourceFile, placed: Iterable[PlacedFact]) -> Database:
-    """The facts of a file that is read line by line, multi-valued where they are."""
+    """Return the database of a file that is read line by line; it may be multi-valued."""
     database = Database.from_facts((fact for _, fact in placed), multi=True)
     if not len(database):
         raise InputError(f"{source}: no facts")
@@ -26,32 +22,25 @@ def collect(source: SourceFile, placed: Iterable[PlacedFact]) -> Database:
 
 
 def require_functional(database: Database, source: str, named: Callable[[], Iterable[tuple[str, Fact]]]) -> Database:
-    """This database, or a `ConflictError` that names the lines or rows of the first offenders.
+    """Return the database if it is functional.
 
-    `named` goes through the source once more, and only when there is an offender; it gives each fact after the name of
-    its place, such as "line 3".
+    Arguments:
+        database: The database to check.
+        source: Name of the file or table for the message.
+        named: Returns every fact with its location, such as "line 3". Called only if there is a conflict.
+
+    Raises:
+        ConflictError: If a (key, query) has several values; the message lists the lines or rows of the first ones.
     """
     try:
         return database.require_functional(source)
     except ConflictError as error:
-        found = _found(set(_offending_facts(database)), named())
+        pairs = database.conflicts()
+        wanted = {(*pair, value) for pair in pairs for value in database.fiber(*pair)[:SHOWN_VALUES]}
+        found = _found(wanted, named())
         lines = [f"  {place}: ({', '.join(map(shown_name, fact))})" for place, fact in found]
         offenders, _, advice = str(error).rpartition("\n")
-        raise ConflictError("\n".join([offenders, "They stand in", *lines, advice])) from None
-
-
-def _offending_facts(database: Database) -> Iterator[Fact]:
-    """Some facts of the first fibers that have several values."""
-    pairs = database.triples[:, :2]
-    repeated = np.flatnonzero((pairs[1:] == pairs[:-1]).all(axis=1))
-    fibers: dict[tuple[int, int], None] = {}
-    for row in repeated:
-        fibers.setdefault((int(pairs[row, 0]), int(pairs[row, 1])))
-        if len(fibers) == SHOWN_OFFENDERS:
-            break
-    for key, query in fibers:
-        names = database.keys[key], database.queries[query]
-        yield from ((*names, value) for value in database.fiber(*names)[:SHOWN_VALUES])
+        raise ConflictError("\n".join([offenders, "Found in", *lines, advice])) from None
 
 
 def _found(wanted: set[Fact], named: Iterable[tuple[str, Fact]]) -> Iterator[tuple[str, Fact]]:

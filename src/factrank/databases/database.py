@@ -1,8 +1,8 @@
 """Database: a frozen set of (key, query, value) facts with three vocabularies.
 
 A database is the 0/1 tensor D[k, q, v] of Wong 2025 (arXiv 2502.05076, section 2), kept as the coordinates of its ones.
-A *fiber* is the vector D[k, q, :]; it is *valid* when the database has a fact there. *Functional* means at most one
-value per fiber, *full* a value for every (key, query).
+A *fiber* is the vector D[k, q, :]; it is *valid* if it contains a fact. *Functional* means at most one value per fiber,
+*full* at least one.
 """
 
 from __future__ import annotations
@@ -17,26 +17,25 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from jaxtyping import Float, Int
-from scipy.special import gammaln
 
 from factrank.databases.cells import spell
 from factrank.databases.vocabulary import Vocabulary
+from factrank.display import Drawn
 from factrank.errors import ConflictError, InputError
 from factrank.foreign_text import quoted, shown_name
 
 Column = Literal["key", "query", "value"]
 COLUMNS: tuple[Column, ...] = get_args(Column)
 Fact = tuple[str, str, str]
-SHOWN_OFFENDERS = 5
-SHOWN_FACTS = 3
+SHOWN_OFFENDERS, SHOWN_VALUES, SHOWN_FACTS = 5, 4, 3
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Database:
-    """A set of facts: integer-coded triples, sorted and distinct, and the names behind the codes.
+class Database(Drawn):
+    """A set of facts: sorted, distinct triples of integer codes, and the vocabularies that map codes to names.
 
-    The same string may be key, query and value at once. Two databases are equal when they have the same facts and the
-    same names on each axis, in whatever order; `hash` agrees with that. A vocabulary may hold names without a fact
+    A string may be used as a key, a query and a value. Two databases are equal if they have the same facts and the same
+    names on each axis, in any order; `hash` is consistent with this. A vocabulary may contain names without a fact
     (`compact` drops them).
 
     >>> db = Database.from_facts([("Astrid", "born_in", "Singapore"), ("Colin", "born_in", "Malaysia")])
@@ -53,26 +52,32 @@ class Database:
     queries: Vocabulary
     values: Vocabulary
     duplicates: int = field(default=0)
-    """How many exact repetitions were dropped when the facts were collected; not part of the identity."""
+    """Number of repeated facts that were dropped; ignored by `==`."""
 
     def __post_init__(self) -> None:
         triples = np.asarray(self.triples)
         if triples.ndim != 2 or triples.shape[1] != 3 or triples.dtype.kind not in "iu":
             raise InputError(f"triples must be integers of shape [facts, 3]; got {triples.dtype} {triples.shape}")
         if len(triples) and (triples.min() < 0 or (triples.max(axis=0) >= self.shape).any()):
-            raise InputError(f"triples hold codes outside the vocabularies of sizes {self.shape}")
+            raise InputError(f"triples contain codes outside the vocabularies of sizes {self.shape}")
         distinct = _sorted_distinct(triples, self.shape)
         distinct.setflags(write=False)
         object.__setattr__(self, "triples", distinct)
         object.__setattr__(self, "duplicates", self.duplicates + len(triples) - len(distinct))
 
-    # ---------------------------------------------------------------- making one
+    # ---------------------------------------------------------------- construction
 
     @classmethod
     def from_facts(cls, facts: Iterable[tuple[object, object, object]], *, multi: bool = False) -> Database:
-        """Collect (key, query, value) triples; everything becomes text: 2, 2.0 and "2" are one name.
+        """Create a database from (key, query, value) triples. Cells become text: 2, 2.0 and "2" are the same name.
 
-        Two values for one (key, query) raise a `ConflictError` unless `multi`.
+        Arguments:
+            facts: The triples.
+            multi: Allow several values for one (key, query).
+
+        Raises:
+            ConflictError: If a (key, query) has two values and `multi` is false.
+            InputError: If a fact is not a triple or has an empty cell.
         """
         codes: tuple[dict[str, int], ...] = ({}, {}, {})
         rows: list[int] = []
@@ -89,26 +94,27 @@ class Database:
         database = cls(triples, keys, queries, values)
         return database if multi else database.require_functional()
 
+    def conflicts(self, most: int = SHOWN_OFFENDERS) -> list[tuple[str, str]]:
+        """Return the first (key, query) pairs that have several values."""
+        starts = self.fiber_starts[self.fiber_counts > 1]
+        return [self._named(self.triples[start])[:2] for start in starts[:most]]
+
     def require_functional(self, source: str = "") -> Database:
-        """This database, or a `ConflictError` that lists the first fibers with several values."""
+        """Return this database, or raise a `ConflictError` that lists the first fibers with several values."""
         if self.functional:
             return self
-        starts = self._fiber_starts
-        sizes = np.diff(np.append(starts, len(self)))
-        offenders = []
-        for start, size in zip(starts[sizes > 1][:SHOWN_OFFENDERS], sizes[sizes > 1], strict=False):
-            key, query, _ = map(shown_name, self._named(self.triples[start]))
-            values = [shown_name(self.values[int(v)]) for v in self.triples[start : start + min(size, 4), 2]]
-            offenders.append(f"({key}, {query}): {', '.join(values)}{', ...' if size > 4 else ''}")
-        n_offenders = int((sizes > 1).sum())
-        more = n_offenders - len(offenders)
-        where = f"{source}: " if source else ""
-        raise ConflictError(
-            f"{where}{n_offenders} (key, query) pairs have more than one value, e.g.\n  "
-            + "\n  ".join(offenders)
-            + (f"\n  and {more} more" if more else "")
-            + "\nIf that is meant, ask for a multi-valued database (multi=True, or --multi on the command line)."
-        )
+        lines = []
+        for key, query in self.conflicts():
+            values = self.fiber(key, query)
+            shown = ", ".join(map(shown_name, values[:SHOWN_VALUES])) + (", ..." if len(values) > SHOWN_VALUES else "")
+            lines.append(f"  ({shown_name(key)}, {shown_name(query)}): {shown}")
+        n_conflicts = int((self.fiber_counts > 1).sum())
+        if n_conflicts > len(lines):
+            lines.append(f"  and {n_conflicts - len(lines)} more")
+        title = f"{source}: " if source else ""
+        title += f"{n_conflicts} (key, query) pairs have more than one value, e.g."
+        advice = "If this is intended, allow several values per pair: multi=True (--multi)."
+        raise ConflictError("\n".join([title, *lines, advice]))
 
     # ---------------------------------------------------------------- sizes
 
@@ -134,41 +140,45 @@ class Database:
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """(n_keys, n_queries, n_values), the shape of the tensor D."""
+        """Shape of the tensor D: (n_keys, n_queries, n_values)."""
         return len(self.keys), len(self.queries), len(self.values)
 
     @property
     def vocabularies(self) -> tuple[Vocabulary, Vocabulary, Vocabulary]:
-        """The names on the three axes, in the order of `COLUMNS`."""
+        """Names on the three axes, in the order of `COLUMNS`."""
         return self.keys, self.queries, self.values
 
     @cached_property
-    def _fiber_starts(self) -> Int[np.ndarray, " fibers"]:
-        """Row at which each valid fiber begins; the triples are sorted by (key, query, value)."""
+    def fiber_starts(self) -> Int[np.ndarray, " fibers"]:
+        """First row of each valid fiber; the triples are sorted by (key, query, value)."""
         changes = np.any(np.diff(self.triples[:, :2], axis=0) != 0, axis=1)
         return np.flatnonzero(np.concatenate([np.ones(min(len(self), 1), dtype=bool), changes]))
+
+    @cached_property
+    def fiber_counts(self) -> Int[np.ndarray, " fibers"]:
+        """Number of values of each valid fiber."""
+        return np.diff(np.append(self.fiber_starts, len(self)))
 
     @property
     def n_fibers(self) -> int:
         """Number of valid fibers: (key, query) pairs with at least one fact."""
-        return len(self._fiber_starts)
+        return len(self.fiber_starts)
 
     @property
     def functional(self) -> bool:
-        """At most one value per (key, query)."""
+        """Whether every (key, query) has at most one value."""
         return self.n_fibers == len(self)
 
     @property
     def full(self) -> bool:
-        """A value for every (key, query)."""
+        """Whether every (key, query) has a value."""
         return self.n_fibers == self.n_keys * self.n_queries
 
     @cached_property
     def determined(self) -> tuple[Column, ...]:
-        """The columns that the other two determine.
+        """Columns that are determined by the other two: ("value",) for a functional database.
 
-        ("value",) for a functional database. Real knowledge graphs are often multi-valued one way and functional
-        another: then `view` shows them the functional way.
+        Knowledge graphs are often multi-valued in one direction and functional in another; `view` permutes the axes.
         """
         return tuple(column for axis, column in enumerate(COLUMNS) if self._count_without(axis) == len(self))
 
@@ -180,34 +190,24 @@ class Database:
 
     @cached_property
     def values_per_query(self) -> Int[np.ndarray, " queries"]:
-        """|V_q| for every query: how many different values it takes."""
+        """Number of distinct values |V_q| of every query."""
         return np.bincount(_pairs(self.triples, 1, 2, self.n_values) // max(self.n_values, 1), minlength=self.n_queries)
 
     @cached_property
-    def values_per_key(self) -> Int[np.ndarray, " keys"]:
-        """|V_k| for every key."""
-        return np.bincount(_pairs(self.triples, 0, 2, self.n_values) // max(self.n_values, 1), minlength=self.n_keys)
-
-    @cached_property
     def bits(self) -> float:
-        r"""Information in the facts, the support given.
-
-        $n \log_2 |V|$; a fiber with m values counts $\log_2 \binom{|V|}{m}$.
-        """
-        sizes = np.diff(np.append(self._fiber_starts, len(self)))
-        return float(_log2_choose(np.full(len(sizes), self.n_values), sizes).sum())
+        r"""Information content given the support: $\log_2 \binom{|V|}{m}$ for a fiber with m values."""
+        return float(_log2_choose(np.full(self.n_fibers, self.n_values), self.fiber_counts).sum())
 
     @cached_property
     def bits_by_query(self) -> float:
-        r"""The same with each query's own range: $\sum_q n_q \log_2 |V_q|$."""
-        sizes = np.diff(np.append(self._fiber_starts, len(self)))
-        ranges = self.values_per_query[self.triples[self._fiber_starts, 1]]
-        return float(_log2_choose(ranges, sizes).sum())
+        r"""Information content if the range of each query is known: $\sum_q n_q \log_2 |V_q|$."""
+        ranges = self.values_per_query[self.triples[self.fiber_starts, 1]]
+        return float(_log2_choose(ranges, self.fiber_counts).sum())
 
-    # ---------------------------------------------------------------- looking up
+    # ---------------------------------------------------------------- lookup
 
     def fiber(self, key: str, query: str) -> tuple[str, ...]:
-        """The values of one (key, query); empty when the database says nothing there."""
+        """Return the values of a (key, query); empty if the entry is missing."""
         k, q = self.keys.index(key), self.queries.index(query)
         rows = self.triples
         low, high = np.searchsorted(rows[:, 0], [k, k + 1])
@@ -215,15 +215,9 @@ class Database:
         return tuple(self.values[int(v)] for v in rows[first:last, 2])
 
     def values_of_query(self, query: str) -> tuple[str, ...]:
-        """V_q: the values that occur with a query."""
-        return self._values_where(1, self.queries.index(query))
-
-    def values_of_key(self, key: str) -> tuple[str, ...]:
-        """V_k: the values that occur with a key."""
-        return self._values_where(0, self.keys.index(key))
-
-    def _values_where(self, axis: int, code: int) -> tuple[str, ...]:
-        return tuple(self.values[int(v)] for v in np.unique(self.triples[self.triples[:, axis] == code, 2]))
+        """Return the distinct values V_q of a query."""
+        found = self.triples[self.triples[:, 1] == self.queries.index(query), 2]
+        return tuple(self.values[int(v)] for v in np.unique(found))
 
     def _named(self, triple: Int[np.ndarray, "3"]) -> Fact:
         key, query, value = (int(code) for code in triple)
@@ -242,7 +236,7 @@ class Database:
         key, query, value = fact
         return key in self.keys and query in self.queries and value in self.fiber(key, query)
 
-    # ---------------------------------------------------------------- other databases from this one
+    # ---------------------------------------------------------------- derived databases
 
     def select(
         self,
@@ -252,7 +246,19 @@ class Database:
         values: Iterable[str] | None = None,
         compact: bool = True,
     ) -> Database:
-        """The sub-database of the facts with these keys, queries and values; `compact=False` keeps all names."""
+        """Return the facts with the given keys, queries and values.
+
+        Arguments:
+            keys: Keys to keep; all if None.
+            queries: Queries to keep; all if None.
+            values: Values to keep; all if None.
+            compact: Drop names that are left without a fact.
+
+        >>> db = Database.from_facts([("Lima", "country", "Peru"), ("Oslo", "country", "Norway")])
+        >>> db.select(keys=["Oslo"])
+        Database(1 facts: 1 keys x 1 queries -> 1 values, functional, full)
+          (Oslo, country, Norway)
+        """
         kept = np.ones(len(self), dtype=bool)
         for axis, (names, vocabulary) in enumerate(zip((keys, queries, values), self.vocabularies, strict=True)):
             if names is not None:
@@ -263,7 +269,7 @@ class Database:
         return selected.compact() if compact else selected
 
     def compact(self) -> Database:
-        """The same facts without the names that have none."""
+        """Drop names without a fact."""
         columns, vocabularies = [], []
         for axis, vocabulary in enumerate(self.vocabularies):
             used = np.bincount(self.triples[:, axis], minlength=len(vocabulary)) > 0
@@ -273,7 +279,11 @@ class Database:
         return Database(np.column_stack(columns).astype(np.int32), keys, queries, values, self.duplicates)
 
     def union(self, other: Database, *, multi: bool = False) -> Database:
-        """The facts of both. A fiber that gets several values raises a `ConflictError` unless `multi`."""
+        """Return the facts of both databases; also written `db | other`.
+
+        Raises:
+            ConflictError: If a (key, query) has two values and `multi` is false.
+        """
         columns, vocabularies = [], []
         for axis, (mine, theirs) in enumerate(zip(self.vocabularies, other.vocabularies, strict=True)):
             merged = Vocabulary(pc.unique(pa.concat_arrays([mine.names, theirs.names])))
@@ -289,23 +299,29 @@ class Database:
         return self.union(other, multi=not (self.functional and other.functional))
 
     def view(self, key: Column, query: Column, value: Column) -> Database:
-        """The same facts with the axes permuted: which column now plays key, query and value.
+        """Permute the axes: use the given columns as key, query and value.
 
         >>> db = Database.from_facts([("Lima", "capital_of", "Peru"), ("Cusco", "city_of", "Peru")])
         >>> db.view("value", "query", "key").fiber("Peru", "city_of")
         ('Cusco',)
         """
         if sorted((key, query, value)) != sorted(COLUMNS):
-            raise InputError(f"a view names key, query and value once each; got {key}, {query}, {value}")
+            raise InputError(f"a view needs each of key, query and value once; got {key}, {query}, {value}")
         order = [COLUMNS.index(column) for column in (key, query, value)]
         keys, queries, values = (self.vocabularies[axis] for axis in order)
         return Database(self.triples[:, order], keys, queries, values)
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Export the facts as text columns key, query and value, for `polars.DataFrame(db)` and other Arrow readers."""
+        from factrank.databases.tables import to_table  # noqa: PLC0415 - tables are built of databases
+
+        return to_table(self).__arrow_c_stream__(requested_schema)
 
     # ---------------------------------------------------------------- identity
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 of the facts and names in a canonical order: equal exactly for equal databases."""
+        """SHA-256 of the facts and names in canonical order; equal if and only if the databases are."""
         digest = hashlib.sha256(b"factrank database 1")
         columns = []
         for axis, vocabulary in enumerate(self.vocabularies):
@@ -339,11 +355,11 @@ class Database:
 
 
 def _sorted_distinct(triples: Int[np.ndarray, "rows 3"], shape: tuple[int, int, int]) -> Int[np.ndarray, "facts 3"]:
-    """The distinct rows in lexicographic order, as int32."""
+    """Return the distinct rows in lexicographic order, as int32."""
     _, n_queries, n_values = shape
     if shape[0] * n_queries * n_values >= 2**63:
         return np.unique(triples, axis=0).astype(np.int32)
-    index = triples[:, 0].astype(np.int64)  # and then in place: with millions of facts every copy counts
+    index = triples[:, 0].astype(np.int64)  # then in place, to avoid copies of millions of facts
     index *= n_queries
     index += triples[:, 1]
     index *= n_values
@@ -359,20 +375,24 @@ def _sorted_distinct(triples: Int[np.ndarray, "rows 3"], shape: tuple[int, int, 
 
 
 def _pairs(triples: Int[np.ndarray, "rows 3"], first: int, second: int, size: int) -> Int[np.ndarray, " pairs"]:
-    """The distinct pairs of two columns, as first * size + second."""
+    """Return the distinct pairs of two columns, encoded as first * size + second."""
     return _unique(triples[:, first].astype(np.int64) * size + triples[:, second])
 
 
 def _unique(index: Int[np.ndarray, " n"]) -> Int[np.ndarray, " m"]:
-    """`np.unique` by sorting, which is several times faster here than its hash table."""
+    """Return `np.unique(index)` by sorting, several times faster than its hash table here."""
     index = np.sort(index)
     return index[np.append(True, index[1:] != index[:-1])] if len(index) else index
 
 
 def _log2_choose(n: Int[np.ndarray, " m"], k: Int[np.ndarray, " m"]) -> Float[np.ndarray, " m"]:
-    """log2 of the binomial coefficients; log2 n exactly where k = 1."""
+    """Return log2 of binomial coefficients, exactly log2 n if k = 1."""
     found: Float[np.ndarray, " m"] = np.log2(np.maximum(n, 1))
     several = np.flatnonzero(k != 1)
+    if not len(several):
+        return found
+    from scipy.special import gammaln  # noqa: PLC0415 - takes a quarter of a second to load
+
     n, k = n[several], k[several]
     found[several] = (gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0)) / np.log(2.0)
     return found

@@ -1,7 +1,7 @@
-"""Samples: small databases of true facts that come with the package.
+"""Sample databases of real facts, bundled with the package.
 
-Each is a CSV file beside this module, in `data/`; `data/SOURCES.md` says where every column comes from, under which
-licence, and which cells were left empty rather than guessed. An empty cell is no fact.
+Each is a CSV file in `data/`; `data/SOURCES.md` lists the source and licence of every column and the cells that were
+left empty rather than guessed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from factrank.errors import InputError
 
 @dataclass(frozen=True)
 class SampleTable:
-    """What a bundled database is about, how many facts it has, and whom to thank."""
+    """Name, description, source and size of a bundled database."""
 
     name: str
     title: str
@@ -54,7 +54,7 @@ SAMPLES: Mapping[str, SampleTable] = MappingProxyType(
 
 
 def sample(name: str) -> Database:
-    """A bundled database by name.
+    """Return a bundled database by name: "astrid", "elements" or "countries".
 
     >>> sample("countries").fiber("Peru", "capital")
     ('Lima',)
@@ -62,13 +62,13 @@ def sample(name: str) -> Database:
     ('liquid',)
     """
     if name not in SAMPLES:
-        raise InputError(f"there is no sample {name!r}; there are {', '.join(SAMPLES)}")
+        raise InputError(f"no sample {name!r}; the samples are {', '.join(SAMPLES)}")
     table = resources.files(__package__).joinpath("data", f"{name}.csv").read_text(encoding="utf-8")
     return Database.from_facts(_facts(csv.reader(table.splitlines())))
 
 
 def _facts(rows: Iterator[list[str]]) -> Iterator[Fact]:
-    """The facts of a table: long when its header is key, query, value; else wide, one key per row."""
+    """Yield the facts of a table: long if its header is key, query, value, otherwise wide."""
     header = tuple(next(rows))
     if header == COLUMNS:
         yield from ((key, query, value) for key, query, value in rows)

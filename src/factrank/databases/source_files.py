@@ -1,6 +1,6 @@
-"""Source files: what is to be read, under the name that errors give it, as bytes of UTF-8.
+"""Input files as UTF-8 streams, with the name to use in error messages.
 
-A file may be gzipped, in another encoding, or standard input, which is copied to a temporary file first: a table is
+A file may be gzipped or in another encoding. Standard input is copied to a temporary file first, because a table is
 read more than once. UTF-16 and UTF-32 are recognised by their byte order mark.
 """
 
@@ -25,7 +25,7 @@ from factrank.host import is_gzip, require_file
 
 STANDARD_INPUT, STANDARD_INPUT_NAME = "-", "standard input"
 LONGEST_LINE = 16 << 20
-"""Bytes of a line, and of a record of several lines: more is no table, and would have to be held at once."""
+"""Maximum size in bytes of a line or record, which must fit into memory."""
 
 PIECE_BYTES = 1 << 20
 BYTE_ORDER_MARK = "\ufeff"
@@ -35,14 +35,14 @@ MARKS = {
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
 }
-"""The encoding that each byte order mark stands for; that of UTF-32 begins with that of UTF-16."""
+"""Encoding of each byte order mark. UTF-32 is first because its mark starts with the mark of UTF-16."""
 
 OTHER_ENCODING = 'name its encoding with encoding="..." (--encoding), such as latin-1 or utf-16'
 
 
 @dataclass(frozen=True)
 class SourceFile:
-    """A file to read, what errors call it, and the encoding of its text; None for UTF-8 or what its mark says."""
+    """A file to read, its name in error messages, and its encoding (None: UTF-8, or as its byte order mark says)."""
 
     path: Path
     name: str
@@ -58,14 +58,14 @@ class SourceFile:
 
 
 def require_one_standard_input(paths: Sequence[str | os.PathLike[str]]) -> None:
-    """Check that standard input, which can be read once, is given once."""
+    """Raise `InputError` if standard input is listed more than once."""
     if list(paths).count(STANDARD_INPUT) > 1:
-        raise InputError(f"{STANDARD_INPUT_NAME} is given twice ({STANDARD_INPUT}), and can be read once")
+        raise InputError(f"{STANDARD_INPUT_NAME} ({STANDARD_INPUT}) can only be read once, but is given twice")
 
 
 @contextmanager
 def source_file(path: str | os.PathLike[str], encoding: str | None = None) -> Iterator[SourceFile]:
-    """The file of a path, or standard input for the text "-"."""
+    """Open the file at a path, or standard input if the path is "-"."""
     if path != STANDARD_INPUT:
         place = Path(path)
         require_file(place)
@@ -84,24 +84,24 @@ def source_file(path: str | os.PathLike[str], encoding: str | None = None) -> It
 
 @contextmanager
 def reading(source: SourceFile) -> Iterator[io.BufferedIOBase]:
-    """The text of a file as bytes of UTF-8; whatever goes wrong with it becomes an `InputError` that names it."""
+    """Open a file as a stream of UTF-8 bytes; all read errors become an `InputError` that names the file."""
     try:
         with gzip.open(source.path) if source.zipped else source.path.open("rb") as stream:
             yield _as_utf8(stream, source)
     except EOFError:
         raise InputError(f"{source}: the gzip file is truncated") from None
     except (gzip.BadGzipFile, zlib.error) as error:
-        raise InputError(f"{source}: not a gzip file, or a damaged one ({error})") from None
+        raise InputError(f"{source}: not a gzip file, or a corrupt one ({error})") from None
     except OSError as error:
         raise InputError(f"{source}: cannot be read: {error.strerror or error}") from None
 
 
 def numbered_lines(source: SourceFile) -> Iterator[tuple[int, str]]:
-    """The lines of a file with their numbers and line ends, without a byte order mark."""
+    """Yield the lines of a file with their numbers, including line ends but no byte order mark."""
     with reading(source) as stream:
         for number, piece in enumerate(_lines(stream), start=1):
             if len(piece) > LONGEST_LINE:
-                raise InputError(f"{source}, line {number}: longer than {LONGEST_LINE >> 20} MiB; this is no table")
+                raise InputError(f"{source}, line {number}: longer than {LONGEST_LINE >> 20} MiB; this is not a table")
             if b"\0" in piece:
                 raise InputError(
                     f"{source}, line {number}: a NUL byte; this is a binary file, not text. If it is text in another "
@@ -115,11 +115,11 @@ def numbered_lines(source: SourceFile) -> Iterator[tuple[int, str]]:
 
 
 def _lines(stream: io.BufferedIOBase) -> Iterator[bytes]:
-    r"""The lines, ended by \n, \r or \r\n; the last one may be the beginning of a line that is too long."""
+    r"""Yield lines ended by \n, \r or \r\n; the last one may be the start of a line that is too long."""
     begun = b""
     while (piece := stream.readline(PIECE_BYTES)) and len(begun) <= LONGEST_LINE:
         lines = (begun + piece).splitlines(keepends=True)
-        begun = b"" if piece.endswith(b"\n") else lines.pop()  # after a \r at its end there may come a \n
+        begun = b"" if piece.endswith(b"\n") else lines.pop()  # a \r at its end may be followed by \n
         yield from lines
     yield from [begun] if len(begun) > LONGEST_LINE else begun.splitlines(keepends=True)
 
@@ -134,7 +134,7 @@ def _as_utf8(stream: io.BufferedReader | gzip.GzipFile, source: SourceFile) -> i
 
 
 class _Transcoded(io.RawIOBase):
-    """The text of a stream in another encoding, as bytes of UTF-8."""
+    """A stream that converts text in another encoding to UTF-8."""
 
     def __init__(self, stream: io.BufferedIOBase, encoding: str, source: SourceFile) -> None:
         self._stream, self._encoding, self._source = stream, encoding, source
@@ -170,12 +170,12 @@ class _Transcoded(io.RawIOBase):
 
 
 def _require_encoding(name: str) -> None:
-    """Check that an encoding is one of text: Python also calls compression and ciphers codecs."""
+    """Raise `InputError` unless this is a text encoding; Python also has codecs for compression and ciphers."""
     try:
         "".encode(name)
         codecs.getincrementaldecoder(name)
     except (LookupError, ValueError, TypeError):
         raise InputError(
-            f"encoding (--encoding): {quoted(name)} is not known; there are utf-8, utf-16, latin-1, cp1252, shift_jis "
-            "and the others of Python"
+            f"encoding (--encoding): unknown encoding {quoted(name)}; use utf-8, utf-16, latin-1, cp1252, shift_jis "
+            "or another encoding of Python"
         ) from None

@@ -1,4 +1,4 @@
-"""Tables: databases from and to Arrow, polars and pandas tables, long and wide."""
+"""Convert databases from and to Arrow, polars and pandas tables, long and wide."""
 
 from __future__ import annotations
 
@@ -28,13 +28,23 @@ def from_table(
     multi: bool = False,
     missing: Sequence[str] = (),
 ) -> Database:
-    """The facts of a table in memory: Arrow, polars, pandas, or anything that exports an Arrow stream.
+    """Read facts from an Arrow, polars or pandas table, or anything that exports an Arrow stream.
 
-    In the long form the three columns are those of `long` (names or 1-based positions), else columns named (key,
-    query, value), (subject, predicate, object), (head, relation, tail) and the like, else the only three. In the wide
-    form the first column holds the keys, every other column is a query, and an empty cell (null, NaN, "") says nothing.
-    A cell with one of the `missing` texts is empty too, and if there are any, a long row with an empty value holds no
-    fact. Cells become text: 2, 2.0 and "2" are one value. A pandas frame's index must not hold names (`reset_index`).
+    Cells become text: 2, 2.0 and "2" are the same value. Null, NaN and "" are empty cells. The index of a pandas frame
+    must not contain names (use `reset_index`).
+
+    Arguments:
+        table: The table.
+        long: The key, query and value columns, as names or 1-based positions. If not given, columns with recognised
+            names such as (key, query, value), (subject, predicate, object) or (head, relation, tail), else the only
+            three columns.
+        wide: The first column contains the keys, every other column is a query, and an empty cell is a missing entry.
+        multi: Allow several values for one (key, query).
+        missing: Texts that mark an empty cell. If any are given, a long row with an empty value is skipped.
+
+    Raises:
+        InputError: If the table cannot be read; the message names the row and column.
+        ConflictError: If a (key, query) has two values and `multi` is false.
 
     >>> import pyarrow as pa
     >>> people = pa.table({"name": ["Astrid", "Colin"], "born": [1990, None], "city": ["Oslo", "Lima"]})
@@ -55,10 +65,13 @@ def from_table(
 
 
 def to_table(database: Database, *, wide: bool = False) -> pa.Table:
-    """The facts as an Arrow table of plain strings, for `polars.from_arrow(table)` or `table.to_pandas()`.
+    """Return the facts as an Arrow table of strings, for `polars.from_arrow(table)` or `table.to_pandas()`.
 
-    Long: the columns key, query and value, one fact per row. Wide: a key column and one column per query, null where
-    the database says nothing; a multi-valued database has no such form.
+    The long form has the columns key, query and value. The wide form has a key column and one column per query, with
+    null for missing entries.
+
+    Raises:
+        InputError: If `wide` and the database is multi-valued.
 
     >>> db = Database.from_facts([("Astrid", "born", 1990), ("Astrid", "city", "Oslo"), ("Colin", "city", "Lima")])
     >>> to_table(db, wide=True).to_pylist()[1]
@@ -70,26 +83,26 @@ def to_table(database: Database, *, wide: bool = False) -> pa.Table:
 
 @dataclass(frozen=True)
 class CodedFacts:
-    """Facts in the order of a table, as codes into the names of each axis; `rows` holds the 1-based row of each."""
+    """Facts in table order, as codes into the names of each axis, with their 1-based rows."""
 
     rows: Sequence[int] | Int[np.ndarray, " facts"]
     triples: Int32[np.ndarray, "facts 3"]
     names: tuple[pa.Array, ...]
 
     def database(self) -> Database:
-        """The facts as a database, multi-valued where they are."""
+        """Return the facts as a database, which may be multi-valued."""
         keys, queries, values = (Vocabulary(names) for names in self.names)
         return Database(self.triples, keys, queries, values)
 
     def placed(self) -> Iterator[PlacedFact]:
-        """Each fact with its row."""
+        """Yield each fact with its row."""
         for row, triple in zip(self.rows, self.triples, strict=True):
             key, query, value = (names[int(code)].as_py() for names, code in zip(self.names, triple, strict=True))
             yield int(row), (key, query, value)
 
 
 def coded_facts(table: pa.Table, form: TableForm, source: str) -> CodedFacts:
-    """Read the columns of a table, whatever their types, as facts."""
+    """Read facts from a table with columns of any type."""
     facts = _wide_facts(table, form, source) if form.wide else _long_facts(table, form, source)
     if not len(facts.rows):
         raise InputError(f"{source}: no facts")
@@ -97,12 +110,14 @@ def coded_facts(table: pa.Table, form: TableForm, source: str) -> CodedFacts:
 
 
 def coded_table(database: Database, *, wide: bool) -> pa.Table:
-    """The facts as a table of dictionary-encoded strings."""
+    """Return the facts as a table of dictionary-encoded strings."""
     if not wide:
         arrays = [_dictionary(database.triples[:, axis], v) for axis, v in enumerate(database.vocabularies)]
         return pa.table(arrays, names=list(COLUMNS))
     if not database.functional:
-        raise InputError("the wide form holds one value per (key, query), and this database has more; write it long")
+        raise InputError(
+            "the wide form has one value per (key, query), but this database has several; use the long form"
+        )
     database = database.compact()
     order = np.argsort(database.triples[:, 1], kind="stable")
     bounds = np.cumsum(np.bincount(database.triples[:, 1], minlength=database.n_queries))[:-1]
@@ -127,7 +142,7 @@ def _long_facts(table: pa.Table, form: TableForm, source: str) -> CodedFacts:
 
 
 def _with_values(facts: CodedFacts) -> CodedFacts:
-    """The facts without those whose value is empty, and without the names that only these have."""
+    """Drop facts with an empty value, and names that no other fact uses."""
     kept = np.flatnonzero(facts.triples[:, 2] != EMPTY)
     columns = (in_order_of_appearance(facts.triples[kept, axis], names) for axis, names in enumerate(facts.names))
     return _gathered(kept + 1, columns)
@@ -153,7 +168,7 @@ def _wide_facts(table: pa.Table, form: TableForm, source: str) -> CodedFacts:
 
 
 def _gathered(rows: Sequence[int] | Int[np.ndarray, " facts"], columns: Iterable[CodedColumn]) -> CodedFacts:
-    """The facts of three columns, taken one by one so that a large table is not held twice."""
+    """Collect three columns one at a time, to avoid a second copy of a large table."""
     triples = np.empty((len(rows), 3), dtype=np.int32)
     names = []
     for axis, column in enumerate(columns):
@@ -194,13 +209,13 @@ def _arrow_table(table: Any) -> pa.Table:
 
 
 def _require_plain_index(frame: Any) -> None:
-    """Check that a pandas frame keeps no names in its index, where they would be lost."""
+    """Raise `InputError` if the index of a pandas frame contains names, which would be lost."""
     if frame.index.names != [None] or frame.index.dtype.kind not in "iu":
-        raise InputError("the index of the pandas frame holds names; make it a column with reset_index()")
+        raise InputError("the index of the pandas frame contains names; make it a column with reset_index()")
 
 
 def _pandas_table(frame: Any) -> pa.Table:
-    """A pandas frame as an Arrow table; columns of mixed Python objects, such as 2 and "2", as text."""
+    """Convert a pandas frame to Arrow; columns of mixed Python objects, such as 2 and "2", become text."""
     try:
         return pa.Table.from_pandas(frame, preserve_index=False)
     except pa.ArrowException:

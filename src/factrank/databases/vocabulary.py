@@ -1,4 +1,4 @@
-"""Vocabulary: the names on one axis of a database, each with its code."""
+"""`Vocabulary`: the names on one axis of a database and their codes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NAME_TYPE = pa.large_string()
 class Vocabulary(Sequence[str]):
     """Distinct names in a fixed order; the code of a name is its position.
 
-    It reads like a tuple of strings but keeps them in one Arrow buffer, so that millions of names stay small.
+    Behaves like a tuple of strings, but stores them compactly in one Arrow buffer.
 
     >>> cities = Vocabulary(["Paris", "Lima"])
     >>> cities[1], cities.index("Lima"), "Rome" in cities
@@ -36,13 +36,13 @@ class Vocabulary(Sequence[str]):
 
     @classmethod
     def numbered(cls, prefix: str, size: int) -> Vocabulary:
-        """The names prefix0, prefix1, ... with leading zeros, so that they also sort in their order."""
+        """Return the names prefix0, prefix1, ... with leading zeros, so their sorted order is the same."""
         width = len(str(max(size - 1, 0)))
         return cls(f"{prefix}{i:0{width}}" for i in range(size))
 
     @property
     def names(self) -> pa.Array:
-        """The names as an Arrow array, in the order of their codes."""
+        """Names as an Arrow array, in the order of their codes."""
         return self._names
 
     @cached_property
@@ -68,18 +68,18 @@ class Vocabulary(Sequence[str]):
         return name in self._codes
 
     def index(self, name: str, start: int = 0, stop: int | None = None) -> int:
-        """The code of a name; an `InputError` when the vocabulary does not have it."""
+        """Return the code of a name, or raise `InputError` if it is not in the vocabulary."""
         code = self._codes.get(name)
         if code is None or code < start or (stop is not None and code >= stop):
             raise InputError(f"{quoted(name)} is not in the vocabulary of {len(self)} names ({self._few()})")
         return code
 
     def codes(self, names: Iterable[str]) -> Int[np.ndarray, " names"]:
-        """The codes of many names."""
+        """Return the codes of several names."""
         return np.fromiter((self.index(name) for name in names), dtype=np.int64)
 
     def take(self, codes: Int[np.ndarray, " names"]) -> Vocabulary:
-        """The sub-vocabulary of these codes, in their order."""
+        """Return the vocabulary of the names with these codes, in this order."""
         return Vocabulary(self._names.take(pa.array(codes)))
 
     def __eq__(self, other: object) -> bool:
@@ -100,4 +100,6 @@ def _text_array(names: list[str]) -> pa.Array:
     try:
         return pa.array(names, NAME_TYPE)
     except UnicodeEncodeError as error:
-        raise InputError(f"the name {quoted(error.object)} holds half of a surrogate pair, which is not text") from None
+        raise InputError(
+            f"the name {quoted(error.object)} contains half of a surrogate pair, which is not text"
+        ) from None

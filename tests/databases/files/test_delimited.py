@@ -200,9 +200,7 @@ def test_a_guess_is_reported_until_it_is_none(tmp_path: Path) -> None:
     """Neither the first fact of a file without a header nor a wide table of three columns is lost unnoticed."""
     path = saved(tmp_path, "Oslo,capital_of,Norway\nLima,seat_of,Peru\n")
     line, form = warned(path)
-    assert line.startswith(
-        "line 1 is taken as the names of the columns ('Oslo', 'capital_of', 'Norway'), not as a fact"
-    )
+    assert line.startswith("line 1 is taken as the header ('Oslo', 'capital_of', 'Norway'), not as a fact")
     assert "--no-header" in line
     assert form.startswith("read as long, one fact per row, with the key in 'Oslo', the query in 'capital_of'")
     assert "--wide" in form
@@ -239,7 +237,7 @@ def test_columns_that_cannot_be_told(tmp_path: Path) -> None:
 # ---------------------------------------------------------------- what is wrong, and where
 
 UNCLOSED = (
-    "a quote is opened in this record and never closed; if quotes are ordinary letters in this file, pass "
+    "a quote in this record is never closed; if quotes are ordinary characters in this file, pass "
     "quotes=False (--no-quotes)"
 )
 
@@ -268,7 +266,7 @@ def test_errors_beyond_the_first_block_name_the_line(tmp_path: Path, monkeypatch
     good = "".join(f"k{i},q,v\n" for i in range(100))
     assert complaint(saved(tmp_path, f"key,query,value\n{good}x,q,\n")) == ", line 102: empty cell in column 'value'"
     assert complaint(saved(tmp_path, f"key,query,value\n{good}x,q\n")) == ", line 102: expected 3 fields, found 2"
-    assert ", line 102: a quote is opened" in complaint(saved(tmp_path, f'key,query,value\n{good}x,q,"v\n{good}'))
+    assert ", line 102: a quote in this record" in complaint(saved(tmp_path, f'key,query,value\n{good}x,q,"v\n{good}'))
 
 
 def test_a_record_longer_than_a_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,9 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from factrank.databases.database import Database
-from factrank.databases.files.formats import FORMATS, read, write
+from factrank.databases.files.delimited import Delimited
+from factrank.databases.files.formats import FORMATS, read, register_format, registered_format, write
+from factrank.databases.files.records import Dialect
 from factrank.errors import ConflictError, FactrankError, InputError
 
 SUFFIXES = sorted(FORMATS)
@@ -157,7 +159,7 @@ def test_a_link_stays_a_link_and_the_permissions_are_the_usual(tmp_path: Path) -
 
 def test_what_cannot_be_written_is_an_error(tmp_path: Path) -> None:
     several = Database.from_facts([("Ann", "likes", "tea"), ("Ann", "likes", "rum")], multi=True)
-    with pytest.raises(InputError, match="wide form holds one value"):
+    with pytest.raises(InputError, match="wide form has one value"):
         write(several, tmp_path / "facts.csv", wide=True)
     with pytest.raises(InputError, match="no wide form"):
         write(people(), tmp_path / "facts.nt", wide=True)
@@ -176,10 +178,10 @@ def test_what_cannot_be_written_is_an_error(tmp_path: Path) -> None:
 
 def test_an_unknown_suffix_lists_the_known_ones(tmp_path: Path) -> None:
     for name in ("facts.xlsx", "facts", "facts.parquet.gz"):
-        with pytest.raises(InputError, match=r"facts.*unknown kind of file.*\.csv .*\.nt\.gz .*\.parquet"):
+        with pytest.raises(InputError, match=r"facts.*unknown file format.*\.csv .*\.nt\.gz .*\.parquet"):
             write(people(), tmp_path / name)
         (tmp_path / name).write_text("key,query,value\na,b,c\n")
-        with pytest.raises(InputError, match="unknown kind of file"):
+        with pytest.raises(InputError, match="unknown file format"):
             read(tmp_path / name)
 
 
@@ -241,10 +243,10 @@ def test_damaged_gzip(tmp_path: Path, suffix: str) -> None:
     with pytest.raises(InputError, match=rf"facts{suffix}: not a gzip file"):
         read(path)
     path.write_bytes(whole[:-8] + b"\0" * 8)
-    with pytest.raises(InputError, match=rf"facts{suffix}: not a gzip file, or a damaged one \(CRC check failed"):
+    with pytest.raises(InputError, match=rf"facts{suffix}: not a gzip file, or a corrupt one \(CRC check failed"):
         read(path)
     path.write_bytes(whole[:10] + b"\xff" * 10)
-    with pytest.raises(InputError, match=rf"facts{suffix}: not a gzip file, or a damaged one \(.*invalid block type"):
+    with pytest.raises(InputError, match=rf"facts{suffix}: not a gzip file, or a corrupt one \(.*invalid block type"):
         read(path)
 
 
@@ -286,7 +288,7 @@ def test_conflicts_in_parquet_name_their_rows(tmp_path: Path) -> None:
 def test_options_that_do_not_go_together(tmp_path: Path) -> None:
     write(people(), tmp_path / "facts.csv")
     write(people(), tmp_path / "facts.nt")
-    with pytest.raises(InputError, match="not as both"):
+    with pytest.raises(InputError, match="not both"):
         read(tmp_path / "facts.csv", long=("key", "query", "value"), wide=True)
     with pytest.raises(InputError, match="three columns"):
         read(tmp_path / "facts.csv", long=("key", "query"))
@@ -354,3 +356,29 @@ def test_tabs_in_a_csv_header_are_hinted_at(tmp_path: Path) -> None:
     (tmp_path / "tabs.csv").write_text("key\tquery\tvalue\na\tb\tc\n")
     with pytest.raises(InputError, match=r"--delimiter \"tab\""):
         read(tmp_path / "tabs.csv")
+
+
+def test_a_format_of_ones_own_is_known_by_its_suffix(tmp_path: Path) -> None:
+    bars = Delimited(Dialect("|"))
+    with registered_format(".psv", bars):
+        write(people(), tmp_path / "people.psv")
+        assert "|" in (tmp_path / "people.psv").read_text()
+        assert read(tmp_path / "people.psv") == people()
+        with pytest.raises(InputError, match=r"already a file format '.csv': choose another name"):
+            register_format(".csv", bars)
+    with pytest.raises(InputError, match=r"unknown file format; the known suffixes are \.csv"):
+        read(tmp_path / "people.psv")
+
+
+@pytest.mark.parametrize(
+    ("suffix", "kind", "message"),
+    [
+        ("psv", Delimited(Dialect("|")), "a suffix is a dot and lower-case letters or digits, such as .psv; got 'psv'"),
+        (".PSV", Delimited(Dialect("|")), "a suffix is a dot and lower-case letters"),
+        (".psv", Delimited, "expected a format with place, .* and write; got the class Delimited"),
+        (".psv", "bars", "expected a format with place, .* and write; got str"),
+    ],
+)
+def test_what_is_no_format_is_refused(suffix: str, kind: object, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        FORMATS.register(suffix, kind)

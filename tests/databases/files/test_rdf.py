@@ -165,7 +165,7 @@ def test_labels_of_the_file_and_given_ones_are_never_mixed_up(tmp_path: Path) ->
     labelled = saved(tmp_path, "_:anonymous1 <a:p> <a:o> .", suffix=".ttl")
     assert set(read(labelled)) == {("_:anonymous1", "a:p", "a:o")}
     for lines in (["_:anonymous1 <a:p> <a:o> .", "[] <a:p> <a:o> ."], ["[] <a:p> <a:o> .", "_:anonymous7 <a:p> 1 ."]):
-        with pytest.raises(InputError, match=r"line 2: the label _:anonymous\d may be that of a blank node without"):
+        with pytest.raises(InputError, match=r"line 2: the label _:anonymous\d is reserved for blank nodes without"):
             read(saved(tmp_path, *lines, suffix=".ttl"))
 
 

@@ -25,20 +25,20 @@ from factrank.errors import InputError
 
 @dataclass(frozen=True)
 class Delimited:
-    """Records of fields with a delimiter between them; a field with a delimiter, quote or line end is quoted.
+    """Delimiter-separated records; fields that contain a delimiter, quote or line end are quoted.
 
-    A file is read at once. When anything is wrong, it is read again record by record, to say where.
+    Arrow parses the whole file. If that fails, the file is read again record by record to locate the error.
     """
 
     dialect: Dialect
     place: ClassVar[str] = "line"
 
     def column_names(self, source: SourceFile, form: TableForm) -> list[str]:
-        """The names of the columns: the header's, or else their 1-based positions."""
+        """Return the header, or 1-based positions if there is no header."""
         return column_names(source, self.dialect, form)
 
     def read(self, source: SourceFile, form: TableForm) -> Database:
-        """The facts of a file; errors name its lines."""
+        """Read the facts of a file; errors name the line."""
         names = self.column_names(source, form)
         try:
             facts = self._wide(source, names, form) if form.wide else self._long(source, names, form)
@@ -49,12 +49,12 @@ class Delimited:
         return facts.database()
 
     def placed(self, source: SourceFile, form: TableForm, *, open_values: bool = False) -> Iterator[PlacedFact]:
-        """Each fact with its line; with `open_values` also those whose value is empty."""
+        """Yield each fact with its line, including facts with an empty value if `open_values`."""
         return placed_facts(source, self.dialect, form, open_values=open_values)
 
     def write(self, database: Database, stream: BufferedIOBase, *, wide: bool) -> None:
         """Write a header, then one line per fact (long) or per key (wide)."""
-        require_no_name(database, "", "in delimited text an empty field is no fact")
+        require_no_name(database, "", "in delimited text an empty field is a missing entry")
         require_no_name(database, "\0", "delimited text has no NUL character")
         table = spelled_table(database, [self._quoted] * 3, wide=wide)
         stream.write((self.dialect.delimiter.join(map(self._quoted, table.column_names)) + "\n").encode())

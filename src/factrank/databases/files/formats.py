@@ -1,15 +1,19 @@
-"""Files: read and write databases in the usual formats, chosen by the suffix of the file name."""
+"""Files: read and write databases in the usual formats, chosen by the suffix of the file name.
+
+Other packages add formats in the entry-point group `factrank.formats`, each under its suffix.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from io import BufferedIOBase
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from factrank.databases.columns import TableForm, guesses
 from factrank.databases.conflicts import PlacedFact, require_functional
@@ -22,6 +26,7 @@ from factrank.databases.files.records import Dialect
 from factrank.databases.source_files import STANDARD_INPUT, SourceFile, reading, require_one_standard_input, source_file
 from factrank.errors import InputError, InputWarning
 from factrank.host import replacing
+from factrank.plugins import Registry
 
 AnyPath = str | os.PathLike[str]
 SPELLED_DELIMITERS = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "space": " "}
@@ -29,47 +34,66 @@ SPELLED_DELIMITERS = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", 
 
 @runtime_checkable
 class Format(Protocol):
-    """A way to lay facts down in a file."""
+    """A file format for facts."""
 
     @property
     def place(self) -> str:
-        """What its errors count: "line" or "row"."""
+        """Unit of locations in error messages: "line" or "row"."""
 
     def column_names(self, source: SourceFile, form: TableForm) -> list[str]:
-        """The names of the columns."""
+        """Return the column names."""
 
     def read(self, source: SourceFile, form: TableForm) -> Database:
-        """The facts of a file, multi-valued where they are."""
+        """Read the facts of a file; the database may be multi-valued."""
 
     def placed(self, source: SourceFile, form: TableForm) -> Iterator[PlacedFact]:
-        """Each fact with its line or row, in the order of the file."""
+        """Yield each fact with its line or row, in file order."""
 
     def write(self, database: Database, stream: BufferedIOBase, *, wide: bool) -> None:
         """Write the facts."""
 
 
-TEXT_FORMATS: dict[str, Format] = {
-    ".csv": Delimited(Dialect(",")),
-    ".tsv": Delimited(Dialect("\t")),
-    ".tab": Delimited(Dialect("\t")),
-    ".txt": Delimited(Dialect("\t")),
-    ".jsonl": JsonLines(),
-    ".ndjson": JsonLines(),
-    ".nt": Rdf("N-Triples"),
-    ".ttl": Rdf("Turtle"),
-}
-FORMATS: dict[str, Format] = {
-    **TEXT_FORMATS,
-    **{f"{suffix}.gz": text_format for suffix, text_format in TEXT_FORMATS.items()},
-    ".parquet": Parquet(),
-    ".pq": Parquet(),
-}
-"""The format of each suffix. A new format is one entry."""
+def register_format(suffix: str, file_format: Format) -> Format:
+    """Read and write files whose names end in `suffix` in this format from now on; returns the format."""
+    return FORMATS.register(suffix, file_format)
+
+
+def registered_format(suffix: str, file_format: Format) -> AbstractContextManager[Format]:
+    """Register a format for the duration of a `with` block."""
+    return FORMATS.registered(suffix, file_format)
+
+
+def _built_in() -> Mapping[str, Format]:
+    text_formats: dict[str, Format] = {
+        ".csv": Delimited(Dialect(",")),
+        ".tsv": Delimited(Dialect("\t")),
+        ".tab": Delimited(Dialect("\t")),
+        ".txt": Delimited(Dialect("\t")),
+        ".jsonl": JsonLines(),
+        ".ndjson": JsonLines(),
+        ".nt": Rdf("N-Triples"),
+        ".ttl": Rdf("Turtle"),
+    }
+    zipped = {f"{suffix}.gz": text_format for suffix, text_format in text_formats.items()}
+    return {**text_formats, **zipped, ".parquet": Parquet(), ".pq": Parquet()}
+
+
+def _checked(suffix: str, file_format: Any) -> tuple[str, Format]:
+    if isinstance(file_format, type) or not isinstance(file_format, Format):
+        got = f"the class {file_format.__name__}" if isinstance(file_format, type) else type(file_format).__name__
+        raise InputError(f"expected a format with place, column_names, read, placed and write; got {got}")
+    if not re.fullmatch(r"(\.[a-z0-9_-]+)+", suffix):
+        raise InputError(f"a suffix is a dot and lower-case letters or digits, such as .psv; got {suffix!r}")
+    return suffix, file_format
+
+
+FORMATS: Registry[Format] = Registry("file format", "factrank.formats", _built_in, _checked)
+"""The format of each suffix."""
 
 
 @dataclass(frozen=True)
 class FileLayout:
-    """What a file does not say about itself: how its bytes become text, its text cells, and its cells facts."""
+    """How to decode a file, split it into cells and read cells as facts; see `read` for the fields."""
 
     long: Sequence[str | int] | None = None
     wide: bool = False
@@ -81,7 +105,7 @@ class FileLayout:
     suffix: str | None = None
 
 
-def read(  # noqa: PLR0913 - one argument for each thing that a file may leave open
+def read(  # noqa: PLR0913 - one argument for each ambiguity of a file
     path: AnyPath | Sequence[AnyPath],
     *,
     long: Sequence[str | int] | None = None,
@@ -94,30 +118,31 @@ def read(  # noqa: PLR0913 - one argument for each thing that a file may leave o
     encoding: str | None = None,
     suffix: str | None = None,
 ) -> Database:
-    r"""Read the facts of a CSV, TSV, JSON Lines, N-Triples, Turtle or Parquet file; text files also gzipped.
+    r"""Read a CSV, TSV, JSON Lines, N-Triples, Turtle or Parquet file; text files may be gzipped.
 
-    In the long form each row is a fact. Its three columns are those of `long` (names or 1-based positions), else
-    columns named (key, query, value), (subject, predicate, object), (head, relation, tail) and the like, else the only
-    three. In the `wide` form the first column holds the keys, every other column is a query, and an empty cell says
-    nothing. If neither the header nor an argument says how to read the table, an `InputWarning` reports the choice.
-
-    Every cell is text, just as it is written: `01`, `NA` and ` x` stay so. Repeated facts are dropped and counted; two
-    values for one (key, query) raise a `ConflictError` unless `multi`. Whatever is wrong with the file raises an
-    `InputError` that names it, the line and the reason.
+    Cells are kept exactly as written: `01`, `NA` and ` x` are not converted. Repeated facts are dropped and counted. If
+    the layout of the table is ambiguous, an `InputWarning` reports the assumption.
 
     Arguments:
-        path: A file, "-" for standard input, or several files whose facts are taken together.
-        long: The columns of key, query and value, by name or by position from 1.
-        wide: One key per row, one query per column.
+        path: A file, "-" for standard input, or several files to combine.
+        long: The key, query and value columns, as names or 1-based positions. If not given, columns with recognised
+            names such as (key, query, value), (subject, predicate, object) or (head, relation, tail), else the only
+            three columns.
+        wide: The first column contains the keys, every other column is a query, and an empty cell is a missing entry.
         multi: Allow several values for one (key, query).
-        header: Whether the first line of a CSV or TSV file names the columns; if not given, it does unless it looks
-            like a fact, which is an error.
-        missing: Texts that stand for an empty cell, such as "NA". If there are any, a long row with an empty value
-            holds no fact; otherwise it is an error.
-        delimiter: What separates the fields of delimited text; by the suffix if not given.
-        quotes: Whether a quote at the start of a field encloses it; if not, it is a letter like any other.
-        encoding: Of text files, by its name in Python; UTF-8 if not given, or UTF-16 or UTF-32 by the byte order mark.
-        suffix: Read the file as if its name ended so; standard input is ".csv" if not given.
+        header: Whether the first line of a CSV or TSV file is a header. If not given, it is assumed to be one, and a
+            line that looks like a fact is an error.
+        missing: Texts that mark an empty cell, such as "NA". If any are given, a long row with an empty value is
+            skipped; otherwise it is an error.
+        delimiter: Field delimiter of delimited text; by default given by the suffix.
+        quotes: Whether fields may be enclosed in quotes. If false, a quote is an ordinary character.
+        encoding: Python name of the text encoding; by default UTF-8, or UTF-16 or UTF-32 if the file has a byte order
+            mark.
+        suffix: Read the file as if it had this suffix; the default for standard input is ".csv".
+
+    Raises:
+        InputError: If the file cannot be read; the message names the file, the line and the reason.
+        ConflictError: If a (key, query) has two values and `multi` is false.
 
     >>> import pathlib, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -131,7 +156,7 @@ def read(  # noqa: PLR0913 - one argument for each thing that a file may leave o
     layout = FileLayout(long, wide, header, missing, delimiter, quotes, encoding, suffix)
     paths = [path] if isinstance(path, str | os.PathLike) else list(path)
     if not paths:
-        raise InputError("there is no file to read")
+        raise InputError("no file to read")
     require_one_standard_input(paths)
     with ExitStack() as files:
         tables = [files.enter_context(_opened(one, layout)) for one in paths]
@@ -145,9 +170,9 @@ def read(  # noqa: PLR0913 - one argument for each thing that a file may leave o
 
 
 def read_changes(path: AnyPath, layout: FileLayout | None = None) -> Iterator[tuple[str, str, str, str | None]]:
-    r"""The rows of a long table as changes: where it stands, key, query, and the value or, where it is empty, None.
+    r"""Yield the rows of a long table as changes: location, key, query, and value (None to delete the fact).
 
-    Only CSV and TSV files may have empty values; the other formats have none to delete with.
+    Only CSV and TSV files can have the empty values that mark a deletion.
 
     >>> import pathlib, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -168,10 +193,14 @@ def read_changes(path: AnyPath, layout: FileLayout | None = None) -> Iterator[tu
 
 
 def write(database: Database, path: str | os.PathLike[str], *, wide: bool = False) -> None:
-    """Write the facts in the format of the file's suffix, replacing the file in one step.
+    """Write a database in the format of the file's suffix, replacing the file atomically.
 
-    Reading the file gives an equal database, up to names without a fact: files hold facts. The `wide` form has one row
-    per key and one column per query, for functional databases.
+    Reading the file back returns an equal database, except that names without a fact are dropped.
+
+    Arguments:
+        database: The database.
+        path: File to write.
+        wide: Write one row per key and one column per query; requires a functional database.
 
     >>> import pathlib, tempfile
     >>> db = Database.from_facts([("Astrid", "born", 1990), ("Astrid", "city", "Oslo"), ("Colin", "city", "Lima")])
@@ -191,14 +220,14 @@ def write(database: Database, path: str | os.PathLike[str], *, wide: bool = Fals
 
 @dataclass(frozen=True)
 class _Table:
-    """A file, its format, and how facts lie in it."""
+    """A file, its format and its layout."""
 
     source: SourceFile
     file_format: Format
     form: TableForm
 
     def warn_of_guesses(self, *, only_long: bool = False) -> None:
-        """Report what was chosen because neither the file nor the user says it."""
+        """Warn about every assumption made for an ambiguous table."""
         names = self.file_format.column_names(self.source, self.form)
         delimited = isinstance(self.file_format, Delimited)
         for guess in guesses(names, self.form, str(self.source), delimited=delimited, only_long=only_long):
@@ -207,7 +236,7 @@ class _Table:
 
 @contextmanager
 def _opened(path: AnyPath, layout: FileLayout) -> Iterator[_Table]:
-    """A file with some bytes in it, after the arguments are checked."""
+    """Check the arguments and open a file, which must not be empty."""
     form = TableForm(layout.long, layout.wide, layout.header, tuple(layout.missing))
     with source_file(path, layout.encoding) as source:
         name = layout.suffix or (".csv" if path == STANDARD_INPUT else source.path.name)
@@ -225,11 +254,11 @@ def _is_empty(source: SourceFile, file_format: Format) -> bool:
 
 
 def _format_of(name: str, source: str, layout: FileLayout) -> Format:
-    """The format for a file name, with what is said about text and about delimited text."""
+    """Return the format for a file name, with the delimiter and quotes of the layout."""
     known = (kind for suffix, kind in FORMATS.items() if name.lower().endswith(suffix))
     found = next(known, None if layout.delimiter is None else Delimited(Dialect(",")))
     if found is None:
-        raise InputError(f"{source}: unknown kind of file; the known suffixes are {' '.join(FORMATS)}")
+        raise InputError(f"{source}: unknown file format; the known suffixes are {' '.join(FORMATS)}")
     if isinstance(found, Delimited):
         delimiter = found.dialect.delimiter if layout.delimiter is None else layout.delimiter
         return Delimited(Dialect(SPELLED_DELIMITERS.get(delimiter, delimiter), layout.quotes))
@@ -243,7 +272,7 @@ def _format_of(name: str, source: str, layout: FileLayout) -> Format:
 
 
 def _united(databases: Sequence[Database]) -> Database:
-    """The facts of all, with the repetitions within and between them counted."""
+    """Combine databases, counting duplicates within and between them."""
     united = databases[0]
     for database in databases[1:]:
         n_facts = sum(len(each) + each.duplicates for each in (united, database))
@@ -253,7 +282,7 @@ def _united(databases: Sequence[Database]) -> Database:
 
 
 def _named_facts(tables: Sequence[_Table]) -> Iterator[tuple[str, Fact]]:
-    """Each fact after its place, which names the file if there are several."""
+    """Yield each fact with its location, which includes the file if there are several."""
     for table in tables:
         file = f"{table.source}, " if len(tables) > 1 else ""
         for place, fact in table.file_format.placed(table.source, table.form):

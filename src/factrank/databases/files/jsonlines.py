@@ -1,6 +1,6 @@
-"""JSON Lines: one JSON object per line, its fields the columns.
+"""JSON Lines: one JSON object per line, with one field per column.
 
-Numbers keep the text they have in the file, true and false are "true" and "false", null is an empty cell.
+Numbers are kept as written, true and false become "true" and "false", and null is an empty cell.
 """
 
 from __future__ import annotations
@@ -28,30 +28,30 @@ NumberedObjects = Iterator[tuple[int, Object]]
 
 @dataclass(frozen=True)
 class JsonLines:
-    """Objects on lines. The fields of the first object name the columns; in the wide form its first field is the key.
+    """One JSON object per line. The fields of the first object are the columns; in the wide form the first is the key.
 
-    A long object must have the three columns and may have others; in the wide form a field that is not there is no
-    fact.
+    In the long form every object must have the three columns and may have others; in the wide form an absent field is a
+    missing entry.
     """
 
     place: ClassVar[str] = "line"
 
     def column_names(self, source: SourceFile, _form: TableForm) -> list[str]:
-        """The fields of the first object."""
+        """Return the fields of the first object."""
         return _opened(source)[0]
 
     def read(self, source: SourceFile, form: TableForm) -> Database:
-        """The facts of a file; errors name its lines."""
+        """Read the facts of a file; errors name the line."""
         return collect(source, self.placed(source, form))
 
     def placed(self, source: SourceFile, form: TableForm) -> Iterator[PlacedFact]:
-        """Each fact with its line."""
+        """Yield each fact with its line."""
         names, objects = _opened(source)
         return _wide_facts(source, names, objects, form) if form.wide else _long_facts(source, names, objects, form)
 
     def write(self, database: Database, stream: BufferedIOBase, *, wide: bool) -> None:
         """Write one object per fact (long) or per key (wide)."""
-        require_no_name(database, "", "an empty text is no fact")
+        require_no_name(database, "", "an empty string is a missing entry")
         table = spelled_table(database, [_json_text] * 3, wide=wide)
         fields = [_json_text(name) + ": " for name in table.column_names]
 
@@ -63,7 +63,7 @@ class JsonLines:
 
 
 def _opened(source: SourceFile) -> tuple[list[str], NumberedObjects]:
-    """The fields of the first object, and all objects."""
+    """Return the fields of the first object, and all objects."""
     objects = _objects(source)
     first = next(objects, None)
     if first is None:
@@ -96,7 +96,7 @@ def _wide_facts(
 
 
 def _objects(source: SourceFile) -> NumberedObjects:
-    """The objects of a file with their lines; blank lines are left out."""
+    """Yield the objects of a file with their lines, skipping blank lines."""
     for number, line in numbered_lines(source):
         if line.strip():
             yield number, _parsed(line, f"{source}, line {number}")
@@ -147,7 +147,7 @@ def _filled(cells: Object, field: str, where: str, form: TableForm) -> str:
 
 
 def _text(cells: Object, field: str, where: str, form: TableForm) -> str:
-    """The text of a cell, empty for null and for what stands for it."""
+    """Return the text of a cell; empty for null and for missing values."""
     if field not in cells:
         raise InputError(f"{where}: no field {quoted(field)}; the fields are {listed(list(cells))}")
     cell = cells[field]

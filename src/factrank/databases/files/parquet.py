@@ -1,4 +1,4 @@
-"""Parquet: columnar files, read and written by Arrow."""
+"""Parquet files, read and written by Arrow."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ from factrank.errors import InputError
 
 @dataclass(frozen=True)
 class Parquet:
-    """A Parquet file of flat columns of any type; only the columns that hold facts are read."""
+    """Flat columns of any type; only the columns with facts are read."""
 
     place: ClassVar[str] = "row"
 
     def column_names(self, source: SourceFile, _form: TableForm) -> list[str]:
-        """The names in the schema."""
+        """Return the column names of the schema."""
         with _opened(source) as file:
             return _column_names(file)
 
     def read(self, source: SourceFile, form: TableForm) -> Database:
-        """The facts of a file; errors name its rows and columns."""
+        """Read the facts of a file; errors name the row and column."""
         return _facts(source, form).database()
 
     def placed(self, source: SourceFile, form: TableForm) -> Iterator[PlacedFact]:
-        """Each fact with its row."""
+        """Yield each fact with its row."""
         return _facts(source, form).placed()
 
     def write(self, database: Database, stream: BufferedIOBase, *, wide: bool) -> None:
         """Write columns of strings, with checksums."""
-        require_no_name(database, "", "an empty text is no fact")
+        require_no_name(database, "", "an empty string is a missing entry")
         table = coded_table(database, wide=wide)
         pq.write_table(table, stream, compression="zstd", store_schema=False, write_page_checksum=True)
 
@@ -63,7 +63,7 @@ def _column_names(file: pa.NativeFile) -> list[str]:
 
 @contextmanager
 def _opened(source: SourceFile) -> Iterator[pa.NativeFile]:
-    """A file of Arrow's own: its threads read ahead, and must not need Python when the interpreter ends."""
+    """Open a native Arrow file, because its read-ahead threads must not need Python when the interpreter exits."""
     try:
         with pa.OSFile(str(source.path)) as file:
             yield file

@@ -1,4 +1,4 @@
-"""RDF: the triples of N-Triples and Turtle files as facts, subject, predicate, object."""
+"""N-Triples and Turtle files: each (subject, predicate, object) triple is a fact."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ POSITIONS: tuple[Position, ...] = get_args(Position)
 
 @dataclass(frozen=True)
 class Rdf:
-    """Triples in a syntax of RDF; `rdf_terms` says how terms and names correspond.
+    """Triples in an RDF syntax; `rdf_terms` converts between terms and names.
 
-    N-Triples is a part of Turtle, so both are written as one triple per line.
+    N-Triples is a subset of Turtle, so both are written as one triple per line.
     """
 
     syntax: Syntax
     place: ClassVar[str] = "line"
 
     def column_names(self, _source: SourceFile, _form: TableForm) -> list[str]:
-        """Subject, predicate and object."""
+        """Return subject, predicate and object."""
         return list(POSITIONS)
 
     def read(self, source: SourceFile, form: TableForm) -> Database:
-        """The facts of a file; errors name its lines."""
+        """Read the facts of a file; errors name the line."""
         return collect(source, self.placed(source, form))
 
     def placed(self, source: SourceFile, form: TableForm) -> Iterator[PlacedFact]:
-        """Each fact with the line on which it ends."""
+        """Yield each fact with the line on which it ends."""
         from factrank.databases.files.rdf_statements import statements  # noqa: PLC0415 - only RDF needs pyoxigraph
 
         self._require_long(form.wide)
@@ -60,7 +60,7 @@ class Rdf:
 
     def _require_long(self, wide: bool) -> None:
         if wide:
-            raise InputError(f"{self.syntax} holds one fact per triple: there is no wide form")
+            raise InputError(f"{self.syntax} has no wide form, only one fact per triple")
 
 
 def _line(cells: list[pa.Array]) -> list[Piece]:

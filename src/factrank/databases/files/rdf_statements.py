@@ -1,8 +1,8 @@
-"""Statements: the triples of an RDF file, each as three names with the line on which it ends.
+"""Parse an RDF file into triples of names, each with the line on which it ends.
 
-The parser is that of Oxigraph. It asks for more text only when it cannot go on, so handed one line after the other it
-tells on which line a triple ends. The blank nodes that Turtle leaves without a label, as in `[ ]`, get a new label at
-random in each pass; here they are called `_:anonymous1`, `_:anonymous2` and so on, the same in every pass.
+Oxigraph's parser requests more text only when it cannot continue, so feeding it one line at a time reveals the line on
+which a triple ends. Oxigraph gives unlabelled blank nodes, such as Turtle's `[ ]`, a new random label in each pass;
+they are renamed to `_:anonymous1`, `_:anonymous2`, ..., which are the same in every pass.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from factrank.foreign_text import quoted, shown_name
 ANONYMOUS = "_:anonymous"
 FORMATS = {"N-Triples": RdfFormat.N_TRIPLES, "Turtle": RdfFormat.TURTLE}
 LONGEST_WAIT = 1 << 15
-"""Bytes without a triple after which lines are handed out many at a time.
+"""Bytes without a triple after which the parser gets many lines at a time.
 
-A text of many lines is read from its beginning each time that more of it arrives."""
+The parser restarts a multi-line literal from its beginning whenever more text arrives."""
 
 Terms = tuple[Term, Term, Term]
 
 
 def statements(source: SourceFile, syntax: Syntax) -> Iterator[tuple[int, Fact]]:
-    """The names of each triple with its line; an `InputError` names the first line that is wrong."""
+    """Yield the names of each triple with its line; raise an `InputError` that names the first invalid line."""
     labels = _Labels(source)
     for place, (line, terms) in enumerate(_triples(source, syntax)):
         try:
@@ -43,7 +43,7 @@ def statements(source: SourceFile, syntax: Syntax) -> Iterator[tuple[int, Fact]]
 
 
 class _Labels:
-    """Labels of blank nodes, the same in every pass: what has another label in a second pass has none in the file."""
+    """Stable labels for blank nodes: a node whose label differs in a second pass has no label in the file."""
 
     def __init__(self, source: SourceFile) -> None:
         self._again = enumerate(_triples(source, "Turtle"))
@@ -51,11 +51,11 @@ class _Labels:
         self._written = ""
 
     def names(self, place: int, terms: Terms) -> list[str]:
-        """The names of the terms of the triple with this number."""
+        """Return the names of the terms of a triple, given its position."""
         twins = next(twins for at, (_, twins) in self._again if at == place)
         names = [self._name(name_of(term), term == twin) for term, twin in zip(terms, twins, strict=True)]
         if self._written and self._given:
-            raise InputError(f"the label {self._written} may be that of a blank node without a label; choose another")
+            raise InputError(f"the label {self._written} is reserved for blank nodes without a label; rename it")
         return names
 
     def _name(self, name: str, lasting: bool) -> str:
@@ -75,15 +75,15 @@ def _triples(source: SourceFile, syntax: Syntax) -> Iterator[tuple[int, Terms]]:
     except SyntaxError as error:
         raise InputError(f"{source}, line {error.lineno}: not {syntax}: {lines.complaint(error)}") from None
     except MemoryError:
-        raise InputError(f"{source}, line {lines.number}: more than 16 MiB in one term; this is no table") from None
+        raise InputError(f"{source}, line {lines.number}: more than 16 MiB in one term; this is not a table") from None
 
 
 class _Lines:
-    """The lines of a file as a stream for the parser.
+    """A stream that feeds the lines of a file to the parser.
 
-    Arguments:
-        number: of the last line that was handed out.
-        waited: bytes handed out since the last triple.
+    Attributes:
+        number: Number of the last line that was read.
+        waited: Number of bytes read since the last triple.
     """
 
     def __init__(self, source: SourceFile) -> None:
@@ -93,7 +93,7 @@ class _Lines:
         self.number, self.waited = 0, 0
 
     def read(self, size: int) -> bytes:
-        """At most so many bytes, and none of the next line unless all of this one is read."""
+        """Return at most `size` bytes, all of the same line."""
         if not self._left:
             self._left = memoryview(self._next_lines())
         piece, self._left = self._left[:size], self._left[size:]
@@ -109,7 +109,7 @@ class _Lines:
         return bytes(found)
 
     def complaint(self, error: SyntaxError) -> str:
-        """What is wrong, the column, and what stands there."""
+        """Return the reason, the column and the text found there."""
         reason = shown_name(error.msg.partition(": ")[2] or error.msg, longest=200)
         column = error.offset or 1
         found = self._last[column - 1 :].strip() if error.lineno == self.number else ""

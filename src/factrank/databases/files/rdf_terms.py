@@ -1,9 +1,9 @@
-r"""Terms: names as the IRIs, blank nodes and literals of RDF, and back.
+r"""Convert between names and RDF terms (IRIs, blank nodes and literals).
 
-The name of a term is its IRI, its blank node `_:label`, or its literal's text. A literal with a language or a datatype
-keeps its whole token, canonically escaped, so that `"5"` and `"5"^^<http://www.w3.org/2001/XMLSchema#integer>` stay
-apart. `spelled` goes the other way: any text becomes a term that reads back as the same text. A key or query that is
-no IRI is percent-encoded below `urn:factrank:`.
+The name of a term is its IRI, its blank node `_:label`, or the text of its literal. A literal with a language or a
+datatype keeps its whole token, canonically escaped, to distinguish `"5"` from
+`"5"^^<http://www.w3.org/2001/XMLSchema#integer>`. Conversely, `spelled` turns any text into a term with that name; a
+key or query that is not an IRI is percent-encoded in the namespace `urn:factrank:`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Term: TypeAlias = NamedNode | BlankNode | Literal | Triple
 
 
 def name_of(term: Term) -> str:
-    """The name of a term; an `InputError` for what has none.
+    """Return the name of a term, or raise `InputError` for a nested triple.
 
     >>> name_of(NamedNode("http://example.org/Lima")), name_of(Literal("Lima")), name_of(Literal("Lima", language="es"))
     ('http://example.org/Lima', 'Lima', '"Lima"@es')
@@ -46,7 +46,7 @@ def name_of(term: Term) -> str:
 
 
 def spelled(name: str, position: Position) -> str:
-    """The token of the term with this name, for a position in a triple.
+    """Return the token of the term with this name, for a position in a triple.
 
     >>> spelled("Lima", "object"), spelled("born in", "predicate")
     ('"Lima"', '<urn:factrank:born%20in>')
@@ -62,7 +62,7 @@ def spelled(name: str, position: Position) -> str:
 
 
 def _reads_back(name: str) -> bool:
-    """Whether the name is the token of a term with this name."""
+    """Return whether the name is the token of a term with this name."""
     try:
         triples = list(parse(f"<a:b> <a:b> {name} .", RdfFormat.N_TRIPLES))
     except SyntaxError:

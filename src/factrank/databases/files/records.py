@@ -1,6 +1,6 @@
-"""Records: delimited text read one record at a time, to say on which line something is wrong.
+"""Read delimited text one record at a time, to locate the line of an error.
 
-This is the slow and plain way to read what `blocks` reads at once; the two agree on every file.
+This is the slow, simple counterpart of `text_blocks`; both return the same facts for every file.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from factrank.foreign_text import quoted
 
 LONGEST_FIELD = 2**31 - 1
 MOST_COLUMNS = 1 << 15
-"""Arrow takes some 16 KiB for each, however few rows there are."""
+"""Arrow needs about 16 KiB per column, even if there are few rows."""
 
-PLAIN_QUOTES = "if quotes are ordinary letters in this file, pass quotes=False (--no-quotes)"
+PLAIN_QUOTES = "if quotes are ordinary characters in this file, pass quotes=False (--no-quotes)"
 
 Record = tuple[int, list[str]]
-"""The fields of a record, with the line on which it begins."""
+"""Line on which a record starts, and its fields."""
 
 
 @dataclass(frozen=True)
 class Dialect:
-    """What separates fields, and whether quotes around a field belong to the format or to the text."""
+    """Field delimiter, and whether fields may be quoted."""
 
     delimiter: str
     quotes: bool = True
@@ -39,22 +39,22 @@ class Dialect:
         fits = len(self.delimiter) == 1 and self.delimiter.isascii() and self.delimiter not in '"\r\n\0'
         if not fits:
             raise InputError(
-                f"delimiter (--delimiter): expected one ASCII character, such as ; or tab, and no quote or line end; "
+                f"delimiter (--delimiter): expected one ASCII character, such as ; or tab, not a quote or line end; "
                 f"got {quoted(self.delimiter)}"
             )
 
 
 def column_names(source: SourceFile, dialect: Dialect, form: TableForm) -> list[str]:
-    """The names of the columns: the header's, or else their 1-based positions."""
+    """Return the header, or 1-based positions if there is no header."""
     return _opened(source, dialect, form)[0]
 
 
 def placed_facts(
     source: SourceFile, dialect: Dialect, form: TableForm, *, open_values: bool = False
 ) -> Iterator[PlacedFact]:
-    """Each fact with its line; an `InputError` names the first line that is wrong.
+    """Yield each fact with its line; raise an `InputError` that names the first invalid line.
 
-    With `open_values` the value of a fact in the long form may be empty.
+    If `open_values`, the value of a fact in the long form may be empty.
     """
     names, records = _opened(source, dialect, form)
     chosen = None if form.wide else long_columns(names, form, str(source))
@@ -75,14 +75,16 @@ def placed_facts(
 
 
 def _opened(source: SourceFile, dialect: Dialect, form: TableForm) -> tuple[list[str], Iterator[Record]]:
-    """The names of the columns, and the records of facts."""
+    """Return the column names and the records after the header."""
     records = _records(source, dialect)
     first = next(records, None)
     if first is None:
         raise InputError(f"{source}: the file is empty")
     _, fields = first
     if len(fields) > MOST_COLUMNS:
-        raise InputError(f"{source}: {len(fields):,} columns; a table has at most {MOST_COLUMNS:,}. Write it long")
+        raise InputError(
+            f"{source}: {len(fields):,} columns, but at most {MOST_COLUMNS:,} are supported; use the long form"
+        )
     if not form.headed:
         return [str(place) for place in range(1, len(fields) + 1)], chain([first], records)
     if form.wide:
@@ -91,7 +93,7 @@ def _opened(source: SourceFile, dialect: Dialect, form: TableForm) -> tuple[list
 
 
 def _records(source: SourceFile, dialect: Dialect) -> Iterator[Record]:
-    """The records as Arrow splits them: without blank lines, quotes honoured at the start of a field only."""
+    """Yield records as Arrow splits them: blank lines are skipped, and quotes count only at the start of a field."""
     ended, letters, line = False, 0, 1
 
     def lines() -> Iterator[str]:
@@ -110,7 +112,7 @@ def _records(source: SourceFile, dialect: Dialect) -> Iterator[Record]:
     try:
         for fields in reader:
             if ended:
-                complaint = "a quote is opened in this record and never closed"
+                complaint = "a quote in this record is never closed"
                 raise InputError(f"{source}, line {line}: {complaint}; {PLAIN_QUOTES}")
             if fields:
                 yield line, fields
@@ -138,7 +140,7 @@ def _wide_facts(names: list[str], fields: list[str], where: str) -> Iterator[tup
 
 
 def _require_header(names: list[str], fact: Fact, source: SourceFile, line: int) -> None:
-    """Check that no name in the header occurs below it: then it would be a fact, and be lost."""
+    """Raise `InputError` if a name in the header occurs again below it: it may be a fact, which would be lost."""
     for column, name, text in zip(COLUMNS, names, fact, strict=True):
         if name == text:
             raise InputError(

@@ -1,7 +1,7 @@
-"""Rows: the facts of a database as lines of text, joined column by column rather than cell by cell.
+"""Write the facts of a database as lines of text, with vectorised joins of whole columns.
 
-A text format is a way to spell names and a way to punctuate rows. The names are spelled once each, in the vocabularies;
-the rows are then joined by Arrow.
+A text format defines how to encode names and how to punctuate rows. Each name is encoded once, in the vocabularies;
+Arrow then joins the rows.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ Piece: TypeAlias = "pa.Array | str"
 
 
 def spelled_table(database: Database, spellings: Sequence[Spelling], *, wide: bool) -> pa.Table:
-    """The table of a database with its keys, queries and values spelled as a format does, injectively.
+    """Return the table of a database, with an injective encoding applied to its keys, queries and values.
 
-    The names of the columns, among them the queries of the wide form, stay as they are.
+    Column names are not encoded, including the queries of the wide form.
     """
     keys, queries, values = (
         vocabulary if wide and column == "query" else Vocabulary([spell(name) for name in vocabulary])
@@ -39,7 +39,7 @@ def spelled_table(database: Database, spellings: Sequence[Spelling], *, wide: bo
 
 
 def require_no_name(database: Database, name: str, reason: str) -> None:
-    """Check that no name contains what a format cannot hold (the empty `name` stands for the empty name)."""
+    """Raise `InputError` if a name contains text that a format cannot represent, or is empty if `name` is empty."""
     for column, vocabulary in zip(COLUMNS, database.vocabularies, strict=True):
         found = pc.match_substring(vocabulary.names, name) if name else pc.equal(vocabulary.names, pa.scalar("", TEXT))
         place = pc.index(found, pa.scalar(True)).as_py()
@@ -48,9 +48,12 @@ def require_no_name(database: Database, name: str, reason: str) -> None:
 
 
 def write_rows(stream: BufferedIOBase, table: pa.Table, pieces: Callable[[list[pa.Array]], Sequence[Piece]]) -> None:
-    """Write each row of a table of dictionary-encoded text as the pieces it is made of, end to end.
+    """Write each row of a table of dictionary-encoded text as the concatenation of its pieces.
 
-    `pieces` turns the cells of some rows, column by column, into the parts of their lines; a null part is left out.
+    Arguments:
+        stream: Stream to write to.
+        table: The table.
+        pieces: Maps the columns of a batch of rows to the parts of their lines; null parts are skipped.
     """
     n_rows = max(1, CELLS_AT_ONCE // table.num_columns)
     for start in range(0, table.num_rows, n_rows):
@@ -60,7 +63,7 @@ def write_rows(stream: BufferedIOBase, table: pa.Table, pieces: Callable[[list[p
 
 
 def prefixed(prefix: str, cells: pa.Array) -> pa.Array:
-    """The prefix before every cell; null where the cell is."""
+    """Add a prefix to every cell that is not null."""
     return pc.binary_join_element_wise(pa.scalar(prefix, TEXT), cells, pa.scalar("", TEXT))
 
 

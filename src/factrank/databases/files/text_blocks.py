@@ -1,7 +1,7 @@
-"""Blocks: delimited text read at once by Arrow, as columns of dictionary-encoded text.
+"""Parse delimited text with Arrow into columns of dictionary-encoded text.
 
-Text is only looked at as bytes and blocks here, never cell by cell. What Arrow lets pass (a NUL, a quote that is never
-closed) is found on the way; where in the file it stands is for `records` to say.
+Text is processed in blocks, never cell by cell. This module also detects errors that Arrow ignores (a NUL byte, a quote
+that is never closed); `records` then finds the line.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from factrank.errors import InputError
 
 BLOCK_BYTES = LONGEST_LINE
 LONGEST_WAIT = 10.0
-"""Seconds in which Arrow's threads let go of what they read; it takes milliseconds."""
+"""Seconds to wait for Arrow's threads to release their buffers, which normally takes milliseconds."""
 
 
 def read_blocks(source: SourceFile, dialect: Dialect, width: int, wanted: Sequence[int]) -> pa.Table:
-    """The wanted ones of `width` columns, from the first record on, header or not."""
+    """Return the wanted columns out of `width`, including the header row if there is one."""
     if not dialect.quotes:
         return _parsed(source, dialect, width, wanted, quoted=None)
     try:
@@ -37,10 +37,10 @@ def read_blocks(source: SourceFile, dialect: Dialect, width: int, wanted: Sequen
 def _parsed(
     source: SourceFile, dialect: Dialect, width: int, wanted: Sequence[int], *, quoted: bool | None
 ) -> pa.Table:
-    """The columns of text with quoted fields, of text without, or (None) of text in which a quote is a letter.
+    """Parse text with quoted fields, text without, or (`quoted` is None) text with quotes as ordinary characters.
 
-    The text is closed by a record of empty fields, which a quote that is never closed would swallow. Only quoted fields
-    can have line ends inside, and reading such text takes more than twice as long.
+    A record of empty fields is appended, which an unclosed quote would swallow. Only quoted fields can contain line
+    ends, and parsing them takes more than twice as long.
     """
     columns = [str(index) for index in range(width)]
     closing = f"\n{dialect.delimiter * (width - 1)}\n".encode()
@@ -66,14 +66,14 @@ def _parsed(
 
 
 class _QuoteFoundError(Exception):
-    """The text has quotes although it was read as text without."""
+    """The text has quotes, although it was parsed as text without."""
 
 
 class _Loan:
-    """The bytes of a stream and of the closing record, lent to Arrow; a NUL or a refused quote is an error.
+    """Lends Arrow the bytes of a stream and the closing record; a NUL byte or a forbidden quote is an error.
 
-    Arrow reads ahead in threads of its own, which may go on after it has reported an error. A thread that still held a
-    Python object when the interpreter ends would abort the process, so leaving this context waits for the last one.
+    Arrow reads ahead in its own threads, which may continue after it has reported an error. A thread that still has a
+    Python object when the interpreter exits would abort the process, so the exit of this context waits for all of them.
     """
 
     def __init__(self, stream: BufferedIOBase, closing: bytes, *, refuse_quotes: bool) -> None:
@@ -85,17 +85,17 @@ class _Loan:
         self._ended = False
 
     def blocks(self) -> _Blocks:
-        """A file for Arrow. An error in it ends the text, and comes to light when the context is left."""
+        """Return a file for Arrow. An error while reading ends the text and is raised when the context exits."""
         blocks = _Blocks(self)
         self._lent.append(weakref.ref(blocks))
         return blocks
 
     def read(self, size: int) -> memoryview:
-        """The next bytes; called by Arrow's threads."""
+        """Return the next bytes; called by Arrow's threads."""
         try:
             block = memoryview(b"" if self._ended or self._failure else self._next(size))
         except Exception as error:
-            error.__context__ = error.__cause__ = None  # its frames would hold what is lent
+            error.__context__ = error.__cause__ = None  # its frames would keep the lent buffers alive
             self._failure = error.with_traceback(None)
             block = memoryview(b"")
         self._lent.append(weakref.ref(block))
@@ -124,7 +124,7 @@ class _Loan:
 
 
 class _Blocks(RawIOBase):
-    """What Arrow takes for a file."""
+    """File-like object for Arrow."""
 
     def __init__(self, loan: _Loan) -> None:
         self._loan = loan

@@ -19,9 +19,10 @@ def answer_sets(
     structure: Literal["random", "structured"] = "random",
     seed: int,
 ) -> Database:
-    r"""A full database in which query q answers in $A_q$, D = `answers_per_query` values that no other query has.
+    r"""A full database in which every query has answers of its own: the factual recall task.
 
-    The factual recall task of Nichani, Lee and Bietti 2025 (arXiv 2412.06538). The answer to (k, q) is the value of
+    Query q answers in $A_q$, D = `answers_per_query` values that no other query has (Nichani, Lee and Bietti 2025,
+    arXiv 2412.06538). The answer to (k, q) is the value of
     code q D + j, so that a value's code // D is its query:
 
         random:      j is uniform in [0, D) and independent for every fact

@@ -15,7 +15,9 @@ from factrank.errors import InputError
 def associations(
     n_inputs: int, n_outputs: int, *, kind: Literal["injective", "random"] = "injective", seed: int
 ) -> Database:
-    r"""A random function $f: [N] \to [M]$ for an associative memory: keys i0, i1, ..., one query f, values o0, o1, ...
+    r"""A random function from inputs to outputs, for an associative memory.
+
+    $f: [N] \to [M]$ has keys i0, i1, ..., one query f, and values o0, o1, ...
 
     injective: a uniform injection, which needs M >= N; random: every input has an independent uniform output. Outputs
     that no input has stay in the vocabulary, because a memory has to tell them apart from the right ones.

@@ -29,10 +29,11 @@ class KnownRank:
     reason: str
 
 
-def boxes(shapes: Sequence[Sequence[int]], *, seed: int) -> KnownRank:
-    """A direct sum: box i has a_i keys and b_i queries, (a_i, b_i) = shapes[i], and boxes share no key and no query.
+def boxes(shapes: Sequence[tuple[int, int]], *, seed: int) -> KnownRank:
+    """Boxes of keys and queries that share no key, query or value: a direct sum of known rank.
 
-    The seed shuffles keys and queries, which hides the blocks.
+    Box i has a_i keys and b_i queries, (a_i, b_i) = shapes[i], all with one value. The seed shuffles keys and queries,
+    which hides the blocks.
 
     >>> boxes([(2, 1), (1, 3)], seed=0).rank
     2
@@ -49,9 +50,10 @@ def boxes(shapes: Sequence[Sequence[int]], *, seed: int) -> KnownRank:
 
 
 def overlapping_boxes(n_keys: int, n_queries: int, rank: int, *, seed: int) -> KnownRank:
-    """A full database: the n_keys x n_queries grid cut at random into `rank` boxes, which share keys and queries.
+    """A full table cut at random into boxes with one value each: a database of known rank.
 
-    The cuts are straight through the box they divide; then the seed shuffles keys and queries.
+    The n_keys x n_queries grid is cut into `rank` boxes, which may share keys and queries. The cuts are straight
+    through the box they divide; then the seed shuffles keys and queries.
     """
     require_positive("overlapping-boxes", n_keys=n_keys, n_queries=n_queries, rank=rank)
     if rank > n_keys * n_queries:
@@ -63,7 +65,7 @@ def overlapping_boxes(n_keys: int, n_queries: int, rank: int, *, seed: int) -> K
 
 
 def _cut(whole: Box, n_boxes: int, rng: np.random.Generator) -> list[Box]:
-    """Cut a box into so many by random straight cuts: each part then gets a share of boxes that fits into it."""
+    """Cut a box into n by random straight cuts; each part gets as many boxes as fit into it."""
     finished, waiting = [], [(whole, n_boxes)]
     while waiting:
         (keys, queries), share = waiting.pop()

@@ -13,7 +13,9 @@ from factrank.errors import InputError
 
 
 def unit(n: int) -> Database:
-    r"""The unit tensor $\sum_{i<n} e_i \otimes e_i \otimes e_i$: facts (k_i, q_i, v_i); rank n.
+    r"""The unit tensor, with facts (k_i, q_i, v_i): rank n.
+
+    $\sum_{i<n} e_i \otimes e_i \otimes e_i$
 
     >>> unit(2)
     Database(2 facts: 2 keys x 2 queries -> 2 values, functional)
@@ -25,10 +27,11 @@ def unit(n: int) -> Database:
 
 
 def matmul(n: int) -> Database:
-    r"""The multiplication of n x n matrices, C = A B: $\sum_{ijk} a_{ij} \otimes b_{jk} \otimes c_{ik}$, $n^3$ facts.
+    r"""The multiplication of two n x n matrices.
 
-    Keys are the entries of A, queries those of B, values those of C. Its rank is the number of multiplications that
-    suffice: 7 for n = 2 (Strassen 1969; Winograd 1971), between 19 and 23 for n = 3.
+    C = A B is $\sum_{ijk} a_{ij} \otimes b_{jk} \otimes c_{ik}$, which has $n^3$ facts. Keys are the entries of A,
+    queries those of B, values those of C. Its rank is the number of multiplications that suffice: 7 for n = 2 (Strassen
+    1969; Winograd 1971), between 19 and 23 for n = 3.
 
     >>> matmul(2).fiber("a(0,1)", "b(1,0)")
     ('c(0,0)',)
@@ -41,18 +44,24 @@ def matmul(n: int) -> Database:
 
 
 def w_state() -> Database:
-    r"""The W state $e_0 e_0 e_1 + e_0 e_1 e_0 + e_1 e_0 e_0$: rank 3, though it is a limit of tensors of rank 2."""
+    r"""The W state: rank 3, although it is a limit of tensors of rank 2.
+
+    $e_0 e_0 e_1 + e_0 e_1 e_0 + e_1 e_0 e_0$
+    """
     return _from_codes([(0, 0, 1), (0, 1, 0), (1, 0, 0)])
 
 
 def diagonal(n: int = 5) -> Database:
-    """(k_i, q_i, v) for i < n, one common value: rank n, completion rank 1, effective rank 0."""
+    """Facts (k_i, q_i, v) with one common value: rank n, completion rank 1, effective rank 0."""
     require_positive("diagonal", n=n)
     return _from_codes([(i, i, 0) for i in range(n)])
 
 
 def diagonal2(n: int = 5) -> Database:
-    """(k_i, q_i, .) with value v0 in the first half (rounded up) and v1 in the rest: ranks n, 2 and 1."""
+    """Facts (k_i, q_i, v) with value v0 in the first half and v1 in the rest: ranks n, 2 and 1.
+
+    The first half is rounded up.
+    """
     if not isinstance(n, int) or n < 2:
         raise InputError(f"diagonal2: n must be an integer, 2 or more, so that both values are used; got {n!r}")
     return _from_codes([(i, i, int(2 * i >= n)) for i in range(n)])

@@ -23,7 +23,7 @@ RACE_CELLS = 2**22
 
 
 def uniform(n_keys: int, n_queries: int, n_values: int, n_facts: int | None = None, *, seed: int) -> Database:
-    """A uniformly random set of `n_facts` (key, query) pairs, each with an independent uniform value.
+    """Random (key, query) pairs, each with an independent uniform value.
 
     Without `n_facts` every pair has a value: the database is full.
 
@@ -41,11 +41,11 @@ def uniform(n_keys: int, n_queries: int, n_values: int, n_facts: int | None = No
 
 
 def disjoint(n_keys: int, n_queries: int, values_per_query: int, n_facts: int | None = None, *, seed: int) -> Database:
-    r"""Uniform facts where the queries share no value: query q answers in $A_q = \{v_{qD}, ..., v_{qD+D-1}\}$.
+    r"""Random pairs with uniform values, where no two queries share a value.
 
-    With D = `values_per_query`; the task of Nichani, Lee and Bietti 2025 (arXiv 2412.06538). A value belongs to one
-    query, so its slice is $1_{K_v} \otimes e_{q(v)}$: the rank is exactly the number of values in use,
-    $\sum_q |V_q|$.
+    Query q answers in $A_q = \{v_{qD}, ..., v_{qD+D-1}\}$ with D = `values_per_query`, the task of Nichani, Lee and
+    Bietti 2025 (arXiv 2412.06538). A value belongs to one query, so its slice is $1_{K_v} \otimes e_{q(v)}$: the rank
+    is exactly the number of values in use, $\sum_q |V_q|$.
     """
     require_positive("disjoint", n_keys=n_keys, n_queries=n_queries, values_per_query=values_per_query)
     rng = stream("disjoint", seed)
@@ -56,11 +56,11 @@ def disjoint(n_keys: int, n_queries: int, values_per_query: int, n_facts: int | 
 
 
 def structured(n_keys: int, n_queries: int, values_per_query: int, n_classes: int, *, seed: int) -> Database:
-    """A full database whose answers depend on the key's class only: f(k, q) = a(class(k), q), a(., q) in A_q.
+    """A full database whose answers depend only on the query and on a hidden class of the key.
 
-    The keys are dealt at random to `n_classes` latent classes of nearly equal size, none empty; the ranges A_q are
-    disjoint as in `disjoint`. Keys of one class have equal slices, so the rank is that of the table a, which has
-    `n_classes` keys, however many keys there are.
+    f(k, q) = a(class(k), q), with a(., q) in A_q. The keys are dealt at random to `n_classes` classes of nearly equal
+    size, none empty; the ranges A_q are disjoint as in `disjoint`. Keys of one class have equal slices, so the rank is
+    that of the table a, which has `n_classes` keys, however many keys there are.
     """
     require_positive("structured", n_keys=n_keys, n_queries=n_queries, values_per_query=values_per_query)
     require_positive("structured", n_classes=n_classes)
@@ -74,7 +74,7 @@ def structured(n_keys: int, n_queries: int, values_per_query: int, n_classes: in
 
 
 def bijections(n_keys: int, n_queries: int, *, seed: int) -> Database:
-    """A full database in which each query is an independent uniform bijection from the keys to n_keys values."""
+    """A full database in which each query is an independent random bijection from keys to values."""
     require_positive("bijections", n_keys=n_keys, n_queries=n_queries)
     rng = stream("bijections", seed)
     values = rng.permuted(np.tile(np.arange(n_keys), (n_queries, 1)), axis=1).T
@@ -82,13 +82,13 @@ def bijections(n_keys: int, n_queries: int, *, seed: int) -> Database:
 
 
 def zipf(n_keys: int, n_queries: int, n_values: int, n_facts: int, *, exponent: float = 1.0, seed: int) -> Database:
-    r"""Facts with Zipf-distributed keys, queries and values, as in real knowledge bases; k0, q0, v0 are the commonest.
+    r"""Facts with Zipf-distributed keys, queries and values, as in real knowledge bases.
 
-    Pairs $(k_i, q_j)$ are drawn with $p_{ij} \propto ((i + 1)(j + 1))^{-s}$, s = `exponent`, until `n_facts` distinct
-    ones have come up, and each gets an independent value with $p(v_i) \propto (i + 1)^{-s}$. Nothing is drawn in vain:
-    the pairs that come up first are those with the largest $\log p_{ij} + G_{ij}$, G independent Gumbel noise (Kool,
-    van Hoof and Welling 2019, arXiv 1903.06059), also where the tail is so thin that drawing would never end. Time
-    grows with n_keys * n_queries, memory with n_facts.
+    k0, q0 and v0 are the most frequent. Pairs $(k_i, q_j)$ are drawn with $p_{ij} \propto ((i + 1)(j + 1))^{-s}$, s =
+    `exponent`, until `n_facts` distinct ones have come up, and each gets an independent value with $p(v_i) \propto (i +
+    1)^{-s}$. Nothing is drawn in vain: the pairs that come up first are those with the largest $\log p_{ij} + G_{ij}$,
+    G independent Gumbel noise (Kool, van Hoof and Welling 2019, arXiv 1903.06059), also where the tail is so thin that
+    drawing would never end. Time grows with n_keys * n_queries, memory with n_facts.
     """
     require_positive("zipf", n_keys=n_keys, n_queries=n_queries, n_values=n_values)
     n_facts = _number_of_facts("zipf", n_keys, n_queries, n_facts)
