@@ -219,6 +219,15 @@ def test_estimates_follow_the_pace_of_the_machine():
     assert "would take about 4.0 s" in ledger.take_skipped()[0].reason
 
 
+def test_time_that_is_held_back_is_not_spent():
+    ledger = Ledger(10.0, lambda _: None)
+    ledger.hold_back(5.0, most=0.35)
+    assert 6.0 < ledger.left() <= 6.5
+    assert ledger.run("long", 8.0, lambda: "done") is None
+    ledger.hold_back(0.0)
+    assert ledger.run("long", 8.0, lambda: "done") == "done"
+
+
 def test_substitution_ends_at_its_deadline():
     core = Core.of(ZeroOneTensor.of(uniform(20, 6, 15, seed=0)))
     assert substitution_bound(core, 2, 1, deadline=-inf).value == 0

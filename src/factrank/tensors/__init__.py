@@ -1,8 +1,9 @@
 """The mathematics of a table of facts: its tensor, and certified bounds on its three ranks.
 
-What lives here: tensors and decompositions (`core`), exact ranks of matrices (`matrix`), CP decompositions (`cp`),
-tables of low rank with a given readout (`codes`), and bounds (`bounds`). What may enter: exact mathematics on 3-tensors
-and matrices. It needs NumPy, SciPy and, for exact ranks, python-flint; it knows no model.
+Contains: 0/1 tensors and exact decompositions (`core`), exact ranks of integer matrices (`matrix`), numerical CP
+decompositions and proofs that they exist (`cp`), low-rank tensors with a given readout (`codes`), and lower and upper
+bounds (`bounds`). Only exact mathematics on 3-tensors and matrices belongs here. It needs NumPy, SciPy and, for exact
+ranks, python-flint, and does not depend on any model.
 """
 
 from typing import TYPE_CHECKING

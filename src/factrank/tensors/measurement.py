@@ -1,4 +1,4 @@
-"""`measure`: how big a table of facts really is."""
+"""`measure`: certified bounds on the three ranks of a table of facts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 
 from factrank.databases import COLUMNS, Column, Database
+from factrank.display import Drawn
 from factrank.errors import InputError
+from factrank.notebook_progress import ProgressLine
 from factrank.tensors.bounds import (
     INTERRUPTED,
     Ledger,
@@ -20,25 +22,32 @@ from factrank.tensors.bounds import (
     expected_of,
     rank_bounds,
 )
+from factrank.tensors.codes import training_seconds
 from factrank.tensors.core import Core, ZeroOneTensor
 
 DEFAULT_BUDGET = 10.0
 MERGING = "equal slices merged"
 PASSES_OF_CORE = 1.6
 
+FOR_TRAINING = 0.35
+"""Fraction of the budget that the bounds on rank and completion rank leave, if needed, for the effective rank."""
+
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Measurement:
-    """The sizes of a database: counts, information, and certified brackets for its three ranks.
+class Measurement(Drawn):
+    """Sizes of a database: counts, information content, and certified bounds on its three ranks.
 
     Arguments:
         triples, keys, queries, values: the counts.
-        functional, full: at most one value per (key, query); a value for every (key, query).
+        duplicates: the number of repeated facts in the input.
+        functional: whether every (key, query) has at most one value.
+        full: whether every (key, query) has a value.
         determined: the columns that the other two determine.
-        bits, bits_by_query: information in the facts, with one range of values for all and with each query's own.
-        rank: of the 0/1 tensor D.
-        completion_rank: least rank of a tensor equal to D on every valid fiber.
-        effective_rank: least rank of a tensor whose argmax, among the values in use, is right on every fact.
+        bits: information in the facts, with one set of values for all queries.
+        bits_by_query: the same, with a separate set of values for each query.
+        rank: rank of the 0/1 tensor D.
+        completion_rank: least rank of a tensor that equals D on every valid fiber.
+        effective_rank: least rank of a tensor whose argmax (over the values in use) is correct on every fact.
     """
 
     triples: int
@@ -56,7 +65,7 @@ class Measurement:
     effective_rank: RankBounds
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, as `factrank measure --json` prints it."""
+        """Returns plain data, in the layout of `factrank measure --json`."""
         names = ("triples", "keys", "queries", "values", "duplicates", "functional", "full", "bits", "bits_by_query")
         sizes = {name: getattr(self, name) for name in names}
         sizes["determined"] = list(self.determined)
@@ -64,7 +73,7 @@ class Measurement:
 
     @property
     def brackets(self) -> dict[str, RankBounds]:
-        """The three ranks by name."""
+        """Bounds on the three ranks, by name."""
         return {
             "rank": self.rank,
             "completion_rank": self.completion_rank,
@@ -73,7 +82,7 @@ class Measurement:
 
     @property
     def interrupted(self) -> bool:
-        """Whether Ctrl-C kept some methods from being run."""
+        """Whether Ctrl-C prevented some methods from running."""
         return any(skip.reason == INTERRUPTED for bounds in self.brackets.values() for skip in bounds.skipped)
 
     def __repr__(self) -> str:
@@ -85,21 +94,25 @@ def measure(
     database: Database,
     budget: float = DEFAULT_BUDGET,
     *,
-    on_step: Callable[[str], None] = lambda _: None,
+    on_step: Callable[[str], None] | None = None,
     interruptible: bool = False,
 ) -> Measurement:
-    """Bracket the rank, the completion rank and the effective rank of a database.
+    """Returns certified bounds on the rank, the completion rank and the effective rank of a database.
 
-    effective rank <= completion rank <= rank, and each bracket uses what is known of the others. Names without a fact
-    do not matter.
+    effective rank <= completion rank <= rank, and the bounds on one rank use those on the others. Unused names have no
+    effect.
 
     Arguments:
         database: the facts.
-        budget: seconds; cheap methods run first, more expensive ones while time is left. Methods that were not run are
-            listed with the reason in `RankBounds.skipped`. Bounds that only count facts are always given, which takes
-            about a second for a million facts.
-        on_step: called with the name of each method as it begins, for progress.
-        interruptible: on Ctrl-C return what has been found instead of raising.
+        budget: time limit in seconds. Cheap methods run first, more expensive ones while time is left;
+            `RankBounds.skipped` lists the methods that were not run, with the reason. Bounds that only count facts are
+            always computed, which takes about a second for a million facts.
+        on_step: progress callback, called with the name of each method before it runs; by default, notebooks show a
+            line below the cell.
+        interruptible: on Ctrl-C, return the bounds found so far instead of raising.
+
+    Raises:
+        InputError: if `database` is not a `Database`, or `budget` is negative or not finite.
 
     >>> from factrank import sample
     >>> measure(sample("astrid"))
@@ -107,15 +120,21 @@ def measure(
     """
     if not isinstance(database, Database):
         raise InputError(
-            f"measure takes a Database (Database.from_facts, read, from_table); got {type(database).__name__}"
+            f"measure expects a Database (see read, Database.from_facts, from_table); got {type(database).__name__}"
         )
     if not (np.isfinite(budget) and budget >= 0):
         raise InputError(f"the budget is a number of seconds, 0 or more; got {budget}")
-    ledger = Ledger(float(budget), on_step, interruptible=interruptible)
+    with ProgressLine("measuring", wanted=on_step is None) as line:
+        return _measured(database, Ledger(float(budget), on_step or line.update, interruptible=interruptible))
+
+
+def _measured(database: Database, ledger: Ledger) -> Measurement:
     tensor = ZeroOneTensor.of(database)
     core = _core(tensor, ledger)
+    ledger.hold_back(training_seconds(core.tensor), FOR_TRAINING)
     rank = rank_bounds(core, ledger)
     completion = completion_bounds(core, rank, ledger, full=database.full)
+    ledger.hold_back(0.0)
     effective = effective_bounds(core, completion, ledger)
     return Measurement(
         triples=database.n_facts,
@@ -135,7 +154,7 @@ def measure(
 
 
 def _core(tensor: ZeroOneTensor, ledger: Ledger) -> Core:
-    """The core if there is time for it, which also shows how fast this machine is; else all slices as they are."""
+    """Merges equal slices if the budget allows; the time taken calibrates the expected times of later methods."""
     expected = expected_of(PASSES_OF_CORE, len(tensor))
     core = ledger.run(MERGING, expected, partial(Core.of, tensor))
     if core is None:

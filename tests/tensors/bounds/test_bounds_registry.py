@@ -15,7 +15,7 @@ from factrank.tensors.bounds.bracket import Bracket
 from factrank.tensors.bounds.certified_bounds import Bound
 from factrank.tensors.bounds.ledger import Ledger
 from factrank.tensors.bounds.method import BoundMethod, Stage, findings
-from factrank.tensors.bounds.registry import MODULES, methods, register, registered
+from factrank.tensors.bounds.registry import BOUNDS, MODULES, methods, register_bound, registered_bound
 from factrank.tensors.bounds.upper.by_component import UpperBound
 from factrank.tensors.bounds.upper.plain_bounds import facts_bound
 from factrank.tensors.core.zero_one import Core, ZeroOneTensor
@@ -37,7 +37,7 @@ def brackets(measurement):
 @pytest.mark.parametrize("of", RANKS)
 def test_a_bound_of_ones_own_takes_part(of):
     plain = brackets(measure(sample("astrid")))
-    with registered(toy(of=of)):
+    with registered_bound(toy(of=of)):
         steps = []
         found = brackets(measure(sample("astrid"), on_step=steps.append))
     assert steps.count("toy") == 1
@@ -51,14 +51,14 @@ def test_a_bound_of_ones_own_takes_part(of):
 
 def test_it_can_improve_the_bracket():
     """The rank of 2 x 2 matrix multiplication is 7, which no bound here proves from below (Winograd 1971)."""
-    with registered(toy(7, stage=Stage.PROVE)):
+    with registered_bound(toy(7, stage=Stage.PROVE)):
         rank = measure(matmul(2)).rank
     assert (rank.lower.value, rank.lower.method) == (7, "toy")
 
 
 def test_it_is_skipped_for_its_cost_or_a_reason_and_silent_without_what_it_needs():
     def skipped(**options):
-        with registered(toy(**options)):
+        with registered_bound(toy(**options)):
             rank = measure(sample("astrid"), budget=1.0).rank
         assert not any(bound.method == "toy" for bound in rank.tried)
         return [skip.reason for skip in rank.skipped if skip.method == "toy"]
@@ -69,7 +69,7 @@ def test_it_is_skipped_for_its_cost_or_a_reason_and_silent_without_what_it_needs
 
 
 def test_what_holds_instead_is_given_where_there_is_no_time():
-    with registered(toy(cost=lambda _: inf, instead=lambda _: [Bound(2, "counted")])):
+    with registered_bound(toy(cost=lambda _: inf, instead=lambda _: [Bound(2, "counted")])):
         rank = measure(sample("astrid"), budget=1.0).rank
     assert (2, "counted") in [(bound.value, bound.method) for bound in rank.tried]
     assert "toy" in [skip.method for skip in rank.skipped]
@@ -77,7 +77,7 @@ def test_what_holds_instead_is_given_where_there_is_no_time():
 
 def test_a_false_bound_is_reported_as_a_defect():
     for false in (toy(6, stage=Stage.PROVE), toy(4, side="upper")):
-        with registered(false), pytest.raises(ArithmeticError, match="cross"):
+        with registered_bound(false), pytest.raises(ArithmeticError, match="cross"):
             measure(sample("astrid"))
 
 
@@ -86,21 +86,24 @@ def test_what_proves_nothing_is_no_upper_bound():
     sum_over_components = toy(of="effective rank", side="upper", run=lambda bracket: [facts_bound(bracket.core)])
     wrong_side = toy(run=lambda bracket: [UpperBound("toy", np.array([5]), lambda: None)])
     for unfounded in (no_witness, sum_over_components, wrong_side):
-        with registered(unfounded), pytest.raises(TypeError, match="proves no"):
+        with registered_bound(unfounded), pytest.raises(TypeError, match="is not a valid"):
             measure(sample("astrid"))
 
 
 def test_a_witness_that_is_not_of_the_table_does_not_multiply_out():
     other = Core.of(ZeroOneTensor.of(matmul(2)))
-    with registered(toy(side="upper", run=lambda _: [Bound(5, "toy", witness=facts_bound(other).decomposition)])):
+    with registered_bound(toy(side="upper", run=lambda _: [Bound(5, "toy", witness=facts_bound(other).decomposition)])):
         tried = measure(sample("astrid")).rank.tried
     (false,) = [bound for bound in tried if bound.method == "toy"]
     assert not false.witness().equals(ZeroOneTensor.of(sample("astrid")))
 
 
 def test_names_are_taken_once():
-    with registered(toy()), registered(toy(of="effective rank")), pytest.raises(InputError, match="another name"):
-        register(toy())
+    again = pytest.raises(InputError, match="another name")
+    with registered_bound(toy()), registered_bound(toy(of="effective rank")), again:
+        register_bound(toy(run=lambda _: []))
+    with pytest.raises(InputError, match="expected a BoundMethod; got str"):
+        BOUNDS.register("toy", "toy")
     for of in RANKS:
         names = [method.name for method in methods(of)]
         assert len(names) == len(set(names))
@@ -152,5 +155,5 @@ def test_what_is_declared_decides_what_runs(monkeypatch):
                     bracket = bracket.joined(finding, method.side)
     every = {(of, method.name): method for of in RANKS for method in methods(of)}
     assert applied == set(every)
-    always_met = {"U5", "B3", "B2", "CP", "full"}
+    always_met = {"U5", "B3", "B2", "CP", "full", "pairs"}
     assert {name for name, method in every.items() if method.needs and method.code not in always_met} <= left_out

@@ -24,7 +24,7 @@ def test_typical_effective_ranks(size, expected):
 
 
 def test_the_count_is_the_least_rank_that_satisfies_the_inequality():
-    for n in (40, 150, 400):
+    for n in range(40, 600, 5):
         size, bits = 20 + 30 + 40 - 3, n * np.log2(40) - 20
         differences = n * 40 * 39 / 2
         rank = typical_effective_rank(20, 30, 40, n)
@@ -36,5 +36,5 @@ def test_sizes_that_hold_almost_nothing():
     assert typical_effective_rank(1, 1, 1, 1) == 0
     assert typical_effective_rank(5, 3, 4, 8) == 0
     assert typical_effective_rank(5, 3, 4, 8, excluded_bits=0) == 1
-    with pytest.raises(InputError, match="no functional database"):
+    with pytest.raises(InputError, match="cannot have"):
         typical_effective_rank(2, 2, 2, 5)

@@ -13,6 +13,7 @@ from factrank.databases.database import Database
 from factrank.databases.generators.named import diagonal, diagonal2
 from factrank.databases.generators.random_tables import uniform
 from factrank.databases.sample_tables import sample
+from factrank.tensors.bounds.lower import forster
 from factrank.tensors.bounds.lower.forster import (
     certified_squared_norm,
     is_positive_definite,
@@ -211,7 +212,7 @@ def test_norms_short_of_the_largest_eigenvalue_are_not_certified():
     rng = np.random.default_rng(0)
     basis = np.linalg.qr(rng.normal(size=(60, 60)))[0]
     eigenvalues = np.linspace(1, 60, 60)
-    for least in (-1e-13, -1e-15, 0.0, 1e-15):
+    for least in (-1e-13, -1e-15, 0.0, 1e-15, 1e-12):
         matrix = (basis * np.append(least, eigenvalues[1:])) @ basis.T
         assert not is_positive_definite((matrix + matrix.T) / 2)
     assert is_positive_definite((basis * eigenvalues) @ basis.T)
@@ -223,3 +224,11 @@ def test_lifting_keeps_the_margin():
     core = Core.of(tensor)
     terms = slicewise_bound(core.tensor, 1).decomposition()
     assert least_margin(lift(terms, core), tensor) == least_margin(terms, core.tensor) > 0
+
+
+def test_a_norm_that_no_slack_certifies_is_bounded_by_its_rows(monkeypatch):
+    signs = np.sign(np.random.default_rng(0).normal(size=(9, 5))).astype(np.int64)
+    largest = np.linalg.svd(signs.astype(float), compute_uv=False)[0] ** 2
+    assert largest <= forster.certified_squared_norm(signs) <= largest * (1 + 1e-9)
+    monkeypatch.setattr(forster, "is_positive_definite", lambda matrix: False)
+    assert largest <= forster.certified_squared_norm(signs) <= 5 * 9

@@ -13,8 +13,10 @@ from factrank.databases.generators.known_rank import boxes, overlapping_boxes
 from factrank.databases.generators.named import matmul, unit
 from factrank.databases.generators.random_tables import uniform
 from factrank.tensors.bounds.lower.flattenings import flattening_bound, flattening_ranks, with_koszul
+from factrank.tensors.bounds.lower.known_ranks import Flattenings
 from factrank.tensors.bounds.lower.koszul import Koszul, koszul_bound, koszul_choices, koszul_matrix
 from factrank.tensors.bounds.lower.substitution import substitution_bound
+from factrank.tensors.bounds.lower.valid_fibers import full_subtable
 from factrank.tensors.core.zero_one import AXES, Core, ZeroOneTensor, others
 from factrank.tensors.measurement import measure
 from strategies import dense_flattening_rank, dense_rank, tensors
@@ -37,19 +39,24 @@ def test_component_bound_adds_the_largest_flattening_of_each(tensor):
     core = Core.of(tensor)
     parts = [core.part(component) for component in range(core.n_components)]
     expected = sum(max(dense_flattening_rank(part, axis) for axis in AXES) for part in parts)
-    bound = flattening_bound(flat_lower(core), {})
+    bound = flattening_bound(Flattenings(flat_lower(core), {}))
     assert bound.value == bound.recompute(tensor) == expected
 
 
 def test_a_flattening_that_is_ranked_in_part_says_so():
     """The rank of the key flattening is at least 5 and at most 6; the other two are known, and smaller."""
     ranks, upper = np.array([[3, 2], [2, 1], [1, 2]]), {1: np.array([2, 1]), 2: np.array([1, 2])}
-    assert flattening_bound(ranks, {0: np.array([3, 3]), **upper}).method == "B1 key flattening, ranked in part"
-    assert flattening_bound(ranks, {0: np.array([3, 2]), **upper}).method == "B1 key flattening"
-    assert flattening_bound(ranks, upper).method == "B1 key flattening, ranked in part"
+    assert (
+        flattening_bound(Flattenings(ranks, {0: np.array([3, 3]), **upper})).method
+        == "B1 key flattening, ranked in part"
+    )
+    assert flattening_bound(Flattenings(ranks, {0: np.array([3, 2]), **upper})).method == "B1 key flattening"
+    assert flattening_bound(Flattenings(ranks, upper)).method == "B1 key flattening, ranked in part"
     ranks[2, 1] = upper[2][1] = 4
-    assert flattening_bound(ranks, {0: np.array([4, 2]), **upper}).method == "B3 components, ranked in part"
-    assert flattening_bound(ranks, {0: np.array([3, 3]), **upper}).method == "B3 components"
+    assert (
+        flattening_bound(Flattenings(ranks, {0: np.array([4, 2]), **upper})).method == "B3 components, ranked in part"
+    )
+    assert flattening_bound(Flattenings(ranks, {0: np.array([3, 3]), **upper})).method == "B3 components"
 
 
 def test_large_matrices_are_ranked_in_part(monkeypatch):
@@ -140,7 +147,7 @@ def test_a_planted_rank_is_found_and_never_exceeded_in_every_view():
         view = ZeroOneTensor.of(known.database)
         turned = ZeroOneTensor(view.coordinates[:, order], tuple(view.shape[axis] for axis in order))
         core = Core.of(turned)
-        assert flattening_bound(flat_lower(core), {}).value == known.rank
+        assert flattening_bound(Flattenings(flat_lower(core), {})).value == known.rank
         for choice in koszul_choices(core.tensor.shape, max_size=400):
             assert koszul_bound(core.tensor, choice) <= known.rank
 
@@ -151,10 +158,9 @@ def test_one_component_may_use_its_koszul_bound():
     extra = np.column_stack([[4, 5, 6]] * 3)
     tensor = ZeroOneTensor(np.concatenate([square, extra]), (7, 7, 7))
     core = Core.of(tensor)
-    table = flat_lower(core)
-    base = flattening_bound(table, {})
-    component = int(core.fact_component[0])
-    bound = with_koszul(base, table, core.part(component), component, Koszul(0, 1, 4, 4))
+    flat = Flattenings(flat_lower(core), {})
+    base, component = flattening_bound(flat), int(core.fact_component[0])
+    bound = with_koszul(flat, core.part(component), component, Koszul(0, 1, 4, 4))
     assert (core.n_components, base.value, bound.value, bound.recompute(tensor)) == (4, 7, 9, 9)
     assert "B3" in bound.method
 
@@ -183,3 +189,14 @@ def test_substitution_tells_apart_a_value_that_serves_two_queries():
     tensor = ZeroOneTensor.of(Database.from_facts(facts))
     assert max(dense_flattening_rank(tensor, axis) for axis in AXES) == 12
     assert substitution_bound(Core.of(tensor), 2, 1).value == 14
+
+
+def test_the_largest_full_subtable_has_two_rows_and_columns():
+    """One key with five queries is larger than the two by two, but no table."""
+    row, block = [(0, q, q) for q in range(5)], [(1, 0, 1), (1, 1, 0)]
+    table = full_subtable(ZeroOneTensor(np.array(row + block), (2, 5, 5)))
+    assert (table.shape, sorted(map(tuple, table.coordinates.tolist()))) == (
+        (2, 2, 2),
+        [(0, 0, 0), (0, 1, 1), (1, 0, 1), (1, 1, 0)],
+    )
+    assert full_subtable(ZeroOneTensor(np.array([*row, block[0]]), (2, 5, 5))) is None

@@ -100,7 +100,7 @@ def test_errors_name_the_row_and_what_was_expected():
         argmax_code(np.array([0, 3]), 3)
     with pytest.raises(InputError, match="row 0"):
         softmax_code(np.array([-2]), 3, 0.5)
-    with pytest.raises(InputError, match="at most two values, the table has 3"):
+    with pytest.raises(InputError, match="at most two values; the table has 3"):
         argmax_code(np.array([0, 1, 2]), 3, "line")
     with pytest.raises(InputError, match="circle, parabola or line"):
         argmax_code(np.array([0]), 3, "set")

@@ -1,5 +1,6 @@
 """Label search: planted tables are found, and every claim is an integer witness with positive margins."""
 
+import time
 from itertools import pairwise
 
 import numpy as np
@@ -8,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from factrank.databases.sample_tables import sample
-from factrank.tensors.bounds.upper import code_searches
 from factrank.tensors.codes.parabola import least_margin, shared_bias_bound
-from factrank.tensors.codes.value_labels import envelope, label_bound
+from factrank.tensors.codes.value_labels import envelope, labelled_codes
+from factrank.tensors.core import integer_margins
 from factrank.tensors.core.decomposition import Decomposition, Factor
 from factrank.tensors.core.integer_margins import IntegerLogits
 from factrank.tensors.core.zero_one import Core, ZeroOneTensor
@@ -37,6 +38,12 @@ def planted(rank, seed, shape=(20, 8)):
     return ZeroOneTensor(np.column_stack([cells, value]), (*shape, int(value.max()) + 1))
 
 
+def least_labelled(tensor, between, seed=0, seconds=60.0):
+    """The logits with the fewest terms that the search finds; None if it finds none."""
+    found = list(labelled_codes(tensor, between, time.monotonic() + seconds, np.random.default_rng(seed)))
+    return found[-1] if found else None
+
+
 def recalls(terms, tensor):
     """Whether the argmax of the terms, multiplied out, is the value of every fact."""
     array = np.zeros(tensor.shape, dtype=object)
@@ -50,18 +57,16 @@ def test_planted_labels_are_found(rank, seed):
     """rank(F) + 1 terms, where E2 with labels in the given order needs six or more."""
     tensor = Core.of(planted(rank, seed)).tensor
     plain = min(shared_bias_bound(tensor, axis).value for axis in (0, 1))
-    bound = label_bound(tensor, (2, plain), 60.0, np.random.default_rng(0))
     assert plain >= 6
-    assert bound.value == rank + 1
-    terms = bound.decomposition()
-    assert terms.n_terms == bound.value
+    terms = least_labelled(tensor, (2, plain)).decomposition()
+    assert terms.n_terms == rank + 1
     assert least_margin(terms, tensor) > 0
     assert recalls(terms, tensor)
 
 
 def test_an_altered_witness_is_rejected():
     tensor = Core.of(planted(2, 6)).tensor
-    terms = label_bound(tensor, (2, 9), 60.0, np.random.default_rng(0)).decomposition()
+    terms = least_labelled(tensor, (2, 9)).decomposition()
     for axis in range(3):
         factors = list(terms.factors)
         weight = factors[axis].weight.copy()
@@ -73,19 +78,19 @@ def test_an_altered_witness_is_rejected():
 
 def test_the_search_repeats_itself():
     tensor = Core.of(planted(1, 0)).tensor
-    first, second = (label_bound(tensor, (2, 7), 60.0, np.random.default_rng(3)).decomposition() for _ in range(2))
+    first, second = (least_labelled(tensor, (2, 7), seed=3).decomposition() for _ in range(2))
     for one, other in zip(first.factors, second.factors, strict=True):
         assert np.array_equal(one.weight, other.weight)
 
 
 def test_no_time_and_nothing_to_beat():
     tensor = Core.of(planted(1, 0)).tensor
-    assert label_bound(tensor, (2, 2), 60.0, np.random.default_rng(0)) is None
-    assert label_bound(tensor, (2, 7), 0.0, np.random.default_rng(0)) is None
+    assert least_labelled(tensor, (2, 2)) is None
+    assert least_labelled(tensor, (2, 7), seconds=0.0) is None
 
 
-def test_astrid_has_effective_rank_two(monkeypatch):
-    monkeypatch.setattr(code_searches, "SEARCH_SECONDS", 20.0)
+@pytest.mark.searches
+def test_astrid_has_effective_rank_two():
     bounds = measure(sample("astrid")).effective_rank
     assert (bounds.lower.value, bounds.upper.value) == (2, 2)
     assert bounds.upper.method == "E2 label search"
@@ -116,3 +121,14 @@ def test_exact_margins_against_the_slow_reference(tensor, seed, largest):
     rng = np.random.default_rng(seed)
     logits = IntegerLogits(*(rng.integers(-largest, largest + 1, (size, 2)) for size in tensor.shape))
     assert logits.least_margin(tensor) == least_margin(logits.decomposition(), tensor)
+
+
+def test_margins_beyond_64_bits_and_in_later_blocks(monkeypatch):
+    """Logits of 2^63 and 2^62 in the first fact; the least margin, 1, in the last."""
+    keys, queries, values = np.array([[2**31], [1], [1]]), np.array([[2**31], [1]]), np.array([[2], [1], [0]])
+    logits, large = IntegerLogits(keys, queries, values), np.array([[0, 0, 0]])
+    assert logits.least_margin(ZeroOneTensor(large, (3, 2, 3))) == 2**62
+    every = ZeroOneTensor(np.array([[0, 0, 0], [0, 1, 0], [1, 1, 0]]), (3, 2, 3))
+    for cells in (4_000_000, 3):
+        monkeypatch.setattr(integer_margins, "MARGIN_CELLS", cells)
+        assert logits.least_margin(every) == 1

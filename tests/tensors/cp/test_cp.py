@@ -19,8 +19,8 @@ from factrank.tensors.cp.cp_equations import (
     term_norms,
 )
 from factrank.tensors.cp.cp_fit import CONVERGED, LARGEST_TERM, Problem, improve
-from factrank.tensors.cp.cp_search import CpSearch, completion_cp_bound, cp_bound, generic_rank
-from factrank.tensors.cp.interval_proof import IntervalProof
+from factrank.tensors.cp.cp_search import CpSearch, cp_bound, generic_rank
+from factrank.tensors.cp.interval_proof import IntervalProof, valid_fibers
 
 
 def random_factors(shape, rank, seed):
@@ -128,7 +128,7 @@ def test_zero_tensor_and_rank_zero():
 
 def test_search_certifies_strassen():
     core = Core.of(ZeroOneTensor.of(matmul(2)))
-    found = cp_bound(core, 7, 8, 60.0, np.random.default_rng(0))
+    found = cp_bound(core.tensor, 7, 8, 60.0, np.random.default_rng(0))
     assert found.certified == found.witness.n_terms == 7
     assert found.witness.equals(core.tensor)
     assert found.estimate is None
@@ -136,7 +136,7 @@ def test_search_certifies_strassen():
 
 def test_search_never_takes_a_diverging_fit_for_an_estimate(monkeypatch):
     monkeypatch.setattr(cp_search, "HOPELESS", 4)
-    found = cp_bound(Core.of(ZeroOneTensor.of(w_state())), 2, 4, 30.0, np.random.default_rng(0))
+    found = cp_bound(ZeroOneTensor.of(w_state()), 2, 4, 30.0, np.random.default_rng(0))
     assert found.certified == 3
     assert found.estimate is None
     assert [attempt.statuses.get("converged", 0) for attempt in found.attempts if attempt.rank == 2] == [0]
@@ -144,7 +144,7 @@ def test_search_never_takes_a_diverging_fit_for_an_estimate(monkeypatch):
 
 def test_search_on_a_full_table_drops_a_slice():
     core = Core.of(ZeroOneTensor.of(uniform(8, 4, 6, seed=1)))
-    found = cp_bound(core, 12, 15, 60.0, np.random.default_rng(0))
+    found = cp_bound(core.tensor, 12, 15, 60.0, np.random.default_rng(0))
     assert 12 <= found.certified <= 14  # how far it gets depends on the clock; what it proves does not
     proof = found.witness
     assert proof.verify(core.tensor) if isinstance(proof, IntervalProof) else proof.equals(core.tensor)
@@ -157,13 +157,13 @@ def test_twelve_terms_of_a_full_table_are_proved_with_its_last_slice_dropped():
     fits = (search.fit(12, start, 3600.0) for start in range(30))
     proofs = (search.interval_proof(fit.factors) for fit in fits if fit.status == "converged")
     proof = next(proof for proof in proofs if proof is not None)
-    assert (proof.rank, proof.dropped, proof.proves) == (12, tensor.shape[2] - 1, "rank")
+    assert (proof.rank, proof.dropped, proof.mask) == (12, tensor.shape[2] - 1, None)
     assert proof.verify(tensor)
 
 
 def test_search_of_completions():
     tensor = ZeroOneTensor.of(diagonal2(6))
-    found = completion_cp_bound(tensor, 1, 5, 20.0, np.random.default_rng(0))
+    found = cp_bound(tensor, 1, 5, 20.0, np.random.default_rng(0), valid_fibers(tensor))
     assert found.certified == 2
     assert found.estimate is None
     proof = found.witness
@@ -171,8 +171,8 @@ def test_search_of_completions():
 
 
 def test_search_has_nothing_to_do():
-    core = Core.of(ZeroOneTensor.of(w_state()))
-    assert cp_bound(core, 3, 3, 1.0, np.random.default_rng(0)) is None
-    large = Core.of(ZeroOneTensor.of(uniform(60, 30, 60, seed=0)))
+    tensor = ZeroOneTensor.of(w_state())
+    assert cp_bound(tensor, 3, 3, 1.0, np.random.default_rng(0)) is None
+    large = ZeroOneTensor.of(uniform(60, 30, 60, seed=0))
     assert cp_bound(large, 60, 900, 1.0, np.random.default_rng(0)) is None
     assert generic_rank((1, 1, 1)) == 1

@@ -13,8 +13,8 @@ from factrank.databases.generators.named import matmul, w_state
 from factrank.databases.generators.random_tables import uniform
 from factrank.tensors.core.zero_one import Core, ZeroOneTensor
 from factrank.tensors.cp.cp_fit import Problem, improve
-from factrank.tensors.cp.cp_search import completion_cp_bound
-from factrank.tensors.cp.interval_proof import IntervalProof, has_one_value, prove
+from factrank.tensors.cp.cp_search import cp_bound
+from factrank.tensors.cp.interval_proof import IntervalProof, has_one_value, prove, valid_fibers
 
 
 def tensor_of(database):
@@ -173,7 +173,7 @@ def test_what_cannot_be_proved():
 
 def test_masked_proof_with_a_dropped_slice():
     tensor = ZeroOneTensor.of(uniform(5, 4, 3, 12, seed=1))
-    found = completion_cp_bound(tensor, 4, 6, 60.0, np.random.default_rng(0))
+    found = cp_bound(tensor, 4, 6, 60.0, np.random.default_rng(0), valid_fibers(tensor))
     proof = found.witness
     assert isinstance(proof, IntervalProof)
     assert proof.mask is not None

@@ -1,4 +1,4 @@
-"""Bracket: what is known of one rank while its bounds are computed, one method after another."""
+"""Bracket: the bounds on one rank found so far, passed from method to method."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ RankName = Literal["rank", "completion rank", "effective rank"]
 Side = Literal["lower", "upper"]
 
 Finding = Bound | UpperBound | Estimate | RankedFlattening
-"""What a method may find; an `UpperBound`, a sum over components, only of the rank."""
+"""Result of a method. An `UpperBound` (a sum over components) is only valid for the rank."""
 
 
 @dataclass(frozen=True, eq=False)
 class Bracket:
-    """What the methods before have found: each method reads it, and what it finds makes a new one.
+    """Everything known about one rank. Each method reads it; its findings go into a new bracket.
 
     Arguments:
-        of: which rank.
-        core: the table without empty slices, equal ones merged.
-        ledger: the clock, for methods that work in steps.
-        inherited: an upper bound taken over from another rank.
-        floor: a lower bound known from elsewhere; only what exceeds it is of use.
-        lower, upper: the bounds found so far, without the inherited one.
+        of: which rank is bounded.
+        core: the tensor without empty slices, with equal slices merged.
+        ledger: the time budget, for methods that run in steps.
+        inherited: upper bound taken from another rank.
+        floor: lower bound known from elsewhere; smaller findings are useless.
+        lower, upper: bounds found so far, excluding the inherited one.
         by_component: upper bounds that are sums over components.
-        best: the least of them on every component.
-        typical: what is not certified.
-        estimate: the terms of a numerical decomposition.
-        ranked: the flattenings whose ranks were computed.
+        best: combines the best of `by_component` on each component.
+        typical: bounds that are not certified.
+        estimate: number of terms of a numerical decomposition.
+        ranked: flattenings whose ranks have been computed.
     """
 
     of: RankName
@@ -58,31 +58,35 @@ class Bracket:
 
     @cached_property
     def flattenings(self) -> Flattenings:
-        """The ranks of the flattenings, as far as they are known."""
+        """The flattening ranks computed so far."""
         return Flattenings.of(self.core.n_components, self.ranked)
 
     @property
     def greatest(self) -> int:
-        """The largest lower bound."""
+        """The greatest lower bound."""
         return max([self.floor, *(bound.value for bound in self.lower)])
 
     @property
     def least_here(self) -> int | float:
-        """The least upper bound that was found for this rank itself; infinite if none was."""
+        """The least upper bound found for this rank itself; infinite if there is none."""
         return min((bound.value for bound in (*self.upper, self.best) if bound), default=inf)
 
     @property
     def least(self) -> int | float:
-        """The least upper bound."""
+        """The least upper bound, inherited or found here."""
         return min(self.least_here, self.inherited.value) if self.inherited else self.least_here
 
     @property
     def open(self) -> bool:
-        """Whether the bounds do not meet."""
+        """Whether the lower bound is below the upper bound."""
         return self.least > self.greatest
 
     def joined(self, finding: Finding, side: Side) -> Bracket:
-        """With one more finding, of a method for this side. An upper bound without a witness is none."""
+        """Returns the bracket with one more finding.
+
+        Raises:
+            TypeError: if the finding proves nothing about this side, such as an upper bound without a witness.
+        """
         match finding:
             case RankedFlattening():
                 return replace(self, ranked=(*self.ranked, finding))
@@ -97,15 +101,14 @@ class Bracket:
                 return replace(self, lower=(*self.lower, finding))
             case Bound() if finding.witness is not None:
                 return replace(self, upper=(*self.upper, finding))
-        raise TypeError(f"{finding} proves no {side} bound of the {self.of}")
+        raise TypeError(f"{finding} is not a valid {side} bound on the {self.of} (an upper bound needs a witness)")
 
     def result(self) -> RankBounds:
-        """The best bounds with everything that was tried and, from the ledger, what was skipped."""
+        """Returns the best bounds, together with everything tried and (from the ledger) everything skipped."""
         bounds = RankBounds.best_of(list(self.lower), self._upper_bounds(), self.ledger.take_skipped(), self.estimate)
         return replace(bounds, tried=(*bounds.tried, *self.typical))
 
     def _upper_bounds(self) -> list[Bound]:
-        """The inherited one, those by component, the best of them if that is none of them, and the others."""
         combined = [] if self.best is None or self.best in self.by_component else [self.best]
         added = [self._whole(bound) for bound in (*self.by_component, *combined)]
         return [*([self.inherited] if self.inherited else []), *added, *self.upper]

@@ -1,18 +1,20 @@
-"""RankBounds: what is known of a rank, from below and above, each side with its method and its witness."""
+"""RankBounds: certified lower and upper bounds on a rank, each with its method and witness."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
+from factrank.display import Drawn, Shown
 from factrank.tensors.core import Decomposition, ZeroOneTensor
-from factrank.tensors.cp import IntervalProof
+from factrank.tensors.cp import IntervalProof, ProjectedProof
 
 
 @runtime_checkable
 class LowerWitness(Protocol):
-    """What proves a lower bound of the rank: it recomputes itself from the tensor alone."""
+    """Proof of a lower bound on the rank that can be recomputed from the tensor alone."""
 
     @property
     def value(self) -> int:
@@ -20,28 +22,42 @@ class LowerWitness(Protocol):
 
     @property
     def method(self) -> str:
-        """What proves it, for people."""
+        """Label of the method that proves the bound."""
 
     def recompute(self, tensor: ZeroOneTensor) -> int:
-        """The bound again; it may be larger where only a part of a matrix was ranked."""
+        """Returns the bound recomputed, at least `value` (larger if only part of a matrix was ranked before)."""
 
 
-Witness = Callable[[], Decomposition] | IntervalProof | LowerWitness | None
+class ShownWitness(Shown):
+    """Mixin of lower witnesses: a short `repr`, and a display in notebooks."""
+
+    value: int
+
+    @property
+    @abstractmethod
+    def method(self) -> str:
+        """Label of the method that proves the bound."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(at least {self.value:,}, by {self.method})"
+
+
+Witness = Callable[[], Decomposition] | IntervalProof | ProjectedProof | LowerWitness | None
 
 
 @dataclass(frozen=True, eq=False)
-class Bound:
-    """One bound of a rank.
+class Bound(Shown):
+    """A bound on a rank.
 
     Arguments:
         value: the bound.
-        method: what gives it, such as "U7 reference value by query".
-        certified: proved by exact, modular or interval arithmetic; otherwise it is only typical.
-        witness: for an upper bound, a function that builds its `Decomposition`, or the `IntervalProof` that one exists
-            (of the core: empty slices dropped, equal ones merged); for a lower bound, what can recompute itself, such
-            as a `LowerBound`; None where the method's argument is the whole proof.
-        seconds: how long it took.
-        inherited: taken over from another rank, which its method names first.
+        method: the method that proves it, such as "U7 reference value by query".
+        certified: whether it is proved by exact, modular or interval arithmetic; otherwise it is merely typical.
+        witness: evidence that can be checked. For an upper bound, a function that builds its `Decomposition`, or an
+            `IntervalProof` or `ProjectedProof` that one exists (for the core: empty slices dropped, equal ones merged).
+            For a lower bound, a `LowerWitness`, or None if the argument of the method is the whole proof.
+        seconds: run time.
+        inherited: whether the bound comes from another rank, named first in `method`.
     """
 
     value: int
@@ -53,43 +69,46 @@ class Bound:
 
     @classmethod
     def by(cls, witness: LowerWitness) -> Bound:
-        """The lower bound that a witness proves."""
+        """Returns the lower bound proved by a witness."""
         return cls(witness.value, witness.method, witness=witness)
 
     def to_dict(self) -> dict[str, Any]:
-        """Value, method and whether it is certified."""
+        """Returns value, method and certified as plain data."""
         return {"value": self.value, "method": self.method, "certified": self.certified}
+
+    def __repr__(self) -> str:
+        return f"Bound({self.value:,}, by {self.method}{'' if self.certified else ', not certified'})"
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A value without a proof, such as the terms of a numerical decomposition."""
+    """A value without a proof, such as the number of terms of a numerical decomposition."""
 
     value: int
     method: str
     residual: float
 
     def to_dict(self) -> dict[str, Any]:
-        """Value, method and residual."""
+        """Returns value, method and residual as plain data."""
         return {"value": self.value, "method": self.method, "residual": self.residual}
 
 
 @dataclass(frozen=True)
 class Skipped:
-    """A method that was not run, and why."""
+    """A method that was not run, and the reason."""
 
     method: str
     reason: str
 
 
 @dataclass(frozen=True, eq=False)
-class RankBounds:
-    """A rank between `lower` and `upper`, both certified, with everything that was tried.
+class RankBounds(Drawn):
+    """A rank between two certified bounds, with a record of what was tried.
 
     Arguments:
         lower, upper: the best certified bounds.
         estimate: an uncertified value between them, or None.
-        tried: every bound that was computed, in the order of the runs.
+        tried: all bounds computed, in order.
         skipped: the methods that were not run, with the reason.
     """
 
@@ -103,25 +122,28 @@ class RankBounds:
     def best_of(
         cls, lower: list[Bound], upper: list[Bound], skipped: tuple[Skipped, ...], estimate: Estimate | None = None
     ) -> RankBounds:
-        """The largest lower and the least upper bound, of equal ones the first; an estimate only if it lies between."""
+        """Selects the greatest lower and the least upper bound (the first in case of ties).
+
+        The estimate is dropped unless it is at least the lower and below the upper bound.
+        """
         best_lower, best_upper = max(lower, key=lambda b: b.value), min(upper, key=lambda b: b.value)
         if best_lower.value > best_upper.value:
-            raise ArithmeticError(f"certified bounds cross: {best_lower} > {best_upper}; this is a defect of factrank")
+            raise ArithmeticError(f"certified bounds cross, a bug in factrank: lower {best_lower} > upper {best_upper}")
         useful = estimate if estimate and best_lower.value <= estimate.value < best_upper.value else None
         return cls(best_lower, best_upper, useful, tried=(*lower, *upper), skipped=skipped)
 
     @property
     def exact(self) -> bool:
-        """Whether the two bounds meet."""
+        """Whether the bounds coincide."""
         return self.lower.value == self.upper.value
 
     @property
     def bracket(self) -> str:
-        """The two ends in words: "5", or "4 to 5"."""
+        """The bounds as text: "5" or "4 to 5"."""
         return f"{self.lower.value:,}" + ("" if self.exact else f" to {self.upper.value:,}")
 
     def to_dict(self) -> dict[str, Any]:
-        """Lower, upper and estimate as plain data."""
+        """Returns lower, upper and estimate as plain data."""
         return {
             "lower": self.lower.to_dict(),
             "upper": self.upper.to_dict(),

@@ -1,7 +1,7 @@
-"""Completion rank: the least rank of a tensor that equals D on every valid fiber and is free elsewhere.
+"""Completion rank: the least rank of a tensor that equals D on every valid fiber and is arbitrary elsewhere.
 
-Lower: what the valid fibers span, and the rank of a full sub-table (`valid_fibers`). Upper: the rank, U7 with the
-domains ignored (`reference_values.completion_bound`) and CP on the valid fibers (`cp_bounds`).
+Lower bounds: the span of the valid fibers and the rank of a full sub-table (`valid_fibers`). Upper bounds: the rank, U7
+with domains ignored (`reference_values.completion_bound`) and CP on the valid fibers (`cp_bounds`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from factrank.tensors.core import Core
 
 
 def completion_bounds(core: Core, rank: RankBounds, ledger: Ledger, *, full: bool) -> RankBounds:
-    """The bracket of the completion rank, given that of the rank; they are the same for a full table."""
+    """Returns bounds on the completion rank, given bounds on the rank. For a full table the two ranks are equal."""
     if full:
         return RankBounds(rank.lower, rank.upper, rank.estimate)
     inherited = replace(rank.upper, method=f"rank: {rank.upper.method}", inherited=True)

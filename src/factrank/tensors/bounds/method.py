@@ -1,4 +1,4 @@
-"""BoundMethod: one way to bound a rank, with its expected cost and what it needs; and how methods are tried in turn."""
+"""BoundMethod: a way to bound a rank, with its expected cost and requirements; and `run_methods`, which tries them."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ from factrank.tensors.bounds.certified_bounds import Bound
 
 
 class Stage(IntEnum):
-    """When a method has its turn."""
+    """When a method runs."""
 
     COUNT = 1
-    """First: what needs no more than counting, or what others need."""
+    """First: methods that only count, or that others need."""
     CONSTRUCT = 2
-    """Upper bounds, which build their terms."""
+    """Upper bounds by explicit decompositions."""
     PROVE = 3
-    """Lower bounds, where those that count fall short."""
+    """Lower bounds that are more expensive than counting."""
     SEARCH = 4
-    """Last: searches that end by the clock."""
+    """Last: time-limited searches."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class BoundMethod:
-    """One way to bound a rank.
+    """A way to bound a rank.
 
     Arguments:
-        name: what the ledger calls it, its code first: "U6 spanning tree of query slices".
-        of, side, stage: which rank it bounds, from which side, and when it has its turn.
-        run: what it finds, given what is known so far.
-        cost: its expected seconds, 0 if it always runs; None for what is no step of the ledger: it costs next to
-            nothing, or asks the ledger for every step of its own.
-        needs: without one of these it does not apply, and is not mentioned.
-        refusals: why it is not run, "" if nothing stands against it; the first reason is written down.
-        instead: what holds where the ledger does not run it.
-        dear: leaves a share of the budget to cheap methods after it.
+        name: its name in the ledger, starting with its code: "U6 spanning tree of query slices".
+        of, side, stage: which rank it bounds, from which side, and when it runs.
+        run: maps the bracket so far to findings.
+        cost: expected seconds, 0 if it always runs. None bypasses the ledger, for methods that cost next to nothing or
+            run each of their steps through the ledger.
+        needs: conditions without which the method does not apply; it is then skipped silently.
+        refusals: reasons not to run it ("" if none); the first one is recorded.
+        instead: findings to use if the ledger does not run it.
+        expensive: whether it has to leave a fraction of the budget for cheap methods after it.
     """
 
     name: str
@@ -49,7 +49,7 @@ class BoundMethod:
     needs: tuple[Callable[[Bracket], bool], ...] = ()
     refusals: tuple[Callable[[Bracket], str], ...] = ()
     instead: Callable[[Bracket], Sequence[Finding]] = lambda _: ()
-    dear: bool = False
+    expensive: bool = False
 
     @property
     def code(self) -> str:
@@ -58,7 +58,7 @@ class BoundMethod:
 
 
 def run_methods(methods: Iterable[BoundMethod], bracket: Bracket) -> Bracket:
-    """The bracket after these methods, in their order."""
+    """Runs the methods in order and returns the resulting bracket."""
     for method in methods:
         for finding in findings(method, bracket):
             bracket = bracket.joined(finding, method.side)
@@ -66,7 +66,7 @@ def run_methods(methods: Iterable[BoundMethod], bracket: Bracket) -> Bracket:
 
 
 def findings(method: BoundMethod, bracket: Bracket) -> Sequence[Finding]:
-    """What a method finds; nothing where it does not apply, is refused, or does not fit into the budget."""
+    """Returns what a method finds: nothing if it does not apply, is refused, or exceeds the budget."""
     if not all(need(bracket) for need in method.needs):
         return ()
     reason = next(filter(None, (refusal(bracket) for refusal in method.refusals)), "")
@@ -75,7 +75,9 @@ def findings(method: BoundMethod, bracket: Bracket) -> Sequence[Finding]:
         return ()
     if method.cost is None:
         return method.run(bracket)
-    found = bracket.ledger.run(method.name, method.cost(bracket), partial(method.run, bracket), dear=method.dear)
+    found = bracket.ledger.run(
+        method.name, method.cost(bracket), partial(method.run, bracket), expensive=method.expensive
+    )
     if found is None:
         return method.instead(bracket)
     seconds = bracket.ledger.seconds[method.name]

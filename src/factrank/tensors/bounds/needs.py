@@ -1,4 +1,4 @@
-"""What several bounds need of a table, and what stands against several of them."""
+"""Requirements and refusals that several bounds share."""
 
 from __future__ import annotations
 
@@ -7,37 +7,37 @@ from factrank.tensors.bounds.ledger import NO_SEARCHES
 
 MEET = "the bounds already meet"
 
-# -------------------------------------------------------------------- needs
-
 
 def functional(bracket: Bracket) -> bool:
-    """At most one value per (key, query)."""
+    """Every (key, query) has at most one value."""
     return bracket.tensor.determined[2]
 
 
+def searching(bracket: Bracket) -> bool:
+    """The ledger allows searches; published ranks come from one that does not."""
+    return bracket.ledger.searches
+
+
 def gap(bracket: Bracket) -> bool:
-    """The bounds do not meet."""
+    """The bounds do not coincide."""
     return bracket.open
 
 
 def gap_beyond_flattenings(bracket: Bracket) -> bool:
-    """The flattenings do not meet the upper bounds, whatever other lower bounds do."""
+    """The flattening ranks are below the upper bound, even if other lower bounds are not."""
     return bracket.least > bracket.flattenings.total
 
 
-# -------------------------------------------------------------------- refusals
-
-
 def met(bracket: Bracket) -> str:
-    """The bounds meet."""
+    """Refuses if the bounds coincide."""
     return "" if bracket.open else MEET
 
 
 def met_here(bracket: Bracket) -> str:
-    """The bounds that were found for this rank itself meet; an inherited one is no reason to stop."""
+    """Refuses if the bounds found for this rank itself coincide; an inherited upper bound is no reason to stop."""
     return "" if bracket.least_here > bracket.greatest else MEET
 
 
 def no_searches(bracket: Bracket) -> str:
-    """The ledger allows no search that ends by the clock."""
+    """Refuses if the ledger allows no time-limited searches."""
     return "" if bracket.ledger.searches else NO_SEARCHES

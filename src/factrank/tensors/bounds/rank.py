@@ -1,4 +1,4 @@
-"""The bracket of the rank of D: upper bounds U1 to U7 and lower bounds B1 to B3, cheap ones first."""
+"""Rank of D: upper bounds U1 to U7 and lower bounds B1 to B3, cheap ones first."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from factrank.tensors.core import Core
 
 
 def rank_bounds(core: Core, ledger: Ledger) -> RankBounds:
-    """The bracket of the rank of a tensor, given its core."""
+    """Returns bounds on the rank of a tensor, given its core."""
     if not len(core.tensor):
         nothing = Bound(0, "no facts")
         return RankBounds(nothing, nothing)
@@ -20,7 +20,7 @@ def rank_bounds(core: Core, ledger: Ledger) -> RankBounds:
 
 
 def flattening_and_upper(core: Core, ledger: Ledger) -> tuple[int, int]:
-    """The largest of the three flattening ranks, a certified lower bound of the rank, and the best upper bound."""
+    """Returns the largest flattening rank, a certified lower bound on the rank, and the best upper bound."""
     if not len(core.tensor):
         return 0, 0
     bracket = Bracket("rank", core, ledger)

@@ -1,13 +1,14 @@
-"""The registry of bounds: built-in ones, and bounds that other packages add."""
+"""The registry of bounds; other packages add theirs in the entry-point group `factrank.bounds`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from functools import cache
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from importlib import import_module
+from typing import Any
 
 from factrank.errors import InputError
+from factrank.plugins import Registry
 from factrank.tensors.bounds.bracket import RankName
 from factrank.tensors.bounds.method import BoundMethod
 
@@ -23,47 +24,45 @@ MODULES = (
     "lower.substitution",
     "lower.rank_one_slice",
     "lower.koszul_bounds",
+    "lower.value_traces",
+    "lower.label_pairs",
     "lower.forster",
     "upper.cp_bounds",
-    "upper.code_searches",
 )
-"""The modules whose `METHODS` are tried; within a stage in this order."""
-
-_added: list[BoundMethod] = []
+"""The modules whose `METHODS` are built in. Within a stage, methods run in this order."""
 
 
 def methods(of: RankName) -> tuple[BoundMethod, ...]:
     """The methods for a rank in the order of their turns: by stage, built-in ones before added ones."""
-    return tuple(sorted((method for method in _all() if method.of == of), key=lambda method: method.stage))
+    return tuple(sorted((method for method in BOUNDS.values() if method.of == of), key=lambda method: method.stage))
 
 
-def register(method: BoundMethod) -> BoundMethod:
-    """Add a method: from now on every bracket of its rank tries it. Gives it back."""
-    if any(method.name == other.name for other in _all() if method.of == other.of):
-        raise InputError(f"a bound of the {method.of} is registered as {method.name!r} already: give it another name")
-    _added.append(method)
-    return method
+def register_bound(method: BoundMethod) -> BoundMethod:
+    """Add a method that every bracket of its rank tries from now on, and return it."""
+    return BOUNDS.register(_name(method), method)
 
 
-def unregister(method: BoundMethod) -> None:
-    """Take away what was added."""
-    _added.remove(method)
+def registered_bound(method: BoundMethod) -> AbstractContextManager[BoundMethod]:
+    """Register a method for the duration of a `with` block."""
+    return BOUNDS.registered(_name(method), method)
 
 
-@contextmanager
-def registered(method: BoundMethod) -> Iterator[BoundMethod]:
-    """Register a method for the time of a `with` block."""
-    register(method)
-    try:
-        yield method
-    finally:
-        unregister(method)
+def _name(method: BoundMethod) -> str:
+    return f"{method.of}: {method.name}"
 
 
-def _all() -> tuple[BoundMethod, ...]:
-    return (*_built_in(), *_added)
+def _built_in() -> Mapping[str, BoundMethod]:
+    found = (method for module in MODULES for method in import_module(f"{__package__}.{module}").METHODS)
+    return {_name(method): method for method in found}
 
 
-@cache
-def _built_in() -> tuple[BoundMethod, ...]:
-    return tuple(method for module in MODULES for method in import_module(f"{__package__}.{module}").METHODS)
+def _checked(_: str, method: Any) -> tuple[str, BoundMethod]:
+    if not isinstance(method, BoundMethod):
+        raise InputError(f"expected a BoundMethod; got {type(method).__name__}")
+    return _name(method), method
+
+
+BOUNDS: Registry[BoundMethod] = Registry(
+    "bound", "factrank.bounds", _built_in, _checked, lines=lambda method: getattr(method.run, "func", method.run)
+)
+"""Every bound by its rank and name."""

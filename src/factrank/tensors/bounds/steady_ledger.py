@@ -1,4 +1,4 @@
-"""SteadyLedger: decides by expected times alone, never by the clock, so that the same methods run on every machine."""
+"""SteadyLedger: runs methods by expected time only, never by the clock, and so the same ones on every machine."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from factrank.tensors.bounds.ledger import Ledger
 
 
 class SteadyLedger(Ledger):
-    """A ledger for results that must repeat: each method runs if its expected time is within a limit of seconds.
+    """Ledger for reproducible results: a method runs if its expected time is within a limit, in seconds per method.
 
-    The limit is per method; searches that end by the clock never run.
+    Time-limited searches never run.
     """
 
     searches = False
@@ -20,9 +20,9 @@ class SteadyLedger(Ledger):
         self._limit = limit
 
     def deadline(self) -> float:
-        """None: what has begun is finished."""
+        """Infinity: a method that has started is finished."""
         return inf
 
     def left(self) -> float:
-        """The limit, whatever was spent."""
+        """The limit, regardless of the time spent."""
         return self._limit

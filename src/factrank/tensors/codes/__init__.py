@@ -1,7 +1,6 @@
-"""Codes: tensors of low rank whose readout is a given table.
+"""Codes: low-rank tensors whose readout is a given table.
 
-What lives here: parabola codes, labels, trained logits, distortion, codes of sets. What may enter: another code, with
-the proof of its readout.
+Contains: parabola codes, label search, trained logits, and codes for sets, each with the proof of its readout.
 """
 
 from typing import TYPE_CHECKING
@@ -20,9 +19,12 @@ if TYPE_CHECKING:
     from factrank.tensors.codes.trained_logits import ITERATIONS as ITERATIONS
     from factrank.tensors.codes.trained_logits import LARGEST_LOGITS as LARGEST_LOGITS
     from factrank.tensors.codes.trained_logits import PER_LOGIT as PER_LOGIT
-    from factrank.tensors.codes.trained_logits import trained_bound as trained_bound
+    from factrank.tensors.codes.trained_logits import n_logits as n_logits
+    from factrank.tensors.codes.trained_logits import train_logits as train_logits
+    from factrank.tensors.codes.trained_logits import trained_codes as trained_codes
+    from factrank.tensors.codes.trained_logits import training_seconds as training_seconds
     from factrank.tensors.codes.value_labels import STEPS as STEPS
     from factrank.tensors.codes.value_labels import fits as fits
-    from factrank.tensors.codes.value_labels import label_bound as label_bound
+    from factrank.tensors.codes.value_labels import labelled_codes as labelled_codes
 else:
     __getattr__, __dir__, __all__ = lazy_face(__name__)

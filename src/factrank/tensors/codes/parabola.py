@@ -2,11 +2,11 @@ r"""Parabola codes: small integer tensors whose argmax is a given database, the 
 
 With centred integer labels $x_v$, $2 x_u x_v - x_v^2 = x_u^2 - (x_v - x_u)^2$ is largest at v = u, by at least 1.
 
-- E1, slice by slice: a query with two values needs one term, with more two (the code and its bias), and all queries
-  with one value together at most two. The same over keys.
-- E2, one bias for all: $T[k, q, v] = 2 F[k, q]\, x_v - x_v^2$ with $F[k, q] = x_{f(k, q)}$ has rank at most
-  rank(F) + 1; cells of F without a fact are free, so slices that agree wherever both have facts are merged first. With
-  two values in all, labels +1 and -1 need no bias.
+- E1, slice by slice: a query with two values needs one term, a query with more needs two (the code and its bias), and
+  all queries with a single value need at most two in total. The same works over keys.
+- E2, one bias for all slices: $T[k, q, v] = 2 F[k, q]\, x_v - x_v^2$ with $F[k, q] = x_{f(k, q)}$ has rank at most
+  rank(F) + 1. Cells of F without a fact are free, so slices that agree on their common facts are merged first. With
+  two values in total, labels +1 and -1 need no bias.
 """
 
 from __future__ import annotations
@@ -20,47 +20,54 @@ import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Int
 
-from factrank.tensors.core import Decomposition, Factor, ZeroOneTensor, distinct
-from factrank.tensors.matrix import Factorisation, factorise, integers, matrix_rank_bounds
+from factrank.tensors.core import AXES, Decomposition, Factor, ZeroOneTensor, distinct
+from factrank.tensors.matrix import Factorisation, factorise, matrix_rank_bounds
+
+Term = dict[int, tuple[object, object]]
+"""A rank-one term as {axis: (index, weight)}."""
 
 FREE = np.iinfo(np.int64).min
 """Marks a cell of F without a fact."""
 
 RANKED_CELLS = 1_000_000
-"""Tables F with at most this many cells get an exact rank; larger ones count their columns."""
+"""Tables F with at most this many cells are ranked exactly; for larger ones the columns are counted."""
 
 GLANCE = 64
-"""Facts of a slice that are compared with every class before the rest is compared with the classes still fitting."""
+"""Number of facts of a slice that are compared with every class; the rest only with classes that agree on these."""
 
 
 @dataclass(frozen=True, eq=False)
 class CodeBound:
-    """An upper bound of the effective rank of a functional database, and a way to build the tensor that attains it."""
+    """An upper bound on the effective rank of a functional database, and a function that builds its decomposition."""
 
     value: int
     decomposition: Callable[[], Decomposition]
 
 
 def labels(n_values: int) -> Int[np.ndarray, " values"]:
-    """The centred integers x_v of the parabola code; +1 and -1 for two values."""
+    """Returns the centred integers x_v of the parabola code, or +1 and -1 for two values."""
     return np.array([1, -1]) if n_values == 2 else np.arange(n_values) - n_values // 2
 
 
 def least_margin(terms: Decomposition, tensor: ZeroOneTensor) -> Fraction:
-    """The least of T[k, q, f] - max over v != f of T[k, q, v] over all facts, exactly: positive certifies the bound.
+    """Returns the minimum over all valid fibers of min over their values - max over the others of T[k, q, v], exactly.
 
-    Every fiber is compared whole; a tie or an error shows as a margin of 0 or less.
+    A positive margin certifies the bound; a tie of a value with a rival, or an error, gives a margin of at most 0.
     """
     common = lcm(*(int(m) for m in terms.denominators))
     scale = np.array([common // int(m) for m in terms.denominators], dtype=object)
     first, second, third = (np.zeros((size, terms.n_terms), dtype=object) for size in tensor.shape)
     for dense, factor in zip((first, second, third), terms.factors, strict=True):
         np.add.at(dense, (factor.index, factor.term), factor.weight.astype(object))
-    worst: list[int] = []
+    sets: dict[tuple[int, int], set[int]] = {}
     for k, q, v in tensor.coordinates.tolist():
-        logits = third @ (first[k] * second[q] * scale)
-        rivals = [x for value, x in enumerate(logits) if value != v]
-        worst.append(logits[v] - max(rivals, default=logits[v] - common))
+        sets.setdefault((k, q), set()).add(v)
+    worst: list[int] = []
+    for (k, q), values in sets.items():
+        logits = (third @ (first[k] * second[q] * scale)).tolist()
+        rivals = [x for value, x in enumerate(logits) if value not in values]
+        if rivals:
+            worst.append(min(logits[value] for value in values) - max(rivals))
     return Fraction(min(worst, default=common), common)
 
 
@@ -68,7 +75,7 @@ def least_margin(terms: Decomposition, tensor: ZeroOneTensor) -> Fraction:
 
 
 def slicewise_bound(tensor: ZeroOneTensor, axis: int) -> CodeBound:
-    """E1 over the slices of the query axis (1) or the key axis (0)."""
+    """Returns E1 over the slices of the query axis (1) or the key axis (0)."""
     pairs = tensor.pairs_without(1 - axis)
     slices, values = np.divmod(pairs, max(tensor.shape[2], 1))
     sizes = np.bincount(slices, minlength=tensor.shape[axis])
@@ -81,49 +88,51 @@ def slicewise_bound(tensor: ZeroOneTensor, axis: int) -> CodeBound:
 def _slicewise_terms(
     tensor: ZeroOneTensor, x: int, slices: Int[np.ndarray, " pairs"], values: Int[np.ndarray, " pairs"]
 ) -> Decomposition:
-    """The terms of E1; `slices` and `values` list the range of every slice."""
+    """Terms of E1; `slices` and `values` list the distinct values of every slice."""
     y, names, code = 1 - x, np.arange(tensor.shape[2]), labels(tensor.shape[2])
     sizes = np.bincount(slices, minlength=tensor.shape[x])
     starts = np.cumsum(sizes) - sizes
-    terms = _TermList()
+    terms = list[Term]()
     if tensor.shape[2] == 1:
-        return terms.decomposition()
+        return _decomposition(terms)
     facts_of = _facts_by_slice(tensor, x)
     for slice_ in np.flatnonzero(sizes > 1).tolist():
         facts = tensor.coordinates[facts_of[slice_]]
         mine = values[starts[slice_] : starts[slice_] + sizes[slice_]]
         unit = ([slice_], [1])
         if len(mine) == 2:
-            terms.add({x: unit, y: (facts[:, y], np.where(facts[:, 2] == mine[0], 1, -1)), 2: (mine, [1, -1])})
+            terms.append({x: unit, y: (facts[:, y], np.where(facts[:, 2] == mine[0], 1, -1)), 2: (mine, [1, -1])})
         else:
-            terms.add({x: unit, y: (facts[:, y], code[facts[:, 2]]), 2: (names, 2 * code)})
-            terms.add({x: unit, y: (facts[:, y], np.ones(len(facts))), 2: (names, -(code**2))})
-    _constant_slices(tensor, terms, x, np.flatnonzero(sizes == 1), values[starts[sizes == 1]])
-    return terms.decomposition()
+            terms.append({x: unit, y: (facts[:, y], code[facts[:, 2]]), 2: (names, 2 * code)})
+            terms.append({x: unit, y: (facts[:, y], np.ones(len(facts))), 2: (names, -(code**2))})
+    constant = _constant_slices(tensor, x, np.flatnonzero(sizes == 1), values[starts[sizes == 1]])
+    return _decomposition([*terms, *constant])
 
 
 def _constant_slices(
-    tensor: ZeroOneTensor, terms: _TermList, x: int, slices: Int[np.ndarray, " n"], values: Int[np.ndarray, " n"]
-) -> None:
-    """All slices with a single value: one term if at most two values occur among them, else two."""
+    tensor: ZeroOneTensor, x: int, slices: Int[np.ndarray, " n"], values: Int[np.ndarray, " n"]
+) -> list[Term]:
+    """Terms for all slices with a single value: one if these have at most two values, else two."""
     y, kinds = 1 - x, distinct(values)[0]
     everywhere = (np.arange(tensor.shape[y]), np.ones(tensor.shape[y]))
-    if len(slices) and len(kinds) == 1:
-        terms.add({x: (slices, np.ones(len(slices))), y: everywhere, 2: (kinds, [1])})
-    elif len(kinds) == 2:
-        terms.add({x: (slices, np.where(values == kinds[0], 1, -1)), y: everywhere, 2: (kinds, [1, -1])})
-    elif len(kinds) > 2:
-        code = labels(tensor.shape[2])
-        names = np.arange(tensor.shape[2])
-        terms.add({x: (slices, code[values]), y: everywhere, 2: (names, 2 * code)})
-        terms.add({x: (slices, np.ones(len(slices))), y: everywhere, 2: (names, -(code**2))})
+    if not len(slices):
+        return []
+    if len(kinds) == 1:
+        return [{x: (slices, np.ones(len(slices))), y: everywhere, 2: (kinds, [1])}]
+    if len(kinds) == 2:
+        return [{x: (slices, np.where(values == kinds[0], 1, -1)), y: everywhere, 2: (kinds, [1, -1])}]
+    names, code = np.arange(tensor.shape[2]), labels(tensor.shape[2])
+    return [
+        {x: (slices, code[values]), y: everywhere, 2: (names, 2 * code)},
+        {x: (slices, np.ones(len(slices))), y: everywhere, 2: (names, -(code**2))},
+    ]
 
 
 # -------------------------------------------------------------------- E2
 
 
 def shared_bias_bound(tensor: ZeroOneTensor, axis: int) -> CodeBound:
-    """E2, the slices of one axis (query 1, key 0) merged where they agree."""
+    """Returns E2, with compatible slices of the query axis (1) or the key axis (0) merged."""
     code = labels(tensor.shape[2])
     merged, class_of = _merge_compatible(tensor, axis, code)
     table = sp.csr_array(np.where(merged == FREE, 0, merged))
@@ -138,7 +147,6 @@ def shared_bias_bound(tensor: ZeroOneTensor, axis: int) -> CodeBound:
 
 
 def _by_columns(table: sp.csr_array) -> Factorisation:
-    """A matrix as the sum of its columns."""
     entries, terms = table.tocoo(), np.arange(table.shape[1])
     left = Factor(entries.row.astype(np.int64), entries.col.astype(np.int64), entries.data)
     return Factorisation(left, Factor.indicator(terms, terms), np.ones(len(terms), dtype=np.int64))
@@ -151,7 +159,7 @@ def _shared_bias_terms(
     table: Factorisation,
     class_of: Int[np.ndarray, " slices"],
 ) -> Decomposition:
-    """F (x) 2 x_v - 1 (x) 1 (x) x_v^2, or F (x) x_v when two values need no bias; F is given over classes of slices."""
+    """F (x) 2 x_v - 1 (x) 1 (x) x_v^2, or F (x) x_v if two values need no bias; F is given over classes of slices."""
     two, used, n_terms = tensor.shape[2] == 2, np.flatnonzero(code), table.n_terms
     on_values = Factor(
         np.tile(used, n_terms),
@@ -168,7 +176,7 @@ def _shared_bias_terms(
 def _with_bias(
     factors: dict[int, Factor], tensor: ZeroOneTensor, code: Int[np.ndarray, " values"], term: int
 ) -> dict[int, Factor]:
-    """One more term: 1 (x) 1 (x) -x_v^2."""
+    """Adds the term 1 (x) 1 (x) -x_v^2."""
     extra = {0: np.ones(tensor.shape[0]), 1: np.ones(tensor.shape[1]), 2: -(code**2)}
     return {
         axis: Factor(
@@ -183,7 +191,7 @@ def _with_bias(
 def _merge_compatible(
     tensor: ZeroOneTensor, x: int, code: Int[np.ndarray, " values"]
 ) -> tuple[Int[np.ndarray, "other classes"], Int[np.ndarray, " slices"]]:
-    """Greedily put each slice into the first class with which it never disagrees; the fullest slices go first."""
+    """Greedily assigns each slice, fullest first, to the first class that it never contradicts."""
     y = 1 - x
     facts_of = _facts_by_slice(tensor, x)
     merged = np.full((tensor.shape[y], 1), FREE)
@@ -210,21 +218,12 @@ def _facts_by_slice(tensor: ZeroOneTensor, axis: int) -> list[Int[np.ndarray, " 
     return np.split(order, ends)
 
 
-class _TermList:
-    """Collects rank-one terms given as {axis: (index, weight)}."""
-
-    def __init__(self) -> None:
-        self.terms: list[dict[int, tuple[object, object]]] = []
-
-    def add(self, term: dict[int, tuple[object, object]]) -> None:
-        self.terms.append(term)
-
-    def decomposition(self) -> Decomposition:
-        factors = []
-        for axis in range(3):
-            parts = [(np.asarray(term[axis][0]), np.asarray(term[axis][1])) for term in self.terms]
-            sizes = [len(index) for index, _ in parts]
-            index = np.concatenate([np.array([], dtype=np.int64), *(index for index, _ in parts)]).astype(np.int64)
-            weight = np.concatenate([np.array([], dtype=np.int64), *(weight for _, weight in parts)]).astype(np.int64)
-            factors.append(Factor(index, np.repeat(np.arange(len(parts)), sizes), weight))
-        return Decomposition((factors[0], factors[1], factors[2]), integers([1] * len(self.terms)))
+def _decomposition(terms: list[Term]) -> Decomposition:
+    factors, nothing = [], np.array([], dtype=np.int64)
+    for axis in AXES:
+        parts = [(np.asarray(term[axis][0]), np.asarray(term[axis][1])) for term in terms]
+        index = np.concatenate([nothing, *(index for index, _ in parts)]).astype(np.int64)
+        weight = np.concatenate([nothing, *(weight for _, weight in parts)]).astype(np.int64)
+        term = np.repeat(np.arange(len(parts)), [len(index) for index, _ in parts])
+        factors.append(Factor(index, term, weight))
+    return Decomposition.of(factors[0], factors[1], factors[2], len(terms))

@@ -1,18 +1,19 @@
-r"""Rows with several values: a matrix of rank 2m reads out every table with at most m values per row.
+r"""Codes for sets: a matrix of rank 2m reads out every table with at most m values per row.
 
-With $t_v = 2 \pi v / V$, value v has the code $(\cos j t_v, \sin j t_v)_{j = 1..m}$, and a row with the set S the
-coefficients, without the constant, of
+With $t_v = 2 \pi v / V$, the code of value v is $(\cos j t_v, \sin j t_v)_{j = 1..m}$, and the row of a set S contains
+the coefficients, without the constant, of
 
 $-\prod_{s \in S} (2 - 2 \cos(t - t_s)) = -|p(e^{it})|^2, \quad p(z) = \prod_{s \in S} (z - e^{i t_s}),$
 
-a trigonometric polynomial of degree |S|: zero on S, negative elsewhere. Hence ties on S, everything else strictly
-lower, and the readout is *the |S| largest entries*. With the autocorrelation $r_j = \sum_k p_{k+j} \bar p_k$ of the
-coefficients of p, $|p(e^{it})|^2 = r_0 + 2 \sum_j (\mathrm{Re}\, r_j \cos jt - \mathrm{Im}\, r_j \sin jt)$.
+a trigonometric polynomial of degree |S| that is zero on S and negative elsewhere. So the values in S tie, all others
+are strictly lower, and the readout is *the |S| largest entries*. With the autocorrelation
+$r_j = \sum_k p_{k+j} \bar p_k$ of the coefficients of p,
+$|p(e^{it})|^2 = r_0 + 2 \sum_j (\mathrm{Re}\, r_j \cos jt - \mathrm{Im}\, r_j \sin jt)$.
 
-The ties hold up to rounding. The margin is the least $\prod_s 4 \sin^2((t_v - t_s)/2)$ over v outside S, which falls
-as $(2 \pi/V)^{2m}$ for neighbours, below the rounding of float32 soon. Between two neighbouring roots the logarithm of
-the product is concave, as a sum of concave functions, so that it is least next to a root: only the values next to a
-member need be looked at.
+The ties are exact up to rounding. The margin is the minimum of $\prod_s 4 \sin^2((t_v - t_s)/2)$ over v outside S. For
+neighbouring values it decreases as $(2 \pi/V)^{2m}$, soon below the rounding error of float32. Between two neighbouring
+roots the logarithm of the product is a sum of concave functions, hence minimal next to a root: only the values next to
+a member have to be checked.
 """
 
 from __future__ import annotations
@@ -27,13 +28,16 @@ from factrank.errors import InputError
 from factrank.tensors.codes.distortion import ReadoutCode, circle
 
 ROUNDING = 1e-12
-"""The margin is reported a little lower, by more than its own rounding."""
+"""Relative amount by which the reported margin is lowered; more than its rounding error."""
 
 
 def set_code(sets: Sequence[Collection[int]], n_values: int) -> ReadoutCode:
-    """The matrix of rank at most 2m whose |S| largest entries in each row are the row's set S; m = max |S|.
+    """Returns a matrix of rank at most 2m, m = max |S|, whose |S| largest entries in each row are the row's set S.
 
-    An empty set is a row of zeros.
+    An empty set gives a row of zeros.
+
+    Raises:
+        InputError: if a value is not in 0, ..., n_values - 1.
 
     >>> sorted(np.argsort(set_code([{0, 2}, {1}], 5).matrix()[0])[-2:].tolist())
     [0, 2]
@@ -49,7 +53,7 @@ def set_code(sets: Sequence[Collection[int]], n_values: int) -> ReadoutCode:
 
 
 def set_margin(sets: Sequence[Collection[int]], n_values: int) -> float:
-    """The margin of the code, without building it; inf if no set leaves a value out.
+    """Returns the margin of the code without building it; infinity if every set contains all values.
 
     >>> round(set_margin([{0, 2}, {1}], 5), 3)  # 4 sin^2(pi/5), between 1 and its neighbours
     1.382
@@ -60,13 +64,13 @@ def set_margin(sets: Sequence[Collection[int]], n_values: int) -> float:
 def _by_size(
     sets: Sequence[Collection[int]], n_values: int
 ) -> Iterator[tuple[Int[np.ndarray, " rows"], Int[np.ndarray, "rows size"]]]:
-    """The rows of the sets of each size, and their members in order; empty sets are left out."""
+    """Yields the rows of the non-empty sets of each size, and their sorted members."""
     rows: dict[int, list[int]] = {}
     members: dict[int, list[list[int]]] = {}
     for row, values in enumerate(sets):
         ordered = sorted(set(values))
         if ordered and not 0 <= ordered[0] <= ordered[-1] < n_values:
-            raise InputError(f"row {row}: expected values from 0 to {n_values - 1}, got {ordered}")
+            raise InputError(f"row {row}: expected values from 0 to {n_values - 1}; got {ordered}")
         rows.setdefault(len(ordered), []).append(row)
         members.setdefault(len(ordered), []).append(ordered)
     for size in sorted(rows.keys() - {0}):
@@ -74,7 +78,7 @@ def _by_size(
 
 
 def _coefficients(roots: Complex[np.ndarray, "rows size"]) -> Float[np.ndarray, "rows coefficients"]:
-    """The coefficients of -|p|^2 without the constant: (-2 Re r_j, 2 Im r_j) for j = 1..size."""
+    """Coefficients of -|p|^2 without the constant: (-2 Re r_j, 2 Im r_j) for j = 1..size."""
     n_rows, size = roots.shape
     p = np.ones((n_rows, 1), dtype=np.complex128)
     for j in range(size):
@@ -87,7 +91,7 @@ def _coefficients(roots: Complex[np.ndarray, "rows size"]) -> Float[np.ndarray, 
 
 
 def _margin(members: Int[np.ndarray, "rows size"], n_values: int) -> float:
-    """The least of |p|^2 outside the sets: how far the rest lies below the ties."""
+    """Minimum of |p|^2 outside the sets."""
     size = members.shape[1]
     if size == n_values:
         return inf

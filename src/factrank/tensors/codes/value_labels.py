@@ -1,93 +1,88 @@
-r"""Label search: an order of the values that a table of low rank can show, the upper bound E2 with free labels.
+r"""Label search: an order of the values that a low-rank table can realise, the upper bound E2 with free labels.
 
-If a table G of rank r separates the values, that is, the intervals that G fills on the facts of different values do not
-overlap, then $T[k, q, v] = 2 G[k, q]\, c_v + d_v$ recalls every fact with r + 1 terms: over G these are lines, with
-slopes $c_v = 0, 1, 2, \dots$ in the order of the intervals, and neighbours v, w with v below w meet in the middle of
-their gap, $d_w = d_v - (\max G_v + \min G_w)$, so that the upper envelope over each interval is its own line.
+A table G of rank r separates the values if the intervals spanned by G on the facts of different values are disjoint.
+Then $T[k, q, v] = 2 G[k, q]\, c_v + d_v$ recalls every fact with r + 1 terms: as functions of G these are lines, with
+slopes $c_v = 0, 1, 2, \dots$ in the order of the intervals. Neighbours v, w with v below w intersect in the middle of
+their gap, $d_w = d_v - (\max G_v + \min G_w)$, so the upper envelope over each interval is the line of its value.
 
-E2 is the case $G[k, q] = x_{f(k, q)}$ with labels x. The search alternates between labels and factors of $G = A B^T$:
+E2 is the special case $G[k, q] = x_{f(k, q)}$ with labels x. The search alternates between labels and factors of
+$G = A B^T$:
 
     minimise over A, then over B:   rho sum (G - mean of G over the value's facts)^2 + sum (G - mean of G - x_f)^2
-    labels x: part the means of G, part their ranks, which keeps the labels apart,
+    labels x: a mixture of the means of G and their ranks, which keep the labels apart,
 
-with rho growing, from many random starts. Cells without a fact are free. What it finds is rounded to integers and
-claimed only if the exact least margin is positive.
+with increasing rho, from many random starts. Cells without a fact are free. The result is rounded to integers, and a
+bound is claimed only if the exact least margin is positive.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float, Int
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
-from factrank.tensors.codes.parabola import CodeBound
 from factrank.tensors.core import IntegerLogits, ZeroOneTensor, rounded
 
 STEPS = 30
-"""Rounds of one start."""
+"""Number of rounds per start."""
 
 TIGHTENING = (5.0, 30.0)
-"""The weight rho of equal values, from the first to the last round."""
+"""The weight rho in the first and in the last round."""
 
 RANK_SHARE = 0.7
-"""Share of equally spaced ranks in the labels; the rest are the means of G."""
+"""Weight of the ranks in the labels, against the means of G."""
 
 GRIDS = range(4, 21, 4)
-"""Bits of the integer grids that are tried for A and B, coarse ones first."""
+"""Bits of the integer grids to try for A and B, coarse ones first."""
 
 LARGEST_SYSTEM = 800
-"""Most unknowns of one factor, slices x r."""
+"""Maximum number of unknowns of one factor, slices x r."""
 
 LARGEST_DESIGN = 10_000_000
-"""Most entries of one design matrix, (facts + values) x unknowns."""
+"""Maximum size of one design matrix, (facts + values) x unknowns."""
 
 STARTS_PER_PASS = 4
-"""Starts that a rank gets before the next rank has its turn."""
+"""Number of starts at a rank before the next rank is tried."""
 
 
 def fits(tensor: ZeroOneTensor, rank: int) -> bool:
-    """Whether the systems of this rank are small enough to be solved densely."""
+    """Returns whether the systems of this rank are small enough for a dense solver."""
     unknowns = rank * max(tensor.shape[:2])
     return unknowns <= LARGEST_SYSTEM and unknowns * (len(tensor) + tensor.shape[2]) <= LARGEST_DESIGN
 
 
-def label_bound(
-    tensor: ZeroOneTensor, between: tuple[int, int], seconds: float, rng: np.random.Generator
-) -> CodeBound | None:
-    """The least rank that the search certifies, or None; for functional databases with every value in use.
+def labelled_codes(
+    tensor: ZeroOneTensor,
+    between: tuple[int, int],
+    deadline: float,
+    rng: np.random.Generator,
+    on_attempt: Callable[[int, bool | None], None] = lambda _, __: None,
+) -> Iterator[IntegerLogits]:
+    """Yields certified logits with fewer and fewer terms. Every value must occur in a fact.
 
-    All ranks are tried in turns of a few starts, low ones first.
-
-    Arguments:
-        tensor: the core of a functional database.
-        between: a lower bound of the effective rank, and the upper bound to beat.
-        seconds: the search ends after about this time.
-        rng: draws the starts.
+    All ranks are tried in turn, low ones first, with a few starts per turn. Takes the arguments of `trained_codes`.
     """
     problem = _Problem.of(tensor)
-    n_passes = 1 + min(len(tensor) // 8, 40)
-    deadline = time.monotonic() + seconds
-    found: CodeBound | None = None
+    n_passes, best = 1 + min(len(tensor) // 8, 40), between[1]
     for _ in range(n_passes if tensor.shape[2] > 2 else 0):
         for rank in range(max(between[0] - 1, 1), min(tensor.shape[:2])):
-            most = (found.value if found else between[1]) - 2
-            if rank > most or not fits(tensor, rank) or time.monotonic() > deadline:
+            if rank > best - 2 or not fits(tensor, rank) or time.monotonic() > deadline:
                 break
+            on_attempt(rank + 1, None)
             for _ in range(STARTS_PER_PASS):
                 logits = _one_start(problem, rank, deadline, rng)
                 if logits is not None:
-                    found = CodeBound(rank + 1, logits.decomposition)
+                    best = rank + 1
+                    yield logits
                     break
-    return found
 
 
 @dataclass(frozen=True, eq=False)
 class _Problem:
-    """The facts in the form that the search needs: their indices and how often each value occurs."""
-
     tensor: ZeroOneTensor
     key: Int[np.ndarray, " facts"]
     query: Int[np.ndarray, " facts"]
@@ -101,7 +96,7 @@ class _Problem:
 
 
 def _one_start(problem: _Problem, rank: int, deadline: float, rng: np.random.Generator) -> IntegerLogits | None:
-    """One start of the alternating search; None when it ends without a certified separation."""
+    """Runs one start of the alternating search; None if it finds no certified separation."""
     n_keys, n_queries, n_values = problem.tensor.shape
     right = rng.normal(size=(n_queries, rank))
     goal = rng.normal(size=n_values)[problem.value]
@@ -128,7 +123,7 @@ def _fit(
     goal: Float[np.ndarray, " facts"],
     weight: float,
 ) -> Float[np.ndarray, "slices rank"]:
-    """One factor given the other: the linear least squares of the module's formula, by its normal equations."""
+    """Solves the least-squares problem of the module docstring for one factor, by its normal equations."""
     place, n_slices = side
     n_facts, rank = other.shape
     by_slice = np.zeros((n_facts, n_slices, rank))
@@ -145,7 +140,6 @@ def _fit(
 
 
 def _labels(table: Float[np.ndarray, " facts"], problem: _Problem) -> Float[np.ndarray, " values"]:
-    """The labels for the next round, of variance about one."""
     means = np.bincount(problem.value, table, len(problem.uses)) / np.maximum(problem.uses, 1)
     ranks = np.argsort(np.argsort(means, kind="stable"), kind="stable").astype(np.float64)
     return RANK_SHARE * _standard(ranks) + (1 - RANK_SHARE) * _standard(means)
@@ -156,7 +150,7 @@ def _standard(numbers: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
 
 
 def _separates(table: Float[np.ndarray, " n"] | Int[np.ndarray, " n"], value: Int[np.ndarray, " n"], most: int) -> bool:
-    """Whether the facts in the order of the table form one run for each value (ties are left to the exact check)."""
+    """Whether the facts, sorted by table entry, form one run per value (ties are left to the exact check)."""
     in_order = value[np.argsort(table, kind="stable")]
     return int(np.count_nonzero(np.diff(in_order))) < most
 
@@ -164,7 +158,7 @@ def _separates(table: Float[np.ndarray, " n"] | Int[np.ndarray, " n"], value: In
 def _certified(
     problem: _Problem, left: Float[np.ndarray, "keys rank"], right: Float[np.ndarray, "queries rank"]
 ) -> IntegerLogits | None:
-    """The factors on the coarsest grid that keeps every margin positive, exactly."""
+    """The factors on the coarsest grid on which every exact margin is positive, or None."""
     scale = np.abs(left).max(axis=0) * np.abs(right).max(axis=0)
     balanced = left / np.abs(left).max(axis=0).clip(1e-300) * scale
     for bits in GRIDS:
@@ -178,9 +172,9 @@ def _certified(
 def envelope(
     tensor: ZeroOneTensor, keys: Int[np.ndarray, "keys rank"], queries: Int[np.ndarray, "queries rank"]
 ) -> IntegerLogits | None:
-    """The lines of the module's formula over the integer table G = keys queries^T; None if G does not separate.
+    """Returns the lines of the module docstring over the integer table G = keys queries^T; None if G does not separate.
 
-    A value that no fact has gets a line parallel to the first and below it.
+    A value without facts gets a line parallel to the first and below it.
     """
     key, query, value = tensor.coordinates.T
     table = np.einsum("nr,nr->n", keys[key], queries[query])

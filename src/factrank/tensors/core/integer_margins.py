@@ -1,8 +1,8 @@
-r"""Winning margins of logits with integer factors, exactly.
+r"""Exact margins of logits with integer factors.
 
-The logits $T[k, q, v] = \sum_r a_r[k]\, b_r[q]\, c_r[v]$ recall a functional database when at every fact the entry of
-its value exceeds all others. With integer factors the least of these margins is an integer, and a positive one
-certifies that the effective rank is at most the number of terms.
+The logits $T[k, q, v] = \sum_r a_r[k]\, b_r[q]\, c_r[v]$ recall a database if, in every valid fiber, each value of the
+fiber exceeds every other value; values of the same fiber may tie. With integer factors the least margin is an integer.
+If it is positive, the effective rank is at most the number of terms.
 """
 
 from __future__ import annotations
@@ -10,32 +10,39 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float, Int, Shaped
+from jaxtyping import Bool, Float, Int, Shaped
 
 from factrank.tensors.core.decomposition import SAFE, Decomposition, Factor
+from factrank.tensors.core.fiber_sets import FiberSets
 from factrank.tensors.core.zero_one import ZeroOneTensor
 
 MARGIN_CELLS = 4_000_000
-"""Logits that are held at a time."""
+"""Maximum number of logits in memory at a time."""
 
 
 @dataclass(frozen=True, eq=False)
 class IntegerLogits:
-    """The factors of integer logits: one column per term on each axis."""
+    """Factors of integer logits, with one column per term."""
 
     keys: Int[np.ndarray, "keys terms"]
     queries: Int[np.ndarray, "queries terms"]
     values: Int[np.ndarray, "values terms"]
 
+    @property
+    def n_terms(self) -> int:
+        """The number of terms, an upper bound on the rank of the logits."""
+        return int(self.keys.shape[1])
+
     def decomposition(self) -> Decomposition:
-        """The same as sparse terms."""
+        """Returns the logits as sparse terms."""
         first, second, third = (_sparse(dense) for dense in (self.keys, self.queries, self.values))
         return Decomposition.of(first, second, third, self.keys.shape[1])
 
     def least_margin(self, tensor: ZeroOneTensor) -> int:
-        """The least of T[k, q, f] - max over v != f of T[k, q, v] over all facts; 1 where there is nothing to beat.
+        """Returns the minimum over all valid fibers of min over their values - max over the others of T[k, q, v].
 
-        64-bit where the largest sum that can arise fits, Python integers otherwise.
+        The margin is 1 if no fiber has a rival. Computed in 64 bits if the largest possible sum fits, otherwise in
+        Python integers.
         """
         factors: tuple[Shaped[np.ndarray, "_ _"], ...] = (self.keys, self.queries, self.values)
         largest = sum(2 * a * b * c for a, b, c in zip(*map(_column_maxima, factors), strict=True))
@@ -44,15 +51,22 @@ class IntegerLogits:
         keys, queries, values = factors
         if len(values) < 2 or not len(tensor):
             return 1
-        least, step = list[int](), max(MARGIN_CELLS // len(values), 1)
-        for start in range(0, len(tensor), step):
-            key, query, value = tensor.coordinates[start : start + step].T
-            logits = (keys[key] * queries[query]) @ values.T
-            rows = np.arange(len(logits))
-            margins = logits[rows, value][:, None] - logits
-            margins[rows, value] = margins.max() + 1
-            least.append(int(margins.min()))
-        return min(least)
+        fibers, least = FiberSets.of(tensor), list[int]()
+        step = max(MARGIN_CELLS // len(values), 1)
+        for start in range(0, len(fibers), step):
+            part = slice(start, start + step)
+            logits = (keys[fibers.keys[part]] * queries[fibers.queries[part]]) @ values.T
+            members = fibers.members(start, start + step)
+            rivals = ~members.all(axis=1)
+            if rivals.any():
+                least.append(int(_margins(logits[rivals], members[rivals]).min()))
+        return min(least, default=1)
+
+
+def _margins(logits: Shaped[np.ndarray, "n values"], members: Bool[np.ndarray, "n values"]) -> Shaped[np.ndarray, " n"]:
+    """The lowest member minus the highest rival of every row; every row has both."""
+    highest, lowest = logits.max(axis=1, keepdims=True), logits.min(axis=1, keepdims=True)
+    return np.asarray(np.where(members, logits, highest).min(axis=1) - np.where(members, lowest, logits).max(axis=1))
 
 
 def _column_maxima(factor: Int[np.ndarray, "_ _"]) -> list[int]:
@@ -65,6 +79,6 @@ def _sparse(dense: Int[np.ndarray, "_ _"]) -> Factor:
 
 
 def rounded(factor: Float[np.ndarray, "rows terms"], bits: int) -> Int[np.ndarray, "rows terms"]:
-    """The factor on an integer grid: every column scaled so that its largest entry is 2^bits, then rounded."""
+    """Rounds the factor to integers, after scaling the largest entry of each column to 2^bits."""
     largest = np.abs(factor).max(axis=0, initial=0.0)
     return np.asarray(np.rint(factor / np.where(largest > 0, largest, 1.0) * 2**bits), dtype=np.int64)

@@ -1,7 +1,8 @@
-"""0/1 tensors with three axes, kept as the coordinates of their ones, and the moves that do not change their rank.
+"""0/1 tensors with three axes, stored as the coordinates of their ones, and reductions that preserve the rank.
 
-Dropping empty slices and keeping one copy of equal slices preserves the rank; a direct sum over connected components of
-the fact hypergraph (no shared index on any axis) splits it into blocks. Every bound works on the result, the `Core`.
+Dropping empty slices and merging equal ones does not change the rank. Connected components of the fact hypergraph
+(which share no index on any axis) split the tensor into a direct sum. The result of both is the `Core`, on which all
+bounds work.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ AXIS_NAMES = COLUMNS
 
 @dataclass(frozen=True, eq=False)
 class ZeroOneTensor:
-    """The tensor T[i, j, l] = 1 at the given coordinates (distinct rows), 0 elsewhere."""
+    """The tensor with T[i, j, l] = 1 at the given (distinct) coordinates and 0 elsewhere."""
 
     coordinates: Int[np.ndarray, "ones 3"]
     shape: tuple[int, int, int]
 
     @classmethod
     def of(cls, database: Database) -> ZeroOneTensor:
-        """The tensor D of a database: axes key, query, value."""
+        """Returns the tensor D of a database, with axes key, query, value."""
         return cls(database.triples.astype(np.int64), database.shape)
 
     def __len__(self) -> int:
@@ -37,14 +38,15 @@ class ZeroOneTensor:
 
     @cached_property
     def determined(self) -> tuple[bool, bool, bool]:
-        """For each axis, whether the other two determine it: at most one 1 in every fiber along it."""
+        """For each axis, whether the other two determine it: every fiber along it has at most one 1."""
         first, second, third = (len(self.pairs_without(axis)) == len(self) for axis in AXES)
         return first, second, third
 
     def pairs_without(self, axis: int) -> Int[np.ndarray, " pairs"]:
-        """The distinct pairs of coordinates on the two other axes, in order."""
+        """Returns the distinct pairs of coordinates on the two other axes, sorted."""
         if axis not in self._pairs:
-            self._pairs[axis] = distinct_pairs(self, *others(axis))
+            pairs = np.sort(pair_index(self, *others(axis)))
+            self._pairs[axis] = np.asarray(pairs[np.diff(pairs, prepend=-1) != 0])
         return self._pairs[axis]
 
     @cached_property
@@ -52,20 +54,20 @@ class ZeroOneTensor:
         return {}
 
     def dense(self) -> Int[np.ndarray, "a b c"]:
-        """The full array, for small tensors and for references."""
+        """Returns the full array; for small tensors."""
         array = np.zeros(self.shape, dtype=np.int64)
         array[tuple(self.coordinates.T)] = 1
         return array
 
 
 def others(axis: int) -> tuple[int, int]:
-    """The two other axes, in order."""
+    """Returns the two other axes, in order."""
     first, second = (other for other in AXES if other != axis)
     return first, second
 
 
 def distinct(numbers: Int[np.ndarray, " n"]) -> tuple[Int[np.ndarray, " m"], Int[np.ndarray, " n"]]:
-    """The distinct numbers in order, and for each number its place among them (as `np.unique`, but by sorting)."""
+    """Returns the distinct numbers, sorted, and the position of each number among them, like `np.unique`."""
     order = np.argsort(numbers, kind="stable")
     ordered = numbers[order]
     first = np.ones(len(ordered), dtype=bool)
@@ -75,29 +77,51 @@ def distinct(numbers: Int[np.ndarray, " n"]) -> tuple[Int[np.ndarray, " m"], Int
     return ordered[first], place
 
 
+def run_starts(ordered: Int[np.ndarray, " n"]) -> Int[np.ndarray, " runs"]:
+    """Returns the start of each run of equal numbers."""
+    return np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)])
+
+
+def ranges(starts: Int[np.ndarray, " n"], sizes: Int[np.ndarray, " n"]) -> Int[np.ndarray, " total"]:
+    """Concatenates `range(start, start + size)` over all starts and sizes.
+
+    >>> ranges(np.array([5, 0]), np.array([2, 3])).tolist()
+    [5, 6, 0, 1, 2]
+    """
+    return np.asarray(np.arange(sizes.sum()) + np.repeat(starts - np.cumsum(sizes) + sizes, sizes))
+
+
+def equal_runs(numbers: Int[np.ndarray, " n"], sizes: Int[np.ndarray, " runs"]) -> Int[np.ndarray, " runs"]:
+    """Numbers consecutive runs by content, in order of appearance: equal runs share a number, empty ones get -1.
+
+    >>> equal_runs(np.array([4, 7, 2, 4, 7]), np.array([2, 1, 0, 2])).tolist()
+    [0, 1, -1, 0]
+    """
+    content, seen = numbers.tobytes(), dict[bytes, int]()
+    classes, start = np.full(len(sizes), -1, dtype=np.int64), 0
+    for run, end in enumerate((numbers.itemsize * np.cumsum(sizes)).tolist()):
+        if end > start:
+            classes[run] = seen.setdefault(content[start:end], len(seen))
+        start = end
+    return classes
+
+
 def pair_index(tensor: ZeroOneTensor, first: int, second: int) -> Int[np.ndarray, " ones"]:
-    """One number per fact for its coordinates on two axes."""
+    """Returns a number per fact that encodes its coordinates on two axes."""
     return np.asarray(tensor.coordinates[:, first] * tensor.shape[second] + tensor.coordinates[:, second])
 
 
-def distinct_pairs(tensor: ZeroOneTensor, first: int, second: int) -> Int[np.ndarray, " pairs"]:
-    """The distinct pairs of coordinates that occur on two axes."""
-    pairs = np.sort(pair_index(tensor, first, second))
-    return np.asarray(pairs[np.diff(pairs, prepend=-1) != 0])
-
-
 def flattening(tensor: ZeroOneTensor, axis: int) -> sp.csr_array:
-    """The matrix with the slices of one axis as rows; columns are the index pairs that occur on the other two."""
+    """Returns the matrix with the slices of an axis as rows and the index pairs on the other two as columns."""
     columns, place = distinct(pair_index(tensor, *others(axis)))
     return _matrix(tensor.coordinates[:, axis], place, (tensor.shape[axis], len(columns)))
 
 
 @dataclass(frozen=True, eq=False)
 class StackedSlices:
-    """All slices of one axis as the blocks of one block-diagonal matrix.
+    """All slices of one axis as the blocks of a block-diagonal matrix, whose rank is the sum of theirs.
 
-    The rank of a block-diagonal matrix is the sum over its blocks, so one sparse elimination does all slices. Row and
-    column labels give the indices on the two other axes; the slice is the same for a row and the columns it meets.
+    Row and column labels are the indices on the two other axes.
     """
 
     matrix: sp.csr_array
@@ -107,7 +131,7 @@ class StackedSlices:
 
 
 def stacked_slices(tensor: ZeroOneTensor, axis: int) -> StackedSlices:
-    """The slices T[axis = i] for all i, stacked along a diagonal; rows and columns are the two other axes in order."""
+    """Stacks the slices of an axis along a diagonal; rows and columns are the two other axes in order."""
     row_axis, column_axis = others(axis)
     rows, row_place = distinct(pair_index(tensor, axis, row_axis))
     columns, column_place = distinct(pair_index(tensor, axis, column_axis))
@@ -124,8 +148,11 @@ def _matrix(rows: Int[np.ndarray, " n"], columns: Int[np.ndarray, " n"], shape: 
 class Core:
     """A tensor without empty or repeated slices, split into connected components.
 
-    `classes[axis][i]` is the core index of slice i of the original tensor, or -1 for an empty slice;
-    `component[axis][i]` is the component of core index i.
+    Arguments:
+        tensor: the reduced tensor.
+        classes: for each axis, the core index of every slice of the original tensor, -1 if empty.
+        component: for each axis, the component of every core index.
+        n_components: the number of components.
     """
 
     tensor: ZeroOneTensor
@@ -135,7 +162,7 @@ class Core:
 
     @classmethod
     def of(cls, tensor: ZeroOneTensor) -> Core:
-        """Drop empty slices, merge equal ones, find the components."""
+        """Drops empty slices, merges equal ones and finds the components."""
         classes = [_slice_classes(tensor, axis) for axis in AXES]
         sizes = [int(c.max(initial=-1)) + 1 for c in classes]
         kept, columns = np.ones(len(tensor), dtype=bool), []
@@ -149,7 +176,7 @@ class Core:
 
     @classmethod
     def unmerged(cls, tensor: ZeroOneTensor) -> Core:
-        """Only drop empty slices: equal ones stay, and everything is one component."""
+        """Drops empty slices only; everything is one component."""
         used = [np.bincount(tensor.coordinates[:, axis], minlength=tensor.shape[axis]) > 0 for axis in AXES]
         first, second, third = (np.where(some, np.cumsum(some) - 1, -1) for some in used)
         a, b, c = (int(some.sum()) for some in used)
@@ -165,7 +192,7 @@ class Core:
         return np.asarray(self.component[0][self.tensor.coordinates[:, 0]])
 
     def part(self, component: int) -> ZeroOneTensor:
-        """One component as a tensor of its own, its indices renumbered."""
+        """Returns one component as a tensor, with indices renumbered."""
         coordinates = self.tensor.coordinates[self.fact_component == component]
         places = [distinct(coordinates[:, axis]) for axis in AXES]
         a, b, c = (len(names) for names, _ in places)
@@ -173,21 +200,13 @@ class Core:
 
 
 def _slice_classes(tensor: ZeroOneTensor, axis: int) -> Int[np.ndarray, " slices"]:
-    """Number the distinct non-empty slices of an axis in order of appearance; -1 for empty ones."""
+    """Numbers the distinct non-empty slices of an axis in order of appearance; -1 for empty ones."""
     pairs = pair_index(tensor, *others(axis))
     order = np.lexsort((pairs, tensor.coordinates[:, axis]))
-    pairs, ends = pairs[order], np.cumsum(np.bincount(tensor.coordinates[:, axis], minlength=tensor.shape[axis]))
-    content, seen = pairs.tobytes(), dict[bytes, int]()
-    classes, start = np.full(tensor.shape[axis], -1, dtype=np.int64), 0
-    for slice_, end in enumerate(ends.tolist()):
-        if end > start:
-            classes[slice_] = seen.setdefault(content[8 * start : 8 * end], len(seen))
-        start = end
-    return classes
+    return equal_runs(pairs[order], np.bincount(tensor.coordinates[:, axis], minlength=tensor.shape[axis]))
 
 
 def _first_of_class(classes: Int[np.ndarray, " slices"]) -> Int[np.ndarray, " classes"]:
-    """The first slice of each class: the copy that is kept."""
     first = np.zeros(int(classes.max(initial=-1)) + 1, dtype=np.int64)
     backwards = np.flatnonzero(classes >= 0)[::-1]
     first[classes[backwards]] = backwards
@@ -197,7 +216,7 @@ def _first_of_class(classes: Int[np.ndarray, " slices"]) -> Int[np.ndarray, " cl
 def components(
     tensor: ZeroOneTensor,
 ) -> tuple[tuple[Int[np.ndarray, " a"], Int[np.ndarray, " b"], Int[np.ndarray, " c"]], int]:
-    """The connected component of every index of each axis (an empty slice is one of its own), and their number."""
+    """Returns the component of every index of each axis (an empty slice has its own), and their number."""
     a, b, c = tensor.shape
     i, j, k = tensor.coordinates.T
     nodes = a + b + c

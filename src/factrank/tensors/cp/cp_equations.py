@@ -1,8 +1,8 @@
-r"""The equations of a CP decomposition: model, residual, gradient, Jacobian and normal matrix.
+r"""Equations of a CP decomposition: model, gradient, Jacobian and normal matrix.
 
-$T_{ijk} = \sum_{r=1}^{R} a_{ir} b_{jr} c_{kr}$. The unknowns are numbered A, B, C in this order, each row by row, so
-that the normal matrix $J^\top J$ has the structured blocks of Tomasi and Bro (2006): $I \otimes (B^\top B * C^\top C)$
-on the diagonal and $(C^\top C)_{rs}\, a_{is} b_{jr}$ off it.
+$T_{ijk} = \sum_{r=1}^{R} a_{ir} b_{jr} c_{kr}$. The unknowns are A, B, C in this order, each row by row. The normal
+matrix $J^\top J$ then has the block structure of Tomasi and Bro (2006): $I \otimes (B^\top B * C^\top C)$ on the
+diagonal, and $(C^\top C)_{rs}\, a_{is} b_{jr}$ off it.
 """
 
 from __future__ import annotations
@@ -13,24 +13,27 @@ import numpy as np
 from jaxtyping import Bool, Float, Shaped
 
 Factors = tuple[Float[np.ndarray, "i r"], Float[np.ndarray, "j r"], Float[np.ndarray, "k r"]]
+Terms = tuple[Float[np.ndarray, "_i _r"], Float[np.ndarray, "_j _r"], Float[np.ndarray, "_k _r"]]
+"""Factors whose sizes are not compared with others in the same call."""
+
 Tensor = Float[np.ndarray, "i j k"]
 Fibers = Bool[np.ndarray, "i j"]
 
 
 def multiply(factors: Factors) -> Float[np.ndarray, "_i _j _k"]:
-    """The tensor with these factors."""
+    """Returns the tensor with these factors."""
     a, b, c = factors
     pairs = (a[:, None, :] * b[None, :, :]).reshape(len(a) * len(b), a.shape[1])
     return np.asarray((pairs @ c.T).reshape(len(a), len(b), len(c)))
 
 
 def join(factors: Factors) -> Float[np.ndarray, " _n"]:
-    """All unknowns in one vector."""
+    """Returns all unknowns as one vector."""
     return np.concatenate([factor.ravel() for factor in factors])
 
 
 def split(unknowns: Shaped[np.ndarray, " n"], shape: tuple[int, int, int], rank: int) -> tuple[Any, Any, Any]:
-    """The factors in a vector of unknowns (views)."""
+    """Returns the factors in a vector of unknowns, as views."""
     first, second = shape[0] * rank, (shape[0] + shape[1]) * rank
     return (
         unknowns[:first].reshape(shape[0], rank),
@@ -40,13 +43,13 @@ def split(unknowns: Shaped[np.ndarray, " n"], shape: tuple[int, int, int], rank:
 
 
 def term_norms(factors: Factors) -> Float[np.ndarray, " _r"]:
-    """The Frobenius norms |a_r| |b_r| |c_r| of the terms."""
+    """Returns the Frobenius norms |a_r| |b_r| |c_r| of the terms."""
     a, b, c = (np.linalg.norm(factor, axis=0) for factor in factors)
     return np.asarray(a * b * c)
 
 
 def balance(factors: Factors) -> Factors:
-    """The same terms with |a_r| = |b_r| = |c_r|; terms that vanish stay as they are."""
+    """Rescales the factors such that |a_r| = |b_r| = |c_r|; zero terms are unchanged."""
     norms = [np.linalg.norm(factor, axis=0) for factor in factors]
     common = np.cbrt(norms[0] * norms[1] * norms[2])
     a, b, c = (
@@ -57,7 +60,7 @@ def balance(factors: Factors) -> Factors:
 
 
 def gradient(error: Tensor, factors: Factors) -> Float[np.ndarray, " _n"]:
-    r"""$J^\top e$: half the gradient of $|e|^2$ for the error $e$ = model - target (zero where nothing is asked)."""
+    r"""Returns $J^\top e$, half the gradient of $|e|^2$, for the error $e$ = model - target."""
     a, b, c = factors
     (i, j, k), rank = error.shape, a.shape[1]
     by_c = (error.reshape(i * j, k) @ c).reshape(i, j, rank)
@@ -71,7 +74,7 @@ def gradient(error: Tensor, factors: Factors) -> Float[np.ndarray, " _n"]:
 
 
 def normal_matrix(factors: Factors) -> Float[np.ndarray, "_n _n"]:
-    r"""$J^\top J$ when every entry counts, block by block without forming J."""
+    r"""Returns $J^\top J$ over all entries, block by block without forming J."""
     a, b, c = factors
     (i, rank), j, k = a.shape, len(b), len(c)
     aa, bb, cc = a.T @ a, b.T @ b, c.T @ c
@@ -92,7 +95,7 @@ def normal_matrix(factors: Factors) -> Float[np.ndarray, "_n _n"]:
 
 
 def jacobian(factors: Factors, mask: Fibers | None = None) -> Float[np.ndarray, "_m _n"]:
-    """The derivatives of all entries, row by row, or of those in the valid fibers."""
+    """Returns the derivatives of all entries, row by row, or of the entries in the valid fibers."""
     a, b, c = factors
     (i, rank), j, k = a.shape, len(b), len(c)
     bc, ac, ab = (left[:, None, :] * right[None, :, :] for left, right in ((b, c), (a, c), (a, b)))

@@ -1,9 +1,10 @@
-r"""Numerical CP decompositions of dense real tensors: Levenberg-Marquardt with a decaying ridge, from many starts.
+r"""Numerical CP decompositions of dense real tensors: Levenberg-Marquardt with a decaying ridge.
 
 Minimises $|\sum_r a_r \otimes b_r \otimes c_r - T|^2 + \rho\,(|A|^2 + |B|^2 + |C|^2)$ with $\rho \to 0$: the ridge
-keeps the terms bounded on the way and is gone at the end. A tensor of border rank at most R but larger rank has no best
-approximation (de Silva and Lim, arXiv:math/0607647): terms grow without bound while the residual falls. Such a fit is
-called "diverging" and says nothing about the rank. With a mask only the entries of valid fibers count (completion).
+keeps the terms bounded in the beginning and is zero in the end. A tensor with border rank at most R but larger rank has
+no best approximation (de Silva and Lim, arXiv:math/0607647): the terms grow without bound while the residual falls.
+Such a fit has status "diverging" and is no evidence about the rank. With a mask, only the entries in valid fibers are
+fitted (completion).
 """
 
 from __future__ import annotations
@@ -33,24 +34,24 @@ from factrank.tensors.cp.cp_equations import (
 FitStatus = Literal["converged", "diverging", "stalled", "out of time"]
 
 CONVERGED = 1e-12
-"""Relative residual |model - T| / |T| of a converged fit."""
+"""Maximum relative residual |model - T| / |T| of a converged fit."""
 
 LARGEST_TERM = 50.0
-"""Terms larger than this times |T| are evidence of border rank only."""
+"""A fit with terms larger than this times |T| is evidence of border rank only."""
 
 RIDGES = (1e-3, 1e-1, 1e-5)
 DECAY, NO_RIDGE, FLAT = 0.2, 1e-9, 0.02
 LARGEST_DAMPING = 1e12
 LARGE_RESIDUAL = 0.5
-"""Above this relative residual large terms are no evidence of anything."""
+"""Above this relative residual, large terms are not evidence of border rank either."""
 
 SUSPECT_TERM, SUSPECT_RESIDUAL, PATIENCE = 10.0, 1e-2, 10
-"""Fits like this may be diverging, which is slow to show: they get this many times the iterations."""
+"""Fits with such terms and residuals may be diverging slowly and get this many times the iterations."""
 
 
 @dataclass(frozen=True, eq=False)
 class CPFit:
-    """The end of one start: factors, relative residual, largest term norm over |T|, and how it ended."""
+    """Result of one start: factors, relative residual, largest term norm over |T|, and how it ended."""
 
     factors: Factors
     residual: float
@@ -66,31 +67,31 @@ class CPFit:
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """What is fitted: a target, the fibers that count (None: all), and the unknowns that may move (None: all)."""
+    """A target, the fibers that are fitted (None: all), and the unknowns that may change (None: all)."""
 
     target: Tensor
     mask: Fibers | None = None
     free: Bool[np.ndarray, " n"] | None = None
 
     def error(self, factors: Factors) -> Float[np.ndarray, "_i _j _k"]:
-        """Model minus target, zero outside the valid fibers."""
+        """Returns model minus target, zero outside the valid fibers."""
         error = multiply(factors) - self.target
         return error if self.mask is None else np.asarray(error * self.mask[:, :, None])
 
     def norm(self) -> float:
-        """|T| over the entries that count; 1 for the zero tensor."""
+        """Returns |T| over the fitted entries; 1 for the zero tensor."""
         counted = self.target if self.mask is None else self.target[self.mask]
         return float(np.linalg.norm(counted)) or 1.0
 
     def normal(self, factors: Factors) -> Float[np.ndarray, "_n _n"]:
-        """The normal matrix of the entries that count."""
+        """Returns the normal matrix of the fitted entries."""
         if self.mask is None:
             return normal_matrix(factors)
         derivatives = jacobian(factors, self.mask)
         return np.asarray(derivatives.T @ derivatives)
 
     def balanced(self, factors: Factors) -> Factors:
-        """The factors with every term balanced that may move as a whole."""
+        """Balances every term of which all entries may change."""
         if self.free is None:
             return balance(factors)
         i, j, k = self.target.shape
@@ -101,7 +102,7 @@ class Problem:
 
 
 def random_start(target: Tensor, rank: int, rng: np.random.Generator) -> Factors:
-    """Normal factors whose terms are about as large as the target."""
+    """Returns normal factors whose terms are about as large as the target."""
     norm = float(np.linalg.norm(target)) or 1.0
     scale = (norm**2 / max(rank, 1) / target.size) ** (1 / 6)
     a, b, c = (scale * rng.normal(size=(size, rank)) for size in target.shape)
@@ -118,10 +119,20 @@ def improve(
     damping: float = 0.1,
     enough: float = CONVERGED,
 ) -> CPFit:
-    """Levenberg-Marquardt from given factors until the residual is small enough; what is not free keeps its values."""
+    """Runs Levenberg-Marquardt until the relative residual is at most `enough`.
+
+    Arguments:
+        problem: the target, and which fibers and unknowns are free.
+        start: initial factors; unknowns that are not free keep their values.
+        seconds: time limit.
+        ridge: initial ridge.
+        iterations: maximum number of steps; suspected divergence gets more.
+        damping: initial damping.
+        enough: residual at which to stop.
+    """
     end, norm = time.monotonic() + seconds, problem.norm()
     factors, done = problem.balanced(start), 0
-    error, status = problem.error(factors), "stalled"
+    error, out_of_time = problem.error(factors), False
     patience = PATIENCE if enough <= CONVERGED else 1
     while done < patience * iterations:
         residual = float(np.linalg.norm(error)) / norm
@@ -131,7 +142,7 @@ def improve(
         if done >= iterations and not (largest > SUSPECT_TERM and residual < SUSPECT_RESIDUAL):
             break
         if time.monotonic() > end:
-            status = "out of time"
+            out_of_time = True
             break
         step = _accepted_step(problem, factors, error, ridge, damping)
         if step is None:
@@ -144,25 +155,24 @@ def improve(
         error = problem.error(factors)
         if flat:
             ridge = DECAY * ridge if DECAY * ridge > NO_RIDGE else 0.0
-    return _judged(problem, factors, status, done)
-
-
-def _judged(problem: Problem, factors: Factors, status: str, iterations: int) -> CPFit:
-    """The fit with its residual and largest term, and its status from these."""
-    norm = problem.norm()
-    residual = float(np.linalg.norm(problem.error(factors))) / norm
+    residual = float(np.linalg.norm(error)) / norm
     largest = float(term_norms(factors).max(initial=0.0)) / norm
-    if largest > LARGEST_TERM and residual < LARGE_RESIDUAL:
-        return CPFit(factors, residual, largest, "diverging", iterations)
-    if residual <= CONVERGED:
-        return CPFit(factors, residual, largest, "converged", iterations)
-    return CPFit(factors, residual, largest, "out of time" if status == "out of time" else "stalled", iterations)
+    return CPFit(factors, residual, largest, fit_status(residual, largest, CONVERGED, out_of_time=out_of_time), done)
+
+
+def fit_status(residual: float, largest_term: float, converged: float, *, out_of_time: bool) -> FitStatus:
+    """Returns how a fit ended; `converged` is the largest residual that counts as converged."""
+    if largest_term > LARGEST_TERM and residual < LARGE_RESIDUAL:
+        return "diverging"
+    if residual <= converged:
+        return "converged"
+    return "out of time" if out_of_time else "stalled"
 
 
 def _accepted_step(
     problem: Problem, factors: Factors, error: Tensor, ridge: float, damping: float
 ) -> tuple[Factors, float, bool] | None:
-    """A damped step that lowers the objective, the next damping, and whether the objective is nearly flat."""
+    """Returns a damped step that lowers the objective, the next damping, and whether the objective is nearly flat."""
     i, j, k = error.shape
     rank, unknowns = factors[0].shape[1], join(factors)
     free = np.arange(len(unknowns)) if problem.free is None else np.flatnonzero(problem.free)

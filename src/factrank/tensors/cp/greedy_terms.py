@@ -1,10 +1,9 @@
-r"""Decompositions without a search: slice by slice, and greedily, one best rank-one term after the other.
+r"""Decompositions without a search: slice by slice, or by greedily subtracting rank-one terms.
 
-Slices: the singular value decompositions of all slices of an axis are a decomposition of the tensor,
-$T = \sum_i e_i \otimes \sum_s \sigma_{is}\, u_{is} v_{is}^\top$, whose terms are orthogonal: without the least ones the
-squared error is the sum of their $\sigma^2$. Greedy: subtract the best rank-one tensor found, and go on with the rest.
-A term is found by the higher-order power method (each vector in turn is the contraction with the other two), begun at
-the largest slice of each axis.
+Slices: the singular value decompositions of all slices of an axis form a decomposition of the tensor, $T = \sum_i e_i
+\otimes \sum_s \sigma_{is}\, u_{is} v_{is}^\top$. Its terms are orthogonal, so dropping some of them gives a squared
+error of the sum of their $\sigma^2$. Greedy: repeatedly subtract the best rank-one tensor found by the higher-order
+power method (each vector in turn is the contraction with the other two), started from the largest slice of each axis.
 """
 
 from __future__ import annotations
@@ -16,13 +15,13 @@ from factrank.tensors.core import AXES, others
 from factrank.tensors.cp.cp_equations import Factors, Tensor
 
 POWER_STEPS, SETTLED = 30, 1e-10
-"""Most steps of the power method, and the relative gain below which it ends."""
+"""Maximum number of steps of the power method, and the relative gain below which it stops."""
 
 Vectors = tuple[Float[np.ndarray, " i"], Float[np.ndarray, " j"], Float[np.ndarray, " k"]]
 
 
 def slice_terms(target: Tensor, axis: int) -> Factors:
-    """The terms of all slices of an axis, those of the largest norm first; the norm is in the factor of the axis."""
+    """Returns the terms of all slices of an axis, sorted by decreasing norm; the norm is in the factor of the axis."""
     slices = np.moveaxis(target, axis, 0)
     left, sizes, right = np.linalg.svd(slices, full_matrices=False)
     slice_, place = np.unravel_index(np.argsort(-sizes, axis=None, kind="stable"), sizes.shape)
@@ -35,16 +34,11 @@ def slice_terms(target: Tensor, axis: int) -> Factors:
     return factors[0], factors[1], factors[2]
 
 
-def terms_needed(factors: Factors, axis: int, tolerance: float) -> int:
-    """How many terms of `slice_terms` leave at most this error, relative to the whole."""
-    return needed(np.linalg.norm(factors[axis], axis=0), tolerance)
-
-
 def spectral_bound(target: Tensor, tolerance: float) -> int:
-    """A lower bound of the terms of every approximation this close: none beats the singular values of a flattening.
+    """Returns a lower bound on the number of terms of any approximation with this relative error.
 
-    The flattening of R terms has rank at most R, and the best approximation of rank R leaves the other singular values
-    (Eckart and Young).
+    A flattening of R terms has rank at most R, and the error of the best approximation of rank R is given by the
+    remaining singular values (Eckart and Young).
     """
     spectra = []
     for axis in AXES:
@@ -54,14 +48,14 @@ def spectral_bound(target: Tensor, tolerance: float) -> int:
 
 
 def needed(sizes: Float[np.ndarray, " n"], tolerance: float) -> int:
-    """How many of these falling numbers leave at most a share tolerance^2 of the sum of their squares."""
+    """Returns how many of the decreasing `sizes` leave at most a fraction tolerance^2 of the sum of squares."""
     squares = sizes**2
     left = squares.sum() - np.cumsum(squares)
     return int(np.argmax(left <= (tolerance**2 + 1e-14) * squares.sum())) + 1 if squares.sum() > 0 else 0
 
 
 def greedy_terms(target: Tensor, tolerance: float, most: int) -> Factors | None:
-    """Best rank-one terms one after the other until the error is small enough; None if `most` do not reach it."""
+    """Subtracts rank-one terms until the relative error is at most `tolerance`; None if `most` terms do not suffice."""
     rest, goal = target.astype(np.float64), tolerance * float(np.linalg.norm(target))
     terms = list[Vectors]()
     while float(np.linalg.norm(rest)) > goal:
@@ -78,7 +72,7 @@ def greedy_terms(target: Tensor, tolerance: float, most: int) -> Factors | None:
 
 
 def best_term(target: Tensor) -> Vectors:
-    """A rank-one tensor close to the target: the best of the power method from the largest slice of each axis."""
+    """Returns a rank-one tensor close to the target: the best power method from the largest slice of each axis."""
     squares, found = target**2, list[tuple[float, Vectors]]()
     for axis in AXES:
         row_axis, column_axis = others(axis)
@@ -95,7 +89,7 @@ def best_term(target: Tensor) -> Vectors:
 def leading_vectors(
     matrix: Float[np.ndarray, "rows columns"],
 ) -> tuple[Float[np.ndarray, " rows"], Float[np.ndarray, " columns"]]:
-    """The first left and right singular vector, from the Gram matrix of the shorter side."""
+    """Returns the first left and right singular vectors, from the Gram matrix of the shorter side."""
     if len(matrix) > matrix.shape[1]:
         right, left = leading_vectors(matrix.T)
         return left, right
@@ -104,7 +98,7 @@ def leading_vectors(
 
 
 def _power_method(target: Tensor, vectors: list[Float[np.ndarray, " _"]]) -> tuple[float, Vectors]:
-    """The size and the unit vectors of a rank-one tensor that no change of one vector improves."""
+    """Returns the norm and unit vectors of a rank-one tensor that no change of a single vector improves."""
     a, b, c = vectors
     size = 0.0
     for _ in range(POWER_STEPS):

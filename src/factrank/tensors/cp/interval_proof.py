@@ -1,16 +1,16 @@
-r"""IntervalProof: an exact real CP decomposition exists near a numerical one, proved by interval Newton.
+r"""IntervalProof: a proof by interval Newton that an exact real CP decomposition exists near a numerical one.
 
-Write the equations $F(x) = 0$ of all entries $\sum_r a_{ir} b_{jr} c_{kr} - T_{ijk}$ in as many free unknowns; the
-other unknowns stay at their float values. With $Y \approx F'(x_0)^{-1}$ and the box $X$ of radius $\rho$ around $x_0$,
-the Krawczyk operator satisfies $|K(X) - x_0|_a \le |Y F(x_0)|_a + \rho \sum_b |I - Y F'(X)|_{ab}$. If that is below
-$\rho$ for every $a$, then $K(X)$ lies inside $X$ and $F$ has a zero in $X$ (Krawczyk 1969; Moore 1977). Everything but
-the choice of $Y$ is computed in ball arithmetic (python-flint), so that nothing rests on rounding.
+Take the equations $F(x) = 0$, $\sum_r a_{ir} b_{jr} c_{kr} - T_{ijk}$ for all entries, in equally many free unknowns;
+the other unknowns are fixed at their float values. With $Y \approx F'(x_0)^{-1}$ and the box $X$ of radius $\rho$
+around $x_0$, the Krawczyk operator satisfies $|K(X) - x_0|_a \le |Y F(x_0)|_a + \rho \sum_b |I - Y F'(X)|_{ab}$. If
+this is less than $\rho$ for every $a$, then $K(X)$ is inside $X$ and $F$ has a zero in $X$ (Krawczyk 1969; Moore 1977).
+Everything except the choice of $Y$ is computed in ball arithmetic (python-flint), so rounding errors are covered.
 
-A full table D has slices that add up to the all-ones matrix, which makes $F'$ singular. There the proof drops one
-slice w and keeps a term $1 \otimes 1 \otimes \lambda$ with its first two factors held: if the other slices are
-$D_v = \lambda_v 1 1^\top + \sum_r c_{vr} a_r b_r^\top$, then
-$D_w = (1 - \sum_v \lambda_v) 1 1^\top - \sum_r (\sum_v c_{vr}) a_r b_r^\top$, so that D has as many terms. The same
-holds on the valid fibers of a functional database, for its completion rank.
+The slices of a full table D add up to the all-ones matrix, which makes $F'$ singular. In this case the proof drops one
+slice w and fixes the first two factors of a term $1 \otimes 1 \otimes \lambda$. If the other slices are $D_v =
+\lambda_v 1 1^\top + \sum_r c_{vr} a_r b_r^\top$, then $D_w = (1 - \sum_v \lambda_v) 1 1^\top - \sum_r (\sum_v c_{vr})
+a_r b_r^\top$, so D has the same number of terms. The same argument works on the valid fibers of a functional database,
+for its completion rank.
 """
 
 from __future__ import annotations
@@ -23,30 +23,32 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from scipy.linalg import qr
 
+from factrank.display import Shown
 from factrank.tensors.core import ZeroOneTensor
 from factrank.tensors.cp.cp_equations import Factors, Fibers, jacobian, join, split
 
 PRECISION = 96
-"""Bits of the balls."""
+"""Bits of precision of the ball arithmetic."""
 
 REGULAR = 1e-10
-"""Smallest pivot of the Jacobian, relative to the largest, that is worth a proof."""
+"""Minimum pivot of the Jacobian, relative to the largest, for attempting a proof."""
 
 WIDENINGS = (2.0, 16.0)
-"""Radii that are tried, relative to the Newton correction."""
+"""Radii to try, relative to the Newton correction."""
 
 
 @dataclass(frozen=True, eq=False)
-class IntervalProof:
-    """What a proof needs: the tensor has an exact decomposition within `radius` of the free entries of `factors`.
+class IntervalProof(Shown):
+    """Data of a proof that the tensor has an exact decomposition within `radius` of `factors`.
 
     Arguments:
-        tensor: the tensor that is decomposed.
-        factors: the centre; if a slice is dropped, the third factor has no row for it and the last term is 1 x 1 x c.
-        free: which unknowns (A, B, C, row by row) may move; as many as there are equations.
-        radius: how far they may move.
-        mask: the valid fibers where only these count (completion), else None.
-        dropped: the value slice of a full table that follows from the others, else None.
+        tensor: the tensor.
+        factors: the centre of the box. With a dropped slice, the third factor has no row for it and the last term is 1
+            x 1 x c.
+        free: which unknowns (A, B, C, row by row) may differ from the centre; as many as there are equations.
+        radius: by how much they may differ.
+        mask: the valid fibers, for a proof about the completion rank; None for the rank.
+        dropped: the value slice of a full table that follows from the others, or None.
     """
 
     tensor: ZeroOneTensor
@@ -61,20 +63,18 @@ class IntervalProof:
         """The number of terms, a certified upper bound."""
         return int(self.factors[0].shape[1])
 
-    @property
-    def proves(self) -> str:
-        """What the number of terms bounds: the rank, or with a mask the completion rank."""
-        return "rank" if self.mask is None else "completion rank"
+    def __repr__(self) -> str:
+        which = "rank" if self.mask is None else "completion rank"
+        return f"IntervalProof({which} <= {self.rank:,}, tensor of shape {self.tensor.shape}, radius {self.radius:.2g})"
 
     def verify(self, tensor: ZeroOneTensor) -> bool:
-        """Repeat the whole proof from these data, for this tensor; `proves` says of which rank."""
+        """Repeats the whole proof for this tensor, of its rank or (with a mask) of its completion rank."""
         fits = len({factor.shape[1] for factor in self.factors}) == 1 and self.free.dtype == np.bool_
         fits = fits and len(self.free) == sum(self._shape) * self.rank > 0
         holds = fits and same_tensor(self.tensor, tensor) and self._mask_is_valid() and self._reduction_holds()
         return holds and self._contracts()
 
     def _mask_is_valid(self) -> bool:
-        """A mask must be exactly the fibers that have a fact."""
         return self.mask is None or np.array_equal(self.mask, valid_fibers(self.tensor))
 
     def _reduction_holds(self) -> bool:
@@ -108,27 +108,27 @@ class IntervalProof:
 
 
 def has_one_value(tensor: ZeroOneTensor, mask: Fibers | None = None) -> bool:
-    """Whether every pair of the first two axes (that is valid) has exactly one value: the slices add up to all ones."""
+    """Returns whether every (valid) fiber has exactly one value; the slices then add up to the all-ones matrix."""
     counts = np.zeros(tensor.shape[:2], dtype=np.int64)
     np.add.at(counts, (tensor.coordinates[:, 0], tensor.coordinates[:, 1]), 1)
     return bool(np.all((counts if mask is None else counts[mask]) == 1))
 
 
 def valid_fibers(tensor: ZeroOneTensor) -> Fibers:
-    """Which pairs of the first two axes have a one."""
+    """Returns which pairs on the first two axes have a one."""
     valid = np.zeros(tensor.shape[:2], dtype=bool)
     valid[tensor.coordinates[:, 0], tensor.coordinates[:, 1]] = True
     return valid
 
 
 def same_tensor(one: ZeroOneTensor, other: ZeroOneTensor) -> bool:
-    """Whether two tensors have the same shape and the same ones."""
+    """Returns whether two tensors have the same shape and the same ones."""
     first, second = (set(map(tuple, tensor.coordinates.tolist())) for tensor in (one, other))
     return one.shape == other.shape and first == second
 
 
 def equations_target(tensor: ZeroOneTensor, dropped: int | None) -> Int[np.ndarray, "_i _j _k"]:
-    """The right-hand sides: all entries, without the dropped slice."""
+    """Returns the right-hand sides of the equations: all entries except those of the dropped slice."""
     dense = tensor.dense()
     return dense if dropped is None else np.delete(dense, dropped, axis=2)
 
@@ -136,9 +136,10 @@ def equations_target(tensor: ZeroOneTensor, dropped: int | None) -> Int[np.ndarr
 def prove(
     tensor: ZeroOneTensor, factors: Factors, *, mask: Fibers | None = None, dropped: int | None = None
 ) -> IntervalProof | None:
-    """A proof that the tensor has an exact decomposition near these factors, or None.
+    """Returns a proof that the tensor has an exact decomposition near these factors, or None.
 
-    With a dropped slice the factors are those of the other slices minus 1 x 1 x c for the last term's c (see above).
+    If a slice is dropped, the factors are those of the other slices, with a last term 1 x 1 x c (see the module
+    docstring).
     """
     derivatives = jacobian(factors, mask)
     n_equations, n_unknowns = derivatives.shape
@@ -171,7 +172,7 @@ def prove(
 
 
 def _inverse(factors: Factors, mask: Fibers | None, free: Bool[np.ndarray, " n"]) -> Float[np.ndarray, "m m"] | None:
-    """An approximate inverse of the Jacobian in the free unknowns; how good it is, the proof finds out."""
+    """Approximate inverse of the Jacobian in the free unknowns; the proof does not depend on its accuracy."""
     try:
         inverse = np.linalg.inv(jacobian(factors, mask)[:, free])
     except np.linalg.LinAlgError:
@@ -182,7 +183,7 @@ def _inverse(factors: Factors, mask: Fibers | None, free: Bool[np.ndarray, " n"]
 def _correction(
     factors: Factors, target: Int[np.ndarray, "i j k"], valid: Fibers, inverse: Float[np.ndarray, "m m"]
 ) -> list[Any]:
-    """Upper bounds of |Y F(x0)|, entry by entry."""
+    """Upper bounds on the entries of |Y F(x0)|."""
     from flint import arb, arb_mat, ctx  # noqa: PLC0415 - only proofs need it
 
     with ctx.workprec(PRECISION):
@@ -213,7 +214,7 @@ def _maps_inside(proof: IntervalProof, valid: Fibers, inverse: Float[np.ndarray,
 
 
 def _ball_jacobian(proof: IntervalProof, valid: Fibers) -> Iterator[Any]:
-    """The entries of F'(X), row by row: only 3 R of a row are not zero."""
+    """Yields the entries of F'(X), row by row; only 3 R entries of a row are non-zero."""
     from flint import arb  # noqa: PLC0415 - only proofs need it
 
     zero, rank = arb(0), proof.rank

@@ -1,13 +1,13 @@
-r"""The rank of a large table by numerical CP with a tolerance: the least R whose best residual is small enough.
+r"""Approximate rank of a large table by numerical CP: the least R whose best residual is within a tolerance.
 
 The relative residual is $|T - \sum_{r \le R} a_r \otimes b_r \otimes c_r| \,/\, |T|$. Equal slices are merged first; a
-slice that stands for m equal ones counts $\sqrt m$, which leaves every best residual as it is. From above: the terms of
-single slices and greedy terms (`greedy_terms`). From below: the singular values of the flattenings, which no
-decomposition can beat. Where the two differ, ranks between them are tried with fits from several starts,
-Levenberg-Marquardt for small tensors and alternating least squares for others.
+slice that represents m equal ones is weighted by $\sqrt m$, which preserves the best residuals. Upper bounds are
+slice-by-slice and greedy decompositions (`greedy_terms`), lower bounds the singular values of the flattenings. If they
+differ, ranks in between are tried with fits from several starts: Levenberg-Marquardt for small tensors, alternating
+least squares for larger ones.
 
-Nothing depends on a clock: the same tensor gives the same number everywhere, up to the rounding of the machine. A fit
-that fails proves nothing, so the number found is an estimate, and more often too large than too small.
+No step depends on a clock: up to rounding, the same tensor gives the same number on every machine. A failed fit proves
+nothing, so the result is an estimate, and more often too large than too small.
 """
 
 from __future__ import annotations
@@ -21,29 +21,26 @@ from jaxtyping import Float
 from factrank.databases import Database
 from factrank.errors import InputError
 from factrank.tensors.core import AXES, Core, ZeroOneTensor, others
-from factrank.tensors.cp.als import DenseEntries, improve_by_sweeps
-from factrank.tensors.cp.cp_equations import Tensor, multiply, term_norms
+from factrank.tensors.cp.als import improve_by_sweeps
+from factrank.tensors.cp.cp_equations import Tensor, Terms, multiply, term_norms
 from factrank.tensors.cp.cp_fit import LARGEST_TERM, RIDGES, Problem, improve, random_start
 from factrank.tensors.cp.cp_search import generic_rank
-from factrank.tensors.cp.greedy_terms import greedy_terms, slice_terms, spectral_bound, terms_needed
+from factrank.tensors.cp.greedy_terms import greedy_terms, needed, slice_terms, spectral_bound
 
 MOST_CELLS = 30_000_000
-"""Larger tensors, equal slices merged, are given up."""
+"""Maximum number of cells after merging equal slices; for larger tensors the rank is NaN."""
 
 GREEDY_WORK = 200_000_000
-"""Most cells times terms for which greedy terms are looked for."""
+"""Maximum of cells times terms for the greedy decomposition."""
 
 LEAST_SQUARES_UNKNOWNS = 1_500
-"""Up to so many unknowns fits are by Levenberg-Marquardt,"""
+"""Maximum number of unknowns for Levenberg-Marquardt,"""
 
 STEPS, STARTS = 80, 2
-"""of so many steps, from so many random starts."""
+"""and its numbers of steps and of random starts."""
 
 SWEEPS, SWEEP_WORK = 200, 200_000_000
-"""Alternating least squares: most sweeps of one fit, and most cells times terms of all its sweeps."""
-
-Terms = tuple[Float[np.ndarray, "_i _r"], Float[np.ndarray, "_j _r"], Float[np.ndarray, "_k _r"]]
-"""The factors of any number of terms."""
+"""Alternating least squares: maximum number of sweeps of a fit, and of cells times terms over all its sweeps."""
 
 Fit = tuple[float, Terms]
 """A relative residual and the terms that have it."""
@@ -51,9 +48,13 @@ Fit = tuple[float, Terms]
 
 @lru_cache(maxsize=256)
 def planted_rank(database: Database, tolerance: float) -> tuple[float, float]:
-    """The rank of a database's tensor as numerical CP finds it, and the relative residual there; NaN if given up.
+    """Returns the rank of a database's tensor found by numerical CP, and its relative residual.
 
-    Remembered for the next trial on the same database.
+    Both are NaN if the tensor is too large. Results are cached, because many trials share a database.
+
+    Arguments:
+        database: the facts.
+        tolerance: relative residual to reach, between 0 and 1.
 
     >>> from factrank import generate
     >>> rank, residual = planted_rank(generate("overlapping-boxes", n_keys=30, n_queries=8, rank=12, seed=0), 1e-3)
@@ -64,9 +65,13 @@ def planted_rank(database: Database, tolerance: float) -> tuple[float, float]:
 
 
 def approximate_rank(tensor: ZeroOneTensor, tolerance: float) -> tuple[float, float]:
-    """The same for a 0/1 tensor."""
+    """Returns the same as `planted_rank` for a 0/1 tensor.
+
+    Raises:
+        InputError: if the tolerance is not between 0 and 1.
+    """
     if not 0 < tolerance < 1:
-        raise InputError(f"the tolerance is a relative residual between 0 and 1; got {tolerance!r}")
+        raise InputError(f"tolerance must be a relative residual between 0 and 1 (exclusive); got {tolerance!r}")
     core = Core.of(tensor)
     if not len(core.tensor):
         return 0.0, 0.0
@@ -81,7 +86,7 @@ def approximate_rank(tensor: ZeroOneTensor, tolerance: float) -> tuple[float, fl
 
 
 def weighted(core: Core) -> Float[np.ndarray, "_i _j _k"]:
-    """The core of a tensor with each slice multiplied by the root of how many it stands for."""
+    """Returns the core with each slice multiplied by the square root of the number of slices it represents."""
     target = core.tensor.dense().astype(np.float64)
     for axis in AXES:
         classes = core.classes[axis]
@@ -91,16 +96,15 @@ def weighted(core: Core) -> Float[np.ndarray, "_i _j _k"]:
 
 
 def residual_of(target: Tensor, factors: Terms) -> float:
-    """|T - model| / |T|."""
+    """Returns |T - model| / |T|."""
     return float(np.linalg.norm(multiply(factors) - target) / np.linalg.norm(target))
 
 
 def _from_above(target: Tensor, tolerance: float, lower: int) -> Fit:
-    """The shortest of the slice by slice decompositions and the greedy one."""
     found = list[Terms]()
     for axis in AXES:
         terms = slice_terms(target, axis)
-        found.append(_first(terms, terms_needed(terms, axis, tolerance)))
+        found.append(_first(terms, needed(np.linalg.norm(terms[axis], axis=0), tolerance)))
     shortest = min(found, key=lambda factors: factors[0].shape[1])
     most = shortest[0].shape[1]
     if most > lower and target.size * most <= GREEDY_WORK:
@@ -114,11 +118,11 @@ def _first(factors: Terms, rank: int) -> Terms:
     return a, b, c
 
 
-# -------------------------------------------------------------------- between the bounds
+# -------------------------------------------------------------------- search between the bounds
 
 
 def _search(target: Tensor, tolerance: float, lower: int, best: Fit) -> Fit:
-    """Small tensors: down from the rank that a generic tensor of this shape has; others: halve what is between."""
+    """Lowers the rank step by step from the generic rank if the tensor is small, by bisection otherwise."""
     rank = min(generic_rank(target.shape), best[1][0].shape[1] - 1)
     while (upper := best[1][0].shape[1]) > lower:
         rank = min(max(rank, lower), upper - 1) if _is_small(target, upper) else (lower + upper) // 2
@@ -132,7 +136,6 @@ def _is_small(target: Tensor, rank: int) -> bool:
 
 
 def _fit(target: Tensor, rank: int, tolerance: float, longer: Terms) -> Fit | None:
-    """A fit with so many terms that is close enough and whose terms do not diverge, or None."""
     rng = np.random.default_rng(rank)
     small = _is_small(target, rank)
     order = np.argsort(-term_norms(longer), kind="stable")
@@ -144,7 +147,7 @@ def _fit(target: Tensor, rank: int, tolerance: float, longer: Terms) -> Fit | No
             fit = improve(Problem(target), start, seconds=np.inf, ridge=ridge, iterations=STEPS, enough=tolerance)
         else:
             sweeps = int(min(SWEEPS, max(SWEEP_WORK // (target.size * rank), 10)))
-            fit = improve_by_sweeps(DenseEntries(target), start, sweeps=sweeps, enough=tolerance)
+            fit = improve_by_sweeps(target, start, sweeps=sweeps, enough=tolerance)
         residual = residual_of(target, fit.factors)
         if residual <= tolerance and fit.largest_term <= LARGEST_TERM:
             return residual, fit.factors

@@ -1,9 +1,9 @@
-r"""Exact rational decompositions from numerical ones, by progressive rounding.
+"""Exact rational decompositions from numerical ones, by progressive rounding.
 
-Numerical decompositions of structured tensors come in families, and a family has members with small rational entries.
-Scale every term so that the largest entries of a_r and b_r are 1; fix the entries of A and B that are closest to -1, 0
-or 1 (later to halves, quarters and 2), solve again for the others, and take a step back where the residual does not
-return to zero. With A and B rational, C solves a linear system exactly, and multiplying out proves the result.
+Numerical decompositions of structured tensors come in families that contain members with small rational entries. Scale
+every term such that the largest entries of a_r and b_r are 1. Fix the entries of A and B closest to -1, 0 or 1 (later
+halves, quarters and 2), solve again for the others, and backtrack if the residual does not return to zero. Once A and B
+are rational, C is the exact solution of a linear system, and multiplying out proves the result.
 """
 
 from __future__ import annotations
@@ -21,24 +21,25 @@ from factrank.tensors.cp.cp_fit import CONVERGED, Problem, improve
 from factrank.tensors.matrix import integers
 
 GRIDS = ((-1.0, 0.0, 1.0), (-2.0, -0.5, 0.5, 2.0), tuple(x / 4 for x in range(-8, 9)))
-"""Values that entries are rounded to, the preferred ones first."""
+"""Values that entries are rounded to, preferred ones first."""
 
 DENOMINATOR = 4
 """Common denominator of the grids."""
 
 BATCH, ITERATIONS = 16, 25
-"""Entries that are rounded at once, fewer where that fails; steps of the solver in between."""
+"""Number of entries rounded at the same time (fewer after a failure), and solver steps in between."""
 
 PATIENCE = 40
-"""Values that are refused before rounding gives up: where it succeeds it seldom needs half as many."""
+"""Number of failed values after which rounding gives up; when it succeeds, it rarely needs half of them."""
 
 
 def rationalise(
     tensor: ZeroOneTensor, factors: Factors, *, seconds: float, mask: Fibers | None = None
 ) -> Decomposition | None:
-    """An exact decomposition with as many terms as a numerical one near it, or None where rounding fails.
+    """Returns an exact decomposition with as many terms as the numerical one near it, or None if rounding fails.
 
-    With a mask it agrees with the tensor on the valid fibers. Otherwise the longest axis is the one that is solved for.
+    With a mask, it agrees with the tensor on the valid fibers. Without one, the factor of the longest axis is solved
+    for.
     """
     end = time.monotonic() + seconds
     x, y, z = axes = sorted(AXES, key=lambda axis: tensor.shape[axis]) if mask is None else list(AXES)
@@ -56,7 +57,6 @@ def rationalise(
 
 
 def _scaled(factors: Factors) -> Factors:
-    """The same terms, with 1 as the largest entry of a_r and b_r."""
     a, b, c = factors
     columns = np.arange(a.shape[1])
     top_a, top_b = a[np.abs(a).argmax(axis=0), columns], b[np.abs(b).argmax(axis=0), columns]
@@ -67,7 +67,7 @@ def _scaled(factors: Factors) -> Factors:
 def _round_two(
     target: Tensor, mask: Fibers | None, factors: Factors, end: float
 ) -> tuple[Int[np.ndarray, "_i _r"], Int[np.ndarray, "_j _r"]] | None:
-    """A and B on the grid, times `DENOMINATOR`, such that some C still fits; None where that was not found."""
+    """A and B on the grid, times `DENOMINATOR`, such that some C still fits; None if none was found."""
     (i, j, k), rank = target.shape, factors[0].shape[1]
     shape = (i, j, k)
     unknowns, n_rounded = join(factors), (shape[0] + shape[1]) * rank
@@ -106,7 +106,7 @@ def _round_two(
 def _closest(
     entries: Float[np.ndarray, " n"], values: Float[np.ndarray, " v"], allowed: Bool[np.ndarray, "n v"], batch: int
 ) -> tuple[Int[np.ndarray, " m"], Int[np.ndarray, " m"]]:
-    """The allowed entries closest to a value of the grid, and these values: at most `batch`."""
+    """The at most `batch` allowed entries closest to a value of the grid, and these values."""
     distance = np.where(allowed, np.abs(entries[:, None] - values), np.inf)
     nearest = distance.argmin(axis=1)
     least = distance.min(axis=1)
@@ -118,9 +118,9 @@ def _closest(
 def solve_third(
     tensor: ZeroOneTensor, a: Int[np.ndarray, "i r"], b: Int[np.ndarray, "j r"], mask: Fibers | None = None
 ) -> Decomposition | None:
-    r"""The decomposition with two given integer factors, by exact elimination; None where there is none.
+    r"""Returns the decomposition with two given integer factors, by exact elimination, or None if there is none.
 
-    Row (i, j) of the system says $\sum_r a_{ir} b_{jr} c_{kr} = T_{ijk}$ for all k; a term without pivot is zero.
+    Row (i, j) of the system is $\sum_r a_{ir} b_{jr} c_{kr} = T_{ijk}$ for all k. A term without a pivot is zero.
     """
     from flint import fmpz_mat  # noqa: PLC0415 - only exact arithmetic needs it
 
@@ -143,7 +143,7 @@ def solve_third(
 def _sparse(
     a: Int[np.ndarray, "i r"], b: Int[np.ndarray, "j r"], c: Shaped[np.ndarray, "k r"], denominators: list[int]
 ) -> Decomposition:
-    """Dense integer factors and denominators as a decomposition, every vector divided by its content."""
+    """Converts dense integer factors and denominators to a decomposition, dividing every vector by its content."""
     columns: list[list[Any]] = [[], [], []]
     reduced = list[int]()
     for r, denominator in enumerate(denominators):

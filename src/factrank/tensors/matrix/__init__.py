@@ -1,7 +1,6 @@
-"""Certified ranks and factorisations of integer matrices.
+"""Certified ranks and exact factorisations of integer matrices.
 
-What lives here: elimination modulo primes, peeling of sparse matrices, exact factorisations. What may enter: another
-exact method for matrices.
+Contains: elimination modulo primes, peeling of sparse matrices, factorisation into rank-one terms.
 """
 
 from typing import TYPE_CHECKING

@@ -1,7 +1,7 @@
-"""Factorisation: an integer matrix as a sum of rank-one terms, the witness of an upper bound of its rank.
+"""Factorisation: an integer matrix as a sum of rank-one terms, the witness of an upper bound on its rank.
 
-The terms follow the path of `matrix_ranks`: a term per peeled line, then on each remaining piece its distinct rows or
-columns, or an exact rational factorisation M = M[:, pivots] R with the reduced row echelon form R of M.
+The terms follow the steps of `matrix_ranks`: one term per peeled line, then, for each remaining piece, its distinct
+rows or columns, or an exact rational factorisation M = M[:, pivots] R with the reduced row echelon form R of M.
 """
 
 from __future__ import annotations
@@ -33,12 +33,16 @@ class Factorisation:
 
     @property
     def n_terms(self) -> int:
-        """As many as `matrix_ranks.block_ranks` says in `upper`, summed over the blocks."""
+        """The number of terms: the sum over blocks of the upper bounds of `matrix_ranks.block_ranks`."""
         return len(self.denominators)
 
 
 def factorise(matrix: sp.csr_array) -> Factorisation:
-    """Rank-one terms that add up to an integer matrix, as many as the certified upper bound of its rank."""
+    """Returns rank-one terms that add up to an integer matrix; their number is the certified upper bound on its rank.
+
+    >>> factorise(sp.csr_array(np.array([[1, 2], [2, 4]]))).n_terms
+    1
+    """
     matrix = without_zeros(matrix)
     peeling = peel(matrix)
     left, right, n_lines = _line_terms(matrix, peeling)
@@ -53,12 +57,11 @@ def factorise(matrix: sp.csr_array) -> Factorisation:
 
 
 def integers(numbers: list[int]) -> Shaped[np.ndarray, " n"]:
-    """An int64 array, or one of Python integers where they would not fit."""
+    """Returns an int64 array, or an object array of Python integers if they do not fit."""
     return np.array(numbers, dtype=np.int64 if all(abs(x) < 2**62 for x in numbers) else object)
 
 
 def _with_terms(factor: Factor, columns: list[Entries], n_before: int) -> Factor:
-    """A factor with more terms behind its own."""
     sizes = [len(index) for index, _ in columns]
     return Factor(
         np.concatenate([factor.index, *(index for index, _ in columns)]).astype(np.int64),
@@ -68,7 +71,7 @@ def _with_terms(factor: Factor, columns: list[Entries], n_before: int) -> Factor
 
 
 def _line_terms(matrix: sp.csr_array, peeling: Peeling) -> tuple[Factor, Factor, int]:
-    """One term per peeled line: the line's unit vector times the entries that it covers (those not taken before)."""
+    """One term per peeled line: its unit vector times the entries that it covers and no earlier line does."""
     entries = matrix.tocoo()
     never = matrix.shape[0] + matrix.shape[1]
     row_time = np.where(peeling.row_order < 0, never, peeling.row_order)[entries.row]
@@ -92,7 +95,7 @@ def _line_terms(matrix: sp.csr_array, peeling: Peeling) -> tuple[Factor, Factor,
 
 
 def _piece_terms(piece: MatrixPiece) -> Iterator[RankOne]:
-    """The distinct rows, or columns, or an exact rational factorisation, whichever is smallest."""
+    """Yields the distinct rows, the distinct columns, or an exact rational factorisation, whichever is smallest."""
     _, upper = piece_bounds(piece)
     if upper < piece.size:
         yield from _rational_terms(piece)
@@ -112,7 +115,6 @@ def _lines(matrix: sp.csr_array) -> Iterator[Entries]:
 
 
 def _members(lines: Int[np.ndarray, " n"], classes: Int[np.ndarray, " n"], chosen: int) -> Entries:
-    """The indicator of the lines of one class."""
     index = lines[classes == chosen]
     return index, np.ones(len(index), dtype=np.int64)
 
@@ -123,7 +125,7 @@ def _spread(
     index: Int[np.ndarray, " m"],
     weight: Shaped[np.ndarray, " m"],
 ) -> Entries:
-    """A sparse vector over the distinct lines, repeated on the lines equal to them."""
+    """Expands a sparse vector over the distinct lines to all lines."""
     by_class = np.zeros(int(classes.max()) + 1, dtype=weight.dtype)
     by_class[index] = weight
     spread = by_class[classes]
@@ -131,7 +133,7 @@ def _spread(
 
 
 def _rational_terms(piece: MatrixPiece) -> Iterator[RankOne]:
-    """M = M[:, pivots] R / m, with R / m the reduced row echelon form of M."""
+    """Yields M = M[:, pivots] R / m, where R / m is the reduced row echelon form of M."""
     from flint import fmpz_mat  # noqa: PLC0415 - only exact arithmetic needs it
 
     dense = piece.matrix.toarray()

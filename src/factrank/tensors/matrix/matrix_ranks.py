@@ -1,10 +1,10 @@
 """Certified ranks of sparse integer matrices, block by block.
 
-Peel (exact over the rationals); split what is left into connected pieces; on each piece a modular rank is a lower
-bound, the number of distinct rows or columns an upper one, and where they differ a piece of moderate size is done
-exactly over the rationals, with python-flint or, where that is missing, modulo many primes. Small pieces, of which
-there may be very many, are done all at once: their minors are smaller than the prime (Hadamard), so that the modular
-rank is the rational one.
+Singleton rows and columns are peeled off (exact over the rationals), and the rest is split into connected pieces. For
+each piece, a modular rank is a lower bound and the number of distinct rows or columns an upper bound. If they differ, a
+piece of moderate size is ranked exactly over the rationals, by python-flint or, if that is not installed, modulo many
+primes. Small pieces, of which there may be very many, are ranked in one batch: their minors are smaller than the prime
+(Hadamard), so the modular rank is the rational rank.
 """
 
 from __future__ import annotations
@@ -22,37 +22,37 @@ from factrank.tensors.matrix.peeling import peel, triangular_rank
 from factrank.tensors.matrix.pieces import MatrixPiece, split_core
 
 DENSE_CELLS = 4_000_000
-"""Pieces with more cells than this stay sparse: their lower bound is `triangular_rank`."""
+"""Pieces with more cells than this stay sparse, with `triangular_rank` as their lower bound,"""
 
 THIN_SIDE = 2_000
 PROJECTION_WORK = 1_000_000_000
-"""Unless their smaller side is short: then the longer side is projected, which cannot raise the rank."""
+"""unless their smaller side is short: then the longer side is projected, which cannot raise the rank."""
 
 PROJECTION_STEP, PROJECTION_MARGIN = 4096, 16
 
 RATIONAL_SIZE = 600
-"""Pieces whose smaller side is at most this long get an exact rational rank."""
+"""Pieces whose smaller side is at most this long are ranked exactly."""
 
 PRIME_WORK = 1_000_000_000
-"""Without python-flint only up to so many products, a second or two."""
+"""Maximum number of multiplications without python-flint: a second or two."""
 
 
 @dataclass(frozen=True, eq=False)
 class BlockRanks:
-    """For each block of a block-diagonal matrix, lower and upper bounds of its rational rank, both certified."""
+    """Certified lower and upper bounds on the rational rank of each block of a block-diagonal matrix."""
 
     lower: Int[np.ndarray, " blocks"]
     upper: Int[np.ndarray, " blocks"]
 
 
 def matrix_rank_bounds(matrix: sp.csr_array) -> tuple[int, int]:
-    """Certified lower and upper bound of the rational rank of one integer matrix."""
+    """Returns certified lower and upper bounds on the rational rank of an integer matrix."""
     ranks = block_ranks(matrix, np.zeros(matrix.shape[0], dtype=np.int64), 1)
     return int(ranks.lower[0]), int(ranks.upper[0])
 
 
 def block_ranks(matrix: sp.csr_array, block_of_row: Int[np.ndarray, " rows"], n_blocks: int) -> BlockRanks:
-    """Bounds of the ranks of the blocks of a block-diagonal integer matrix; rows say which block they belong to."""
+    """Returns bounds on the ranks of the blocks of a block-diagonal integer matrix, given the block of each row."""
     matrix = without_zeros(matrix)
     peeling = peel(matrix)
     lines = np.bincount(block_of_row[peeling.row_order >= 0], minlength=n_blocks)
@@ -74,17 +74,21 @@ def block_ranks(matrix: sp.csr_array, block_of_row: Int[np.ndarray, " rows"], n_
 
 
 def without_zeros(matrix: sp.csr_array) -> sp.csr_array:
-    """The matrix without stored zeros; its entries must stay non-zero modulo `PRIME`."""
+    """Returns the matrix without stored zeros.
+
+    Raises:
+        ValueError: if an entry is a multiple of `PRIME`.
+    """
     if not np.all(matrix.data):
         matrix = matrix.copy()
         matrix.eliminate_zeros()
     if np.any(matrix.data % PRIME == 0):
-        raise ValueError(f"entries must not be multiples of {PRIME}")
+        raise ValueError(f"matrix entries must not be multiples of {PRIME}, the prime used for modular ranks")
     return matrix
 
 
 def piece_bounds(piece: MatrixPiece) -> tuple[int, int]:
-    """Certified lower and upper bound of the rank of a piece."""
+    """Returns certified lower and upper bounds on the rank of a piece."""
     if piece.n_cells > DENSE_CELLS:
         thin = piece.size <= THIN_SIDE and piece.matrix.nnz * piece.size <= PROJECTION_WORK
         return projected_rank(piece.matrix) if thin else triangular_rank(piece.matrix), piece.size
@@ -96,7 +100,7 @@ def piece_bounds(piece: MatrixPiece) -> tuple[int, int]:
 
 
 def projected_rank(matrix: sp.csr_array) -> int:
-    """A lower bound of the rank of a thin matrix: its longer side projected by random integers, modulo `PRIME`."""
+    """Returns a lower bound on the rank of a thin matrix, by a random projection of its longer side modulo `PRIME`."""
     wide = matrix if matrix.shape[0] <= matrix.shape[1] else sp.csr_array(matrix.T.tocsr())
     rng = np.random.default_rng(0)
     size = wide.shape[0] + PROJECTION_MARGIN
@@ -109,7 +113,7 @@ def projected_rank(matrix: sp.csr_array) -> int:
 
 
 def rational_rank(matrix: Int[np.ndarray, "rows columns"]) -> int:
-    """The rank over the rationals, exactly, with python-flint or else modulo many primes.
+    """Returns the exact rank over the rationals, using python-flint if installed and many primes otherwise.
 
     >>> rational_rank(np.array([[1, 2, 3], [2, 4, 6]]))
     1
@@ -124,7 +128,7 @@ def rational_rank(matrix: Int[np.ndarray, "rows columns"]) -> int:
 
 
 def affordable_rank(matrix: Int[np.ndarray, "rows columns"]) -> int | None:
-    """The same, or None where python-flint is missing and the primes would take too long."""
+    """Returns the exact rank, or None if python-flint is not installed and the primes would take too long."""
     if prime_work(matrix) > PRIME_WORK and find_spec("flint") is None:
         return None
     return rational_rank(matrix)

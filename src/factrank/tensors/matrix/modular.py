@@ -1,10 +1,10 @@
-"""Rank of a dense integer matrix modulo a prime, by blocked elimination in exact floating point.
+"""Rank of a dense integer matrix modulo a prime, by blocked elimination in exact floating-point arithmetic.
 
-A minor that is non-zero modulo p is non-zero over the integers, so the rank mod p is a certified *lower* bound of the
-rank over the rationals (and over the reals, which is the same).
+A minor that is non-zero modulo p is non-zero over the integers, so the rank mod p is a certified *lower* bound on the
+rational (and real) rank.
 
-Residues are kept centred, |x| <= p/2 + 1 with p < 2^23, so that a product of two and sums of up to 2^8 products stay
-below 2^53: every number is an integer that float64 holds exactly, and BLAS does the work.
+Residues are centred, |x| <= p/2 + 1 with p < 2^23. Products of two, and sums of up to 2^8 products, stay below 2^53, so
+every number is an integer that float64 represents exactly, and the work can be done by BLAS.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ PANEL = 64
 
 
 def rank_mod_prime(matrix: Int[np.ndarray, "rows columns"], prime: int = PRIME) -> int:
-    """The rank of an integer matrix modulo a prime, at most `PRIME`: at most its rational rank.
+    """Returns the rank modulo a prime (at most `PRIME`), a lower bound on the rational rank.
 
     >>> rank_mod_prime(np.array([[1, 2], [2, 4]]))
     1
@@ -44,7 +44,7 @@ def rank_mod_prime(matrix: Int[np.ndarray, "rows columns"], prime: int = PRIME) 
 
 
 def ranks_mod_prime(matrices: Int[np.ndarray, "count rows columns"]) -> Int[np.ndarray, " count"]:
-    """The ranks of many small matrices modulo `PRIME`, eliminated side by side.
+    """Returns the ranks of a batch of small matrices modulo `PRIME`.
 
     >>> ranks_mod_prime(np.array([[[1, 2], [2, 4]], [[1, 0], [0, 1]]])).tolist()
     [1, 2]
@@ -69,7 +69,7 @@ def ranks_mod_prime(matrices: Int[np.ndarray, "count rows columns"]) -> Int[np.n
 
 
 def _inverses(numbers: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
-    """Inverses modulo p: x^(p-2), by squaring."""
+    """Inverses modulo p: x^(p-2), by repeated squaring."""
     result, power, exponent = np.ones(len(numbers)), numbers, PRIME - 2
     while exponent:
         if exponent & 1:
@@ -80,7 +80,7 @@ def _inverses(numbers: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
 
 
 def _residue(x: Float[np.ndarray, "..."], prime: int = PRIME) -> Float[np.ndarray, "..."]:
-    """The centred residue; exact because x and every multiple of p below it are integers under 2^53."""
+    """Centred residue; exact, because x and the multiple of p next to it are integers below 2^53."""
     reduced: Float[np.ndarray, "..."] = x - prime * np.rint(x * (1.0 / prime))
     return reduced
 
@@ -88,7 +88,7 @@ def _residue(x: Float[np.ndarray, "..."], prime: int = PRIME) -> Float[np.ndarra
 def _eliminate(
     panel: Float[np.ndarray, "rows width"], prime: int
 ) -> tuple[list[int], Float[np.ndarray, "rows pivots"]]:
-    """Gaussian elimination of a few columns: the row swaps (i-th pivot with rows[i]) and the multipliers below them."""
+    """Gaussian elimination of a few columns; returns the row swaps (i-th pivot with rows[i]) and the multipliers."""
     swaps: list[int] = []
     multipliers = np.zeros(panel.shape)
     for column in range(panel.shape[1]):
@@ -121,7 +121,7 @@ def _swap_to_front(rows: Float[np.ndarray, "rows columns"], swaps: list[int]) ->
 def _solve_unit_lower(
     lower: Float[np.ndarray, "n n"], right: Float[np.ndarray, "n columns"], prime: int
 ) -> Float[np.ndarray, "n columns"]:
-    """Solve lower @ x = right modulo p by forward substitution."""
+    """Solves lower @ x = right modulo p by forward substitution."""
     solution = right.copy()
     for row in range(1, len(lower)):
         solution[row] = _residue(solution[row] - lower[row, :row] @ solution[:row], prime)

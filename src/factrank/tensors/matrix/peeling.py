@@ -1,8 +1,8 @@
-"""Peeling: take the singleton rows and columns off a sparse matrix, one rank at a time, in near-linear time.
+"""Peeling: removes singleton rows and columns from a sparse matrix, one rank at a time, in near-linear time.
 
-If column j has a single non-zero, at row i, then rank M = 1 + rank(M without row i and column j), over every field in
-which that entry is not zero; likewise for a row. The row i (or, for a singleton row, its column) is a *line* that
-covers its remaining entries, and the lines are the terms of an explicit factorisation of what was peeled.
+If column j has a single non-zero, in row i, then rank M = 1 + rank(M without row i and column j), over every field in
+which that entry is non-zero; the same holds for rows. Row i (or, for a singleton row, its column) is a *line* that
+covers its remaining entries. The lines are the terms of an explicit factorisation of the peeled part.
 """
 
 from __future__ import annotations
@@ -13,15 +13,16 @@ import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Bool, Int
 
-DELETED_SHARE = 0.01
+from factrank.tensors.core import ranges
+
+DELETED_FRACTION = 0.01
 
 
 @dataclass(frozen=True, eq=False)
 class Peeling:
-    """What peeling took and what it left.
+    """Result of peeling: when each row and column was taken as a line (-1 if never).
 
-    `row_order` and `column_order` say when a line was taken (-1: never); an entry belongs to the line taken first. What
-    neither its row nor its column covers is the core: the entries with `in_core`, in the matrix's coordinate order.
+    An entry belongs to whichever of its lines was taken first. Entries that no line covers form the core.
     """
 
     row_order: Int[np.ndarray, " rows"]
@@ -29,19 +30,19 @@ class Peeling:
 
     @property
     def n_lines(self) -> int:
-        """The rank of what was peeled."""
+        """The rank of the peeled part."""
         return int((self.row_order >= 0).sum() + (self.column_order >= 0).sum())
 
     def in_core(self, rows: Int[np.ndarray, " n"], columns: Int[np.ndarray, " n"]) -> Bool[np.ndarray, " n"]:
-        """Which entries no line covers."""
+        """Returns which entries no line covers."""
         covered = (self.row_order[rows] >= 0) | (self.column_order[columns] >= 0)
         return np.asarray(~covered)
 
 
 class _Side:
-    """One side of the matrix while it is peeled: the live entries of each of its lines, counted and summed.
+    """One side of the matrix during peeling: count of the live entries of each line, and sum of their positions.
 
-    The sum of the positions of a line's live entries names the entry when only one is left.
+    If only one entry is left, the sum is its position.
     """
 
     def __init__(self, matrix: sp.csr_array) -> None:
@@ -53,20 +54,18 @@ class _Side:
     def entries(self, lines: Int[np.ndarray, " n"]) -> tuple[Int[np.ndarray, " m"], Int[np.ndarray, " m"]]:
         """All entries of some lines, as (line, position)."""
         sizes = self.starts[lines + 1] - self.starts[lines]
-        within = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-        return np.repeat(lines, sizes), self.positions[np.repeat(self.starts[lines], sizes) + within]
+        return np.repeat(lines, sizes), self.positions[ranges(self.starts[lines], sizes)]
 
     def lose(self, lines: Int[np.ndarray, " n"], positions: Int[np.ndarray, " n"]) -> None:
-        """These entries are gone."""
         np.subtract.at(self.count, lines, 1)
         np.subtract.at(self.total, lines, positions)
 
 
 def peel(matrix: sp.csr_array) -> Peeling:
-    """Peel until every remaining row and column has at least two entries.
+    """Peels until every remaining row and column has at least two entries.
 
-    Singleton columns first, then singleton rows: taking a column never makes another column a singleton, so one pass of
-    each is enough.
+    One pass over columns followed by one over rows is enough, because taking a column never makes another column a
+    singleton.
     """
     rows, columns = _Side(matrix), _Side(sp.csr_array(matrix.T.tocsr()))
     row_order, column_order = np.full(matrix.shape[0], -1), np.full(matrix.shape[1], -1)
@@ -77,7 +76,7 @@ def peel(matrix: sp.csr_array) -> Peeling:
 
 
 def _take(single: _Side, other: _Side, order: Int[np.ndarray, " lines"], taken: int) -> int:
-    """Take the lines of `other` that hold the only entry of a line of `single`, until there are none."""
+    """Takes the lines of `other` that contain the only entry of a line of `single`, until there are none."""
     frontier = np.flatnonzero(single.count == 1)
     while len(frontier):
         lines = np.unique(single.total[frontier])
@@ -90,9 +89,9 @@ def _take(single: _Side, other: _Side, order: Int[np.ndarray, " lines"], taken: 
 
 
 def triangular_rank(matrix: sp.csr_array) -> int:
-    """A near-linear lower bound of the rank, over every field in which the entries are not zero.
+    """Returns a lower bound on the rank over every field in which the entries are non-zero, in near-linear time.
 
-    Peel; where nothing is left to peel, delete the fullest columns (that cannot raise the rank) and go on.
+    Alternates between peeling and deleting the fullest columns, which cannot raise the rank.
     """
     rank = 0
     while matrix.nnz:
@@ -104,7 +103,7 @@ def triangular_rank(matrix: sp.csr_array) -> int:
         if not len(rows):
             break
         weight = np.bincount(columns, minlength=matrix.shape[1])
-        n_deleted = max(1, int(DELETED_SHARE * np.count_nonzero(weight)))
+        n_deleted = max(1, int(DELETED_FRACTION * np.count_nonzero(weight)))
         fullest = np.zeros(matrix.shape[1], dtype=bool)
         fullest[np.argpartition(weight, -n_deleted)[-n_deleted:]] = True
         kept_columns = ~fullest[columns]

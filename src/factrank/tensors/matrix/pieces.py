@@ -1,7 +1,7 @@
-"""Pieces: the connected parts of the core that peeling leaves of a sparse matrix.
+"""Pieces: the connected components of the core that peeling leaves.
 
-Pieces share no row and no column, so their ranks add up. Small ones, of which there may be very many, are ranked all at
-once; the others are handed out one by one, with equal rows and equal columns merged.
+Pieces have no row or column in common, so their ranks add up. Small pieces, of which there may be very many, are ranked
+in batches; the others one by one, with equal rows and equal columns merged.
 """
 
 from __future__ import annotations
@@ -20,16 +20,14 @@ from factrank.tensors.matrix.modular import ranks_mod_prime
 from factrank.tensors.matrix.peeling import Peeling
 
 SMALL_SIDE = 12
-"""Pieces with at most this many rows and columns and entries of +-1 are done together: 12^6, the most that a minor can
-be, is less than the prime."""
-
+"""Pieces of at most this many rows and columns with entries +-1 are ranked in batches: minors are at most 12^6."""
 
 PIECES_AT_ONCE = 10_000
 
 
 @dataclass(frozen=True, eq=False)
 class MatrixPiece:
-    """A connected piece of the core: its distinct rows and columns, and which row and column each line equals."""
+    """A connected piece of the core: the matrix of its distinct rows and columns, and the class of each line."""
 
     matrix: sp.csr_array
     rows: Int[np.ndarray, " rows"]
@@ -39,18 +37,18 @@ class MatrixPiece:
 
     @property
     def size(self) -> int:
-        """The number of distinct rows or of distinct columns, whichever is smaller: at least the rank."""
+        """The smaller number of distinct rows and columns, an upper bound on the rank."""
         return min(self.matrix.shape)
 
     @property
     def n_cells(self) -> int:
-        """The size of a dense array of it."""
+        """The number of cells of the dense matrix."""
         return self.matrix.shape[0] * self.matrix.shape[1]
 
 
 @dataclass(frozen=True, eq=False)
 class _Lines:
-    """The rows, or the columns, of the core, with the piece of each and its place there."""
+    """The rows (or columns) of the core, with the piece of each."""
 
     names: Int[np.ndarray, " lines"]
     piece: Int[np.ndarray, " lines"]
@@ -58,23 +56,20 @@ class _Lines:
 
     @cached_property
     def sizes(self) -> Int[np.ndarray, " pieces"]:
-        """How many lines each piece has."""
         return np.bincount(self.piece, minlength=self.n_pieces)
 
     @cached_property
     def order(self) -> Int[np.ndarray, " lines"]:
-        """The lines, piece by piece."""
         return np.argsort(self.piece, kind="stable")
 
     @cached_property
     def place(self) -> Int[np.ndarray, " lines"]:
-        """The place of each line in its piece."""
+        """Position of each line within its piece."""
         place = np.empty(len(self.names), dtype=np.int64)
         place[self.order] = np.arange(len(self.names)) - np.repeat(np.cumsum(self.sizes) - self.sizes, self.sizes)
         return place
 
     def of(self, piece: int) -> Int[np.ndarray, " lines"]:
-        """The names of the lines of a piece."""
         end = int(self._ends[piece])
         return np.asarray(self.names[self.order[end - int(self.sizes[piece]) : end]])
 
@@ -85,7 +80,7 @@ class _Lines:
 
 @dataclass(frozen=True, eq=False)
 class MatrixSplit:
-    """What peeling left, as connected pieces; `row` and `column` of an entry count the core's rows and columns."""
+    """The core left by peeling, as connected pieces. `row` and `column` of an entry refer to the lines of the core."""
 
     rows: _Lines
     columns: _Lines
@@ -95,13 +90,13 @@ class MatrixSplit:
 
     @cached_property
     def small(self) -> Bool[np.ndarray, " pieces"]:
-        """The pieces whose minors are certainly smaller than the prime."""
+        """Which pieces have minors that are certain to be smaller than the prime."""
         plain = np.ones(self.rows.n_pieces, dtype=bool)
         plain[self.rows.piece[self.row[np.abs(self.weight) > 1]]] = False
         return plain & (self.rows.sizes <= SMALL_SIDE) & (self.columns.sizes <= SMALL_SIDE)
 
     def small_ranks(self) -> Int[np.ndarray, " small"]:
-        """The exact ranks of the small pieces."""
+        """Returns the exact ranks of the small pieces."""
         number = np.cumsum(self.small) - 1
         chosen = np.flatnonzero(self.small[self.rows.piece[self.row]])
         chosen = chosen[np.argsort(self.rows.piece[self.row[chosen]], kind="stable")]
@@ -118,7 +113,7 @@ class MatrixSplit:
         return np.concatenate(ranks)
 
     def pieces(self, wanted: Bool[np.ndarray, " pieces"]) -> Iterator[MatrixPiece]:
-        """Some of the pieces, one by one."""
+        """Yields the selected pieces."""
         of_entry = self.rows.piece[self.row]
         order = np.argsort(of_entry, kind="stable")
         ends = np.cumsum(np.bincount(of_entry, minlength=self.rows.n_pieces))
@@ -134,7 +129,7 @@ class MatrixSplit:
 
 
 def split_core(matrix: sp.csr_array, peeling: Peeling) -> MatrixSplit:
-    """The connected pieces of what peeling left."""
+    """Splits the core left by peeling into connected pieces."""
     entries = matrix.tocoo()
     kept = peeling.in_core(entries.row, entries.col)
     rows, row = distinct(entries.row[kept].astype(np.int64))
@@ -148,7 +143,7 @@ def split_core(matrix: sp.csr_array, peeling: Peeling) -> MatrixSplit:
 
 
 def _equal_rows(matrix: sp.csr_array) -> tuple[Int[np.ndarray, " rows"], Int[np.ndarray, " classes"]]:
-    """The class of each row among the distinct rows, and the first row of each class."""
+    """Returns the class of each row, and the first row of each class."""
     matrix.sort_indices()
     seen: dict[tuple[bytes, bytes], int] = {}
     first: list[int] = []

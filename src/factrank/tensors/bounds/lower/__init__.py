@@ -1,7 +1,7 @@
-"""Lower bounds: what no decomposition of a table can do without.
+"""Lower bounds on the three ranks, each with its proof in the module docstring.
 
-What lives here: flattenings, Koszul flattenings, substitution, Forster's bound, spans of fibers and sets of values,
-counting. What may enter: another bound from below, with its proof in the docstring.
+Contains: flattenings, Koszul flattenings, substitution, spans of fibers, counting; and for the effective rank sets of
+values and their traces, pairs of labels, Forster's bound.
 """
 
 from typing import TYPE_CHECKING

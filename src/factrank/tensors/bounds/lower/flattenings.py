@@ -1,16 +1,16 @@
-r"""Lower bounds B1 to B3 of the rank of a 0/1 tensor.
+r"""Lower bounds B1 to B3 on the rank of a 0/1 tensor.
 
-B1: the rank of a flattening. B2: a Koszul flattening (`koszul`). B3, over connected components (no shared index on any
-axis): substitution (Alexeev, Forbes and Tsimerman, arXiv 1102.0072) gives
-rank($D_1 \oplus D_2$) $\ge$ maxflat($D_1$) + rank($D_2$), so the largest flattening ranks of all components add up, and
-one component may use its Koszul bound instead.
+B1 is the rank of a flattening, B2 a Koszul flattening (`koszul`). B3 adds up connected components, which share no index
+on any axis: by substitution (Alexeev, Forbes and Tsimerman, arXiv 1102.0072), rank($D_1 \oplus D_2$) $\ge$
+maxflat($D_1$) + rank($D_2$). So the largest flattening ranks of all components add up, and one component may use its
+Koszul bound instead.
 
-All ranks are exact or modulo a prime; a modular rank is at most the rational one, so every bound is certified.
+All ranks are exact or modulo a prime. A modular rank is at most the rational rank, so every bound is certified.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -18,9 +18,9 @@ import numpy as np
 from jaxtyping import Int
 
 from factrank.tensors.bounds.bracket import Bracket
-from factrank.tensors.bounds.certified_bounds import Bound
+from factrank.tensors.bounds.certified_bounds import Bound, ShownWitness
 from factrank.tensors.bounds.ledger import expected_of
-from factrank.tensors.bounds.lower.known_ranks import RankedFlattening
+from factrank.tensors.bounds.lower.known_ranks import Flattenings, RankedFlattening
 from factrank.tensors.bounds.lower.koszul import Koszul, koszul_bound
 from factrank.tensors.bounds.method import BoundMethod, Stage
 from factrank.tensors.core import AXES, AXIS_NAMES, Core, ZeroOneTensor, flattening
@@ -28,9 +28,10 @@ from factrank.tensors.matrix import block_ranks, rational_rank
 
 
 def flattening_ranks(core: Core, axis: int) -> tuple[Int[np.ndarray, " components"], Int[np.ndarray, " components"]]:
-    """Lower and upper bound of one flattening rank on every component (they agree unless the matrix is very large).
+    """Returns lower and upper bounds on the rank of a flattening, per component.
 
-    If the other two axes determine this one, its slices are disjoint, and so as many as the rank.
+    The bounds coincide unless the matrix is very large. If the other two axes determine this one, its slices have
+    disjoint supports, and their number is the rank.
     """
     if core.tensor.determined[axis]:
         n_slices = np.bincount(core.component[axis], minlength=core.n_components)
@@ -39,12 +40,12 @@ def flattening_ranks(core: Core, axis: int) -> tuple[Int[np.ndarray, " component
     return ranks.lower, ranks.upper
 
 
-@dataclass(frozen=True, eq=False)
-class LowerBound:
-    """A certified lower bound: the flattening used on each component, and on one of them perhaps a Koszul flattening.
+@dataclass(frozen=True, eq=False, repr=False)
+class LowerBound(ShownWitness):
+    """A certified lower bound: a flattening for each component, optionally a Koszul flattening for one of them.
 
-    This is also its witness: `recompute` repeats the ranks from the tensor alone. They may be larger than the bound if
-    they are not `exact`: of a matrix that is too large only a part was ranked.
+    It is its own witness: `recompute` repeats the ranks from the tensor alone. The result may exceed the bound unless
+    `exact`, because only part of a very large matrix is ranked.
     """
 
     value: int
@@ -55,7 +56,7 @@ class LowerBound:
 
     @property
     def method(self) -> str:
-        """What proves it, for people."""
+        """Label of the method."""
         if len(self.flat_axis) > 1 and (self.koszul or len(set(self.flat_axis.tolist())) > 1):
             return "B3 components" + (f", one by {self.koszul.name}" if self.koszul else "") + self._part
         if self.koszul:
@@ -69,7 +70,7 @@ class LowerBound:
         return "" if self.exact else ", ranked in part"
 
     def recompute(self, tensor: ZeroOneTensor) -> int:
-        """The bound again, by exact rational ranks of dense matrices: slow and independent of the sparse path."""
+        """Returns the bound from exact rational ranks of dense matrices: slow, but independent of the sparse code."""
         core, total = Core.of(tensor), 0
         for component, axis in enumerate(self.flat_axis.tolist()):
             part = core.part(component)
@@ -80,34 +81,24 @@ class LowerBound:
         return total
 
 
-def flattening_bound(
-    flat_lower: Int[np.ndarray, "3 components"], flat_upper: Mapping[int, Int[np.ndarray, " components"]]
-) -> LowerBound:
-    """B1 and B3: on every component its largest flattening rank, added up; the upper bounds tell which are exact."""
-    best_axis, n_components = int(np.argmax(flat_lower.sum(axis=1))), flat_lower.shape[1]
+def flattening_bound(flat: Flattenings) -> LowerBound:
+    """Returns B1 or B3, the sum of the largest flattening ranks; a rank is exact if its upper bound is the same."""
+    best_axis, n_components = int(np.argmax(flat.lower.sum(axis=1))), flat.lower.shape[1]
     axes = np.full(n_components, best_axis)
-    if flat_lower.max(axis=0).sum() > flat_lower[best_axis].sum():
-        axes = np.argmax(flat_lower, axis=0)
-    upper = np.array([flat_upper.get(axis, np.full(n_components, -1)) for axis in AXES])
-    exact = bool((upper == flat_lower)[axes, np.arange(n_components)].all())
-    return LowerBound(int(flat_lower.max(axis=0).sum()), axes, exact=exact)
+    if flat.total > flat.lower[best_axis].sum():
+        axes = np.argmax(flat.lower, axis=0)
+    upper = np.array([flat.upper.get(axis, np.full(n_components, -1)) for axis in AXES])
+    exact = bool((upper == flat.lower)[axes, np.arange(n_components)].all())
+    return LowerBound(flat.total, axes, exact=exact)
 
 
-def with_koszul(
-    bound: LowerBound, flat_lower: Int[np.ndarray, "3 components"], part: ZeroOneTensor, component: int, choice: Koszul
-) -> LowerBound:
-    """The bound with one component done by a Koszul flattening (B2, or B3 where there are several components)."""
-    value = koszul_bound(part, choice)
-    without = int(flat_lower.max(axis=0).sum() - flat_lower[:, component].max())
-    axes = np.argmax(flat_lower, axis=0)
-    return replace(bound, value=without + value, flat_axis=axes, koszul=choice, koszul_component=component)
-
-
-# -------------------------------------------------------------------- how they are tried
+def with_koszul(flat: Flattenings, part: ZeroOneTensor, component: int, choice: Koszul) -> LowerBound:
+    """Returns a bound with a Koszul flattening on one component: B2, or B3 if there are several components."""
+    value, axes = flat.without(component) + koszul_bound(part, choice), np.argmax(flat.lower, axis=0)
+    return LowerBound(value, axes, choice, component, flattening_bound(flat).exact)
 
 
 def _methods() -> Iterator[BoundMethod]:
-    """The rank of each flattening, whatever is known, and then the bound that they give together."""
     of_rank = partial(BoundMethod, of="rank", side="lower", stage=Stage.COUNT)
     for axis in (2, 0, 1):
         yield of_rank(name=_name(axis), cost=partial(expected_seconds, axis), run=partial(_ranks, axis))
@@ -119,7 +110,7 @@ def _name(axis: int) -> str:
 
 
 def expected_seconds(axis: int, bracket: Bracket) -> float:
-    """Of the ranks of a flattening; none if the two other axes determine this one: its slices need only be counted."""
+    """Returns the expected time to rank a flattening; 0 if its slices only have to be counted."""
     return 0.0 if bracket.tensor.determined[axis] else expected_of(1.0, len(bracket.tensor))
 
 
@@ -128,9 +119,8 @@ def _ranks(axis: int, bracket: Bracket) -> list[RankedFlattening]:
 
 
 def _together(bracket: Bracket) -> list[Bound]:
-    bound = flattening_bound(bracket.flattenings.lower, bracket.flattenings.upper)
     seconds = sum(bracket.ledger.seconds.get(_name(axis), 0.0) for axis in AXES)
-    return [replace(Bound.by(bound), seconds=seconds)]
+    return [replace(Bound.by(flattening_bound(bracket.flattenings)), seconds=seconds)]
 
 
 METHODS = tuple(_methods())

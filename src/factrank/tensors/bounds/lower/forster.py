@@ -1,10 +1,10 @@
 r"""Forster's bound: the sign rank of a matrix S with entries +1 and -1 is at least $\sqrt{KQ} / \|S\|$.
 
-Where only two values u, w occur, $T[k, q, u] - T[k, q, w]$ must have the signs of S, so the effective rank of the
-database is at least the sign rank of any full sub-table with two values (Forster 2002, J. Comput. Syst. Sci. 65).
+If only two values u, w occur, $T[k, q, u] - T[k, q, w]$ must have the signs of S. So the effective rank of a database
+is at least the sign rank of any full sub-table with two values (Forster 2002, J. Comput. Syst. Sci. 65).
 
-The norm is certified: $\lambda I - S^T S$ is positive definite when a floating-point Cholesky factorisation of it,
-diminished by an explicit multiple of the identity that covers all rounding, runs to its end (Rump 2006, BIT 46).
+The norm is certified: $\lambda I - S^T S$ is positive definite if its floating-point Cholesky factorisation succeeds
+after subtracting an explicit multiple of the identity that covers all rounding errors (Rump 2006, BIT 46).
 """
 
 from __future__ import annotations
@@ -27,11 +27,15 @@ from factrank.tensors.core import ZeroOneTensor, distinct
 NAME = "Forster's bound on two values"
 ROUNDING = 2.0**-53
 FREQUENT_VALUES = 8
-"""Pairs of values are tried among the most frequent ones."""
+"""Number of most frequent values whose pairs are tried."""
 
 
 def sign_rank_bound(signs: Int[np.ndarray, "rows columns"]) -> int:
-    """Least integer R with R^2 |S|^2 >= KQ, for a certified upper bound of the squared spectral norm."""
+    """Returns the least integer R with R^2 |S|^2 >= KQ, using a certified upper bound on the spectral norm |S|.
+
+    >>> sign_rank_bound(np.array([[1, 1], [1, -1]]))
+    2
+    """
     if not signs.size:
         return 0
     squared_norm = Fraction(certified_squared_norm(signs))
@@ -41,7 +45,7 @@ def sign_rank_bound(signs: Int[np.ndarray, "rows columns"]) -> int:
 
 
 def certified_squared_norm(signs: Int[np.ndarray, "rows columns"]) -> float:
-    """A number proved to be at least the largest eigenvalue of S^T S, and hardly more."""
+    """Returns a tight certified upper bound on the largest eigenvalue of S^T S."""
     small = signs if signs.shape[0] >= signs.shape[1] else signs.T
     gram = (small.T @ small).astype(np.float64)
     largest = float(np.linalg.eigvalsh(gram)[-1])
@@ -53,7 +57,7 @@ def certified_squared_norm(signs: Int[np.ndarray, "rows columns"]) -> float:
 
 
 def is_positive_definite(matrix: np.ndarray) -> bool:
-    """Rump's criterion; one more rounding covers the subtraction that formed the diagonal."""
+    """Rump's criterion; an extra rounding error accounts for the subtraction that formed the diagonal."""
     n = len(matrix)
     gamma = (n + 3) * ROUNDING / (1 - (n + 3) * ROUNDING)
     shift = 4 * gamma / (1 - gamma) * max(float(np.trace(matrix)), 0.0) + 4 * ROUNDING * float(np.abs(matrix).max())
@@ -65,10 +69,10 @@ def is_positive_definite(matrix: np.ndarray) -> bool:
 
 
 def two_value_bound(tensor: ZeroOneTensor, to_beat: int) -> int | None:
-    """The best Forster bound over pairs of frequent values, each on a large full sub-table with only these two.
+    """Returns the best Forster bound over pairs of frequent values, each on a large full sub-table of just these two.
 
-    None when none exceeds `to_beat`. As |S| >= sqrt(max(K, Q)), a bound of R needs R^2 rows and columns, so rows and
-    columns with fewer facts of the two values are dropped first.
+    Returns None if no bound exceeds `to_beat`. As |S| >= sqrt(max(K, Q)), a bound of R needs R^2 rows and columns, so
+    rows and columns with fewer facts of the two values are dropped first.
     """
     counts = np.bincount(tensor.coordinates[:, 2], minlength=tensor.shape[2])
     frequent = np.argsort(-counts, kind="stable")[:FREQUENT_VALUES]
@@ -87,7 +91,7 @@ def two_value_bound(tensor: ZeroOneTensor, to_beat: int) -> int | None:
 
 
 def _rows_and_columns_with(facts: Int[np.ndarray, "facts 3"], count: int) -> Int[np.ndarray, "kept 3"]:
-    """The facts left when keys and queries with fewer than `count` facts are dropped, again and again."""
+    """Drops keys and queries with fewer than `count` facts until none is left."""
     while True:
         kept = np.ones(len(facts), dtype=bool)
         for axis in (0, 1):
@@ -95,9 +99,6 @@ def _rows_and_columns_with(facts: Int[np.ndarray, "facts 3"], count: int) -> Int
         if kept.all():
             return facts
         facts = facts[kept]
-
-
-# -------------------------------------------------------------------- how it is tried
 
 
 def _expected_seconds(bracket: Bracket) -> float:

@@ -1,4 +1,4 @@
-"""Flattenings: the ranks of the three flattenings on every component, as far as they are known."""
+"""Flattenings: the flattening ranks computed so far, per component."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from jaxtyping import Int
 
 @dataclass(frozen=True, eq=False)
 class RankedFlattening:
-    """Lower and upper bounds of the rank of one flattening, on every component."""
+    """Lower and upper bounds on the rank of one flattening, per component."""
 
     axis: int
     lower: Int[np.ndarray, " components"]
@@ -20,14 +20,14 @@ class RankedFlattening:
 
 @dataclass(frozen=True, eq=False)
 class Flattenings:
-    """Lower bounds of all three ranks (1 where none was computed), and the upper bounds that are known, by axis."""
+    """Lower bounds on all three flattening ranks (1 if not computed), and the known upper bounds by axis."""
 
     lower: Int[np.ndarray, "3 components"]
     upper: Mapping[int, Int[np.ndarray, " components"]]
 
     @classmethod
     def of(cls, n_components: int, ranked: Iterable[RankedFlattening]) -> Flattenings:
-        """What is known when these were ranked."""
+        """Collects the flattenings that have been ranked."""
         lower, upper = np.ones((3, n_components), dtype=np.int64), {}
         for ranks in ranked:
             lower[ranks.axis], upper[ranks.axis] = ranks.lower, ranks.upper
@@ -35,9 +35,9 @@ class Flattenings:
 
     @property
     def total(self) -> int:
-        """The largest on every component, added up: a lower bound of the rank (B3)."""
+        """The largest rank of each component, summed: a lower bound on the rank (B3)."""
         return int(self.lower.max(axis=0).sum())
 
     def without(self, component: int) -> int:
-        """The same for all components but one."""
+        """Returns the same sum without one component."""
         return self.total - int(self.lower[:, component].max())

@@ -5,9 +5,9 @@ Project one axis to dimension 2p + 1, $T = \sum_i a_i \otimes T_i$. The matrix
 $$ T^{\wedge p} : \Lambda^p A \otimes B^* \to \Lambda^{p+1} A \otimes C, \quad
    w \otimes \beta \mapsto \sum_i (a_i \wedge w) \otimes T_i(\beta) $$
 
-has block $\pm T_i$ at $(S, S \cup \{i\})$. For a rank-one tensor its rank is $\binom{2p}{p}$, hence
-rank T $\ge \lceil$ rank $T^{\wedge p} / \binom{2p}{p} \rceil$. Projections cannot raise a rank, so random integers do,
-and a rank modulo a prime is a lower bound: the result is certified whatever the random numbers were.
+has block $\pm T_i$ at $(S, S \cup \{i\})$. It has rank $\binom{2p}{p}$ if T has rank one, hence rank T $\ge \lceil$
+rank $T^{\wedge p} / \binom{2p}{p} \rceil$. Neither projecting nor reducing modulo a prime can raise a rank, so the
+bound is certified no matter which random integers are drawn for the projections.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from factrank.tensors.matrix import PRIME, rank_mod_prime
 
 MAX_P = 5
 MAX_SIZE = 5_000
-"""Largest side of a Koszul matrix; longer slices are projected to fit."""
+"""Maximum side length of a Koszul matrix; longer slices are projected to fit."""
 
 
 @dataclass(frozen=True)
 class Koszul:
-    """One Koszul flattening: which axis is wedged, p, and the slice sizes after projection."""
+    """A Koszul flattening: the wedged axis, p, and the slice sizes after projection."""
 
     axis: int
     p: int
@@ -46,18 +46,18 @@ class Koszul:
 
     @property
     def cap(self) -> int:
-        """The most it can prove."""
+        """The largest bound that it could prove."""
         n = comb(2 * self.p + 1, self.p) * min(self.rows, self.columns)
         return ceil(n / comb(2 * self.p, self.p))
 
     @property
     def name(self) -> str:
-        """For people."""
+        """Name for labels."""
         return f"Koszul flattening by {AXIS_NAMES[self.axis]}, p={self.p}"
 
 
 def koszul_choices(shape: tuple[int, int, int], max_size: int = MAX_SIZE) -> Iterator[Koszul]:
-    """All Koszul flattenings of a tensor of this shape that fit into matrices of side at most `max_size`."""
+    """Yields all Koszul flattenings of a tensor of this shape whose matrices have sides of at most `max_size`."""
     for axis in AXES:
         row_axis, column_axis = others(axis)
         for p in range(1, min((shape[axis] - 1) // 2, MAX_P) + 1):
@@ -67,12 +67,12 @@ def koszul_choices(shape: tuple[int, int, int], max_size: int = MAX_SIZE) -> Ite
 
 
 def koszul_bound(tensor: ZeroOneTensor, choice: Koszul) -> int:
-    """The lower bound of the rank of a tensor (indeed of its border rank) by one Koszul flattening."""
+    """Returns the lower bound on the rank (in fact on the border rank) from one Koszul flattening."""
     return ceil(rank_mod_prime(koszul_matrix(tensor, choice)) / comb(2 * choice.p, choice.p))
 
 
 def koszul_matrix(tensor: ZeroOneTensor, choice: Koszul) -> Int[np.ndarray, "rows columns"]:
-    """The matrix T^p, modulo `PRIME`."""
+    """Returns the matrix T^p modulo `PRIME`."""
     slices = _projected_slices(tensor, choice)
     size, p = len(slices), choice.p
     subsets = list(combinations(range(size), p))
@@ -89,7 +89,7 @@ def koszul_matrix(tensor: ZeroOneTensor, choice: Koszul) -> Int[np.ndarray, "row
 
 
 def _projected_slices(tensor: ZeroOneTensor, choice: Koszul) -> Int[np.ndarray, "size rows columns"]:
-    """The 2p + 1 matrices T_i, every axis projected as far as the choice asks."""
+    """The 2p + 1 matrices T_i, with all axes projected to the sizes of the choice."""
     rng = np.random.default_rng(choice.seed)
     row_axis, column_axis = others(choice.axis)
     i, rows, columns = (tensor.coordinates[:, axis] for axis in (choice.axis, row_axis, column_axis))
@@ -108,7 +108,7 @@ def _projected_slices(tensor: ZeroOneTensor, choice: Koszul) -> Int[np.ndarray, 
 
 
 def _projection(rng: np.random.Generator, size: int, dimension: int) -> Int[np.ndarray, "size dimension"]:
-    """A random integer matrix; the identity when nothing has to go."""
+    """A random integer matrix; the identity if the dimension does not shrink."""
     if size == dimension:
         return np.eye(size, dtype=np.int64)
     return rng.integers(0, 2**15, size=(size, dimension))

@@ -1,4 +1,4 @@
-"""B2 as a bound: Koszul flattenings of the largest components, small matrices first, as long as they can improve."""
+"""B2 as a method: Koszul flattenings of the largest components, small matrices first, while they can help."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from factrank.tensors.bounds.bracket import Bracket
 from factrank.tensors.bounds.certified_bounds import Bound
 from factrank.tensors.bounds.ledger import PER_FACT
-from factrank.tensors.bounds.lower.flattenings import flattening_bound, with_koszul
+from factrank.tensors.bounds.lower.flattenings import with_koszul
 from factrank.tensors.bounds.lower.koszul import Koszul, koszul_choices
 from factrank.tensors.bounds.method import BoundMethod, Stage
 from factrank.tensors.bounds.needs import gap_beyond_flattenings
@@ -25,13 +25,13 @@ MOST_COMPONENTS = 3
 
 
 def expected_seconds(part: ZeroOneTensor, choice: Koszul) -> float:
-    """Of one Koszul flattening: projecting the slices, and the rank."""
+    """Returns the expected time of one Koszul flattening: projecting the slices and ranking the matrix."""
     projecting = PER_FACT * len(part) + 1e-9 * choice.rows * choice.columns * max(part.shape) * (2 * choice.p + 1)
     return PER_CUBE * choice.size**3 + projecting
 
 
 def koszul_bounds(bracket: Bracket) -> list[Bound]:
-    """What exceeds the lower bounds so far, each flattening a step of the ledger."""
+    """Returns bounds that exceed the lower bounds so far; each flattening is a separate step of the ledger."""
     core, found, to_beat = bracket.core, list[Bound](), bracket.greatest
     sizes = np.bincount(core.fact_component, minlength=core.n_components)
     for component in np.argsort(-sizes, kind="stable")[:MOST_COMPONENTS].tolist():
@@ -48,9 +48,8 @@ def koszul_bounds(bracket: Bracket) -> list[Bound]:
 
 
 def _koszul_bound(bracket: Bracket, part: ZeroOneTensor, component: int, choice: Koszul) -> list[Bound]:
-    flat, name = bracket.flattenings, f"B2 {choice.name}"
-    compute = partial(with_koszul, flattening_bound(flat.lower, flat.upper), flat.lower, part, component, choice)
-    bound = bracket.ledger.run(name, expected_seconds(part, choice), compute, dear=True)
+    name, compute = f"B2 {choice.name}", partial(with_koszul, bracket.flattenings, part, component, choice)
+    bound = bracket.ledger.run(name, expected_seconds(part, choice), compute, expensive=True)
     return [replace(Bound.by(bound), seconds=bracket.ledger.seconds[name])] if bound else []
 
 

@@ -1,27 +1,28 @@
-r"""B3 with rank-one slices: a lower bound that sees ranks above the border rank, such as 3 for the W state.
+r"""B3 with rank-one slices: a lower bound that can exceed the border rank, such as 3 for the W state.
 
 Substitution (Alexeev, Forbes and Tsimerman, arXiv 1102.0072). Let slices $T_s = a \otimes b_s$, s in S, of one axis
-share the vector a, k = dim span($b_s$). In a decomposition of T, k of its terms can be solved for k independent slices
-of S and removed, which subtracts combinations of these from the other slices. So for some numbers $\lambda$
+share the vector a, and let k = dim span($b_s$). Any decomposition of T has k terms that can be solved for k independent
+slices of S and removed, which subtracts combinations of these slices from the others. So for some numbers $\lambda$
 
-rank T $\ge$ k + rank$(T_i - \sum_s \lambda_{is}\, a \otimes b_s)_{i \notin S}$   (equality if S is one slice).
+rank T $\ge$ k + rank$(T_i - \sum_s \lambda_{is}\, a \otimes b_s)_{i \notin S}$   (with equality if S is one slice).
 
-The rest is bounded for *every* $\lambda$ in two ways, with Pa = 0 and $b_s^T P_B = 0$ for all s:
+The remainder is bounded for *every* $\lambda$ in one of two ways. Let Pa = 0 and $b_s^T P_B = 0$ for all s.
 
-- Peel: $(P T_i)_i$ is free of $\lambda$, so rank T $\ge$ k + rank$(P T_i)_i$, and one may go on with that tensor.
+- Peel: $(P T_i)_i$ does not depend on $\lambda$, so rank T $\ge$ k + rank$(P T_i)_i$, and the argument can be repeated
+  for that tensor.
 - Pencil: with $N = [T_2 | T_3 | ...]$ and $N_B = [T_2 P_B | T_3 P_B | ...]$, i outside S, the least rank of
   $N - a w^T$, $w_i = \sum_s \lambda_{is} b_s$, is exactly
 
   rank[N | a] + rank $N_B$ - rank[$N_B$ | a].
 
-  Proof. By Wedderburn's rank reduction $N - a w^T$ has rank (rank N) - 1 iff a = N x, w = $N^T y$ and $y^T N x =
-  y^T a = 1$, and never less. A w of this form is $N^T y$ iff $y^T T_i$ lies in span($b_s$) for all i, that is
-  $y^T N_B = 0$; some such y has $y^T a \ne 0$ iff a is not in col($N_B$). As col($N_B$) is part of col(N), the least
-  rank is rank N - [a in col N] + [a in col $N_B$], which is the formula. QED
+  Proof. By Wedderburn's rank reduction, $N - a w^T$ has rank (rank N) - 1 iff a = N x, w = $N^T y$ and $y^T N x =
+  y^T a = 1$, and never less. A w of this form is $N^T y$ iff $y^T T_i$ is in span($b_s$) for all i, that is
+  $y^T N_B = 0$; some such y has $y^T a \ne 0$ iff a is not in col($N_B$). As col($N_B$) is contained in col(N), the
+  least rank is rank N - [a in col N] + [a in col $N_B$], which is the formula. QED
 
-A bound is a chain of peels, ended by a pencil or by a flattening. Every part of it only kills slices that belong to one
-connected component, so the chains of all components add up: for a component $D_1$ beside $D_2$, the killed slices and
-what they add to others vanish outside the rows and columns of $D_1$, which leaves $D_2$ as it was.
+A bound is a chain of peels followed by a pencil or a flattening. Each step only removes slices of a single connected
+component, so the chains of all components add up: the removed slices of a component $D_1$, and their multiples that are
+subtracted elsewhere, vanish outside the rows and columns of $D_1$ and leave every other component unchanged.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from factrank.tensors.bounds.bracket import Bracket
-from factrank.tensors.bounds.certified_bounds import Bound
+from factrank.tensors.bounds.certified_bounds import Bound, ShownWitness
 from factrank.tensors.bounds.lower.flattenings import flattening_ranks
 from factrank.tensors.bounds.method import BoundMethod, Stage
 from factrank.tensors.bounds.needs import gap_beyond_flattenings
@@ -41,16 +42,16 @@ from factrank.tensors.core import AXES, AXIS_NAMES, Core, ZeroOneTensor, flatten
 from factrank.tensors.matrix import rational_rank
 
 LARGEST_SIDE, MOST_CELLS = 60, 30_000
-"""Components with a longer side or more cells count by their flattenings."""
+"""Components with a longer side or more cells contribute their flattening ranks only."""
 
 MOST_COMPONENTS = 16
-"""So many components, those with most facts, are searched for a chain."""
+"""Chains are searched for on this many components, those with the most facts."""
 
 MOST_GROUPS, PATIENCE = 24, 2
-"""The search looks at so many groups of slices at each step, and goes on while it is so little behind its best."""
+"""Groups of slices tried at each step of the search, which continues while it is at most PATIENCE behind its best."""
 
 LARGEST_ENTRY = 2**30
-"""Products of two entries must fit into 64 bits; a step that would exceed this is not taken."""
+"""Steps with larger entries are not taken, because products of two entries must fit into 64 bits."""
 
 Cube = Int[np.ndarray, "_ _ _"]
 Ranker = Callable[[Int[np.ndarray, "rows columns"]], int]
@@ -58,7 +59,7 @@ Ranker = Callable[[Int[np.ndarray, "rows columns"]], int]
 
 @dataclass(frozen=True)
 class SliceGroup:
-    """All rank-one slices of `axis` with the same vector a on the axis `along` as the slice number `index`."""
+    """All rank-one slices of `axis` that share the vector a, along the axis `along`, of the slice with this index."""
 
     axis: int
     along: int
@@ -66,24 +67,19 @@ class SliceGroup:
 
     @property
     def order(self) -> tuple[int, int, int]:
-        """The axes as (slices, a, b)."""
+        """The axes in the order (slices, a, b)."""
         return self.axis, self.along, 3 - self.axis - self.along
 
 
 @dataclass(frozen=True)
 class Chain:
-    """Peels one after the other, each numbering the slices of what is left, then a pencil or else a flattening."""
+    """A sequence of peels, then a pencil or a flattening. Groups refer to the tensor left by the previous peels."""
 
     peels: tuple[SliceGroup, ...] = ()
     pencil: SliceGroup | None = None
 
-    @property
-    def first(self) -> SliceGroup | None:
-        """The first group that is substituted."""
-        return (*self.peels, self.pencil)[0]
-
     def bound(self, cube: Cube) -> int:
-        """The value that this chain proves, by exact ranks."""
+        """Returns the bound that this chain proves, from exact ranks."""
         total = 0
         for group in self.peels:
             gained, cube = _peel(cube, group)
@@ -93,11 +89,11 @@ class Chain:
         )
 
 
-@dataclass(frozen=True, eq=False)
-class RankOneSlice:
+@dataclass(frozen=True, eq=False, repr=False)
+class RankOneSlice(ShownWitness):
     """A certified lower bound: a chain on some components, the flattening of an axis on the others.
 
-    This is also its witness: `recompute` repeats it from the tensor alone.
+    It is its own witness: `recompute` repeats it from the tensor alone.
     """
 
     value: int
@@ -106,27 +102,17 @@ class RankOneSlice:
 
     @property
     def groups(self) -> tuple[SliceGroup, ...]:
-        """The first group of slices that is substituted on each component that uses one."""
-        return tuple(chain.first for chain in self.chains.values() if chain.first)
-
-    @property
-    def axis(self) -> int | None:
-        """The axis of the first rank-one slice, or None where none was of use."""
-        return self.groups[0].axis if self.groups else None
-
-    @property
-    def index(self) -> int | None:
-        """The number of the first rank-one slice on its axis of its component."""
-        return self.groups[0].index if self.groups else None
+        """The first group of slices substituted on each component that has a chain."""
+        return tuple(filter(None, ((*chain.peels, chain.pencil)[0] for chain in self.chains.values())))
 
     @property
     def method(self) -> str:
-        """What proves it, for people."""
+        """Label of the method."""
         names = [AXIS_NAMES[axis] for axis in AXES if any(group.axis == axis for group in self.groups)]
         return f"B3 rank-one slice of {' and '.join(names)}" if names else "B3 flattenings, no rank-one slice of use"
 
     def recompute(self, tensor: ZeroOneTensor) -> int:
-        """The bound again, by exact rational ranks, from the tensor."""
+        """Returns the bound from the tensor, by exact rational ranks."""
         core, total = Core.of(tensor), 0
         for component, axis in enumerate(self.flat_axis.tolist()):
             part, chain = core.part(component), self.chains.get(component)
@@ -135,7 +121,7 @@ class RankOneSlice:
 
 
 def rank_one_slice_bound(core: Core) -> RankOneSlice:
-    """The sum over the components of the best chain found, or of the largest flattening rank."""
+    """Returns the sum over all components of the best chain found, or of the largest flattening rank."""
     flat = np.array([flattening_ranks(core, axis)[0] for axis in AXES])
     best, sizes = flat.max(axis=0, initial=0), np.bincount(core.fact_component, minlength=core.n_components)
     chains, total = dict[int, Chain](), int(best.sum())
@@ -151,11 +137,11 @@ def rank_one_slice_bound(core: Core) -> RankOneSlice:
     return RankOneSlice(total, flat.argmax(axis=0), chains)
 
 
-# -------------------------------------------------------------------- search: guesses, proved afterwards
+# -------------------------------------------------------------------- search, by numerical ranks; proved afterwards
 
 
 def _search(cube: Cube) -> Chain:
-    """Peel greedily, keeping most of the flattening ranks, and try the pencil of every group on the way."""
+    """Peels greedily, keeping the flattening ranks large, and tries the pencil of every group on the way."""
     best, value, total, peels = Chain(), max(_flattenings(cube, _likely_rank)), 0, tuple[SliceGroup, ...]()
     best_value = value
     while value >= best_value - PATIENCE:
@@ -179,7 +165,7 @@ def _search(cube: Cube) -> Chain:
 
 
 def _groups(cube: Cube) -> Iterator[SliceGroup]:
-    """The groups of rank-one slices, each named by its first slice; large groups first."""
+    """Yields the groups of rank-one slices, each named by its first slice; large groups first."""
     found = []
     for axis in AXES:
         for along in AXES:
@@ -193,27 +179,26 @@ def _groups(cube: Cube) -> Iterator[SliceGroup]:
 
 
 def _likely_rank(matrix: Int[np.ndarray, "rows columns"]) -> int:
-    """The numerical rank of the Gram matrix of the shorter side: fast, and only for choosing."""
+    """Numerical rank, from the Gram matrix of the shorter side: fast, and only used to choose."""
     real: Float[np.ndarray, "short long"] = (matrix if len(matrix) <= matrix.shape[1] else matrix.T).astype(np.float64)
     return int(np.linalg.matrix_rank(real @ real.T, hermitian=True)) if matrix.size else 0
 
 
-# -------------------------------------------------------------------- the two steps, exactly
+# -------------------------------------------------------------------- peel and pencil, in exact arithmetic
 
 
 def _flattenings(cube: Cube, rank: Ranker) -> list[int]:
-    """The three flattening ranks."""
     return [rank(np.moveaxis(cube, axis, 0).reshape(cube.shape[axis], -1)) if cube.size else 0 for axis in AXES]
 
 
 def _peel(cube: Cube, group: SliceGroup) -> tuple[int, Cube]:
-    """The number k of a group, and the other slices with a projected away, the axes in their old order."""
+    """Returns k, and the other slices with a projected away (axes in their original order)."""
     a, bs, rest = _split(cube.transpose(group.order), group.index)
     return rational_rank(bs), _project(rest, a, 1).transpose(np.argsort(group.order))
 
 
 def _pencil(cube: Cube, group: SliceGroup, rank: Ranker) -> int:
-    """The number k of a group plus rank[N | a] + rank N_B - rank[N_B | a]."""
+    """Returns k + rank[N | a] + rank N_B - rank[N_B | a]."""
     a, bs, rest = _split(cube.transpose(group.order), group.index)
     projected, k = rest, 0
     while bs.any():
@@ -224,7 +209,7 @@ def _pencil(cube: Cube, group: SliceGroup, rank: Ranker) -> int:
 
 
 def _split(view: Cube, index: int) -> tuple[Int[np.ndarray, " b"], Int[np.ndarray, "s c"], Int[np.ndarray, "r b c"]]:
-    """The shared vector a, a multiple of b_s for every slice of the group, and the other slices."""
+    """Returns a, a multiple of b_s for every slice of the group, and the other slices."""
     vectors = _shared_vectors(view)
     a = vectors[index]
     if not a.any():
@@ -234,7 +219,7 @@ def _split(view: Cube, index: int) -> tuple[Int[np.ndarray, " b"], Int[np.ndarra
 
 
 def _shared_vectors(view: Cube) -> Int[np.ndarray, "a b"]:
-    """For each slice a (x) b of rank one the primitive vector a, its first entry positive; zeros for other slices."""
+    """Returns the primitive vector a, first entry positive, of each slice a (x) b of rank one; else zeros."""
     if not view.size:
         return np.zeros(view.shape[:2], dtype=np.int64)
     everyone = np.arange(len(view))
@@ -246,9 +231,9 @@ def _shared_vectors(view: Cube) -> Int[np.ndarray, "a b"]:
 
 
 def _project(cube: Cube, vector: Int[np.ndarray, " n"], axis: int) -> Cube:
-    """The image of the cube under a matrix P of full row rank with kernel spanned by the vector, applied on one axis.
+    """Applies, along one axis, a matrix P of full row rank whose kernel is spanned by the vector.
 
-    Row j of P is (v_p e_j - v_j e_p) / gcd for a pivot p, which has no row.
+    Row j of P is (v_p e_j - v_j e_p) / gcd; the pivot p has no row.
     """
     rows = np.moveaxis(cube, axis, 0)
     pivot = int(np.argmin(np.where(vector == 0, np.iinfo(np.int64).max, np.abs(vector))))
@@ -256,11 +241,8 @@ def _project(cube: Cube, vector: Int[np.ndarray, " n"], axis: int) -> Cube:
     times, minus = (x.reshape(-1, 1, 1) for x in (vector[pivot] // divisor, vector // divisor))
     largest = int(np.abs(rows).max(initial=0)) * (int(np.abs(times).max()) + int(np.abs(minus).max()))
     if largest > LARGEST_ENTRY:
-        raise OverflowError("entries grow too large")
+        raise OverflowError(f"projecting would produce entries up to {largest}, above the limit of {LARGEST_ENTRY}")
     return np.moveaxis(np.delete(rows * times - minus * rows[pivot], pivot, axis=0), 0, axis)
-
-
-# -------------------------------------------------------------------- how it is tried
 
 
 def _small_components(bracket: Bracket) -> int:
@@ -287,6 +269,6 @@ METHODS = (
         refusals=(_too_large,),
         cost=_expected_seconds,
         run=lambda bracket: [Bound.by(rank_one_slice_bound(bracket.core))],
-        dear=True,
+        expensive=True,
     ),
 )

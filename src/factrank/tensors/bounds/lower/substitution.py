@@ -1,13 +1,13 @@
-r"""B3 by substitution where the tensor does not fall apart: some slices on one axis, the rest by its own flattenings.
+r"""B3 by substitution, for tensors that do not decompose into components.
 
 For slices S of an axis x, and the indices Z of another axis z that they use,
 
 rank D $\ge$ dim span{$D_s$ : s in S} + rank D[x outside S, z outside Z]
 
-(Alexeev, Forbes and Tsimerman, arXiv 1102.0072: killing the slices S lowers the rank by at least the dimension of their
-span and changes the others only by combinations of S, which vanish outside Z). In a knowledge graph: the values that
-only a few queries use count in full, and the other queries may count by their key flattening, which tells apart a value
-that serves several queries.
+(Alexeev, Forbes and Tsimerman, arXiv 1102.0072: eliminating the slices S lowers the rank by at least the dimension of
+their span, and changes the other slices only by combinations of S, which vanish outside Z). In a knowledge graph, the
+values used by only a few queries are counted in full, and the remaining queries may contribute their key flattening,
+which counts a value shared by several queries more than once.
 """
 
 from __future__ import annotations
@@ -15,14 +15,12 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 from math import inf
 
 import numpy as np
 from jaxtyping import Bool, Int
 
-from factrank.tensors.bounds.bracket import Bracket
-from factrank.tensors.bounds.certified_bounds import Bound
+from factrank.tensors.bounds.certified_bounds import Bound, ShownWitness
 from factrank.tensors.bounds.ledger import PER_FACT
 from factrank.tensors.bounds.lower.flattenings import flattening_ranks
 from factrank.tensors.bounds.method import BoundMethod, Stage
@@ -41,17 +39,17 @@ from factrank.tensors.core import (
 from factrank.tensors.matrix import matrix_rank_bounds
 
 MOST_CUTS = 12
-"""How many sets Z are tried for each pair of axes."""
+"""Number of sets Z tried for each pair of axes."""
 
 PASSES_OF_A_CUT = 4.0
-"""Passes over the facts that one of them takes; the others end by the clock."""
+"""Cost of the first set Z, in passes over the facts; the others are tried while time is left."""
 
 
-@dataclass(frozen=True, eq=False)
-class Substitution:
-    """A certified lower bound: the slices of axis x that use only `indices` of axis z, and the rest without both.
+@dataclass(frozen=True, eq=False, repr=False)
+class Substitution(ShownWitness):
+    """A certified lower bound: S consists of the slices of axis x that use only `indices` of axis z.
 
-    This is also its witness: `recompute` repeats it from the tensor alone.
+    It is its own witness: `recompute` repeats it from the tensor alone.
     """
 
     value: int
@@ -61,11 +59,11 @@ class Substitution:
 
     @property
     def method(self) -> str:
-        """What proves it, for people."""
+        """Label of the method."""
         return _name(self.x, self.z)
 
     def recompute(self, tensor: ZeroOneTensor) -> int:
-        """The bound again, from the tensor."""
+        """Returns the bound from the tensor."""
         core = Core.of(tensor).tensor
         inside = np.zeros(core.shape[self.z], dtype=bool)
         inside[self.indices] = True
@@ -73,9 +71,9 @@ class Substitution:
 
 
 def substitution_bound(core: Core, x: int, z: int, deadline: float = inf) -> Substitution:
-    """The best bound over nested sets Z: first the indices of axis z that have most slices of axis x to themselves.
+    """Returns the best bound over nested sets Z, starting with indices that have many slices of their own.
 
-    At the deadline, by `time.monotonic`, it is the best of those that were tried; the middle ones come first.
+    The sets of medium size are tried first. At the deadline (`time.monotonic`) the best bound so far is returned.
     """
     tensor = core.tensor
     owner, n_used = _only_user(tensor, x, z)
@@ -95,7 +93,7 @@ def substitution_bound(core: Core, x: int, z: int, deadline: float = inf) -> Sub
 
 
 def _only_user(tensor: ZeroOneTensor, x: int, z: int) -> tuple[Int[np.ndarray, " x"], Int[np.ndarray, " z"]]:
-    """For each slice of axis x the only index of axis z that it uses (or -1); how many slices each index meets."""
+    """Returns the only index of axis z that each slice of axis x uses (or -1), and the number of slices per index."""
     pairs = distinct(pair_index(tensor, x, z))[0]
     slices, users = np.divmod(pairs, tensor.shape[z])
     single = np.bincount(slices, minlength=tensor.shape[x])[slices] == 1
@@ -105,7 +103,7 @@ def _only_user(tensor: ZeroOneTensor, x: int, z: int) -> tuple[Int[np.ndarray, "
 
 
 def _bound(tensor: ZeroOneTensor, x: int, z: int, inside: Bool[np.ndarray, " z"], to_beat: int = 0) -> int:
-    """The bound with S all slices of axis x whose indices on axis z are all `inside`; 0 if it cannot beat another."""
+    """Bound with S all slices of axis x whose indices on axis z are all `inside`; 0 if it cannot exceed `to_beat`."""
     facts = tensor.coordinates
     substituted = np.ones(tensor.shape[x], dtype=bool)
     substituted[facts[~inside[facts[:, z]], x]] = False
@@ -122,7 +120,7 @@ def _flattenings_of(tensor: ZeroOneTensor) -> int:
 
 
 def largest_flattenings(tensor: ZeroOneTensor) -> int:
-    """What flattenings can give at most: the longest side of every component, added up."""
+    """Returns an upper bound on the sum of flattening ranks: the longest side of each component, summed."""
     labels, n_components = components(tensor)
     sides = []
     for axis in AXES:
@@ -132,34 +130,27 @@ def largest_flattenings(tensor: ZeroOneTensor) -> int:
     return int(np.max(sides, axis=0).sum())
 
 
-# -------------------------------------------------------------------- how it is tried
-
-
 def _methods() -> Iterator[BoundMethod]:
     for z in (1, 0, 2):
         for x in others(z)[::-1]:
-            yield BoundMethod(
-                name=_name(x, z),
-                of="rank",
-                side="lower",
-                stage=Stage.PROVE,
-                needs=(gap_beyond_flattenings,),
-                cost=_expected_seconds,
-                run=partial(_substitution, x, z),
-                dear=True,
-            )
+            yield _method(x, z)
+
+
+def _method(x: int, z: int) -> BoundMethod:
+    return BoundMethod(
+        name=_name(x, z),
+        of="rank",
+        side="lower",
+        stage=Stage.PROVE,
+        needs=(gap_beyond_flattenings,),
+        cost=lambda bracket: PASSES_OF_A_CUT * PER_FACT * len(bracket.tensor),
+        run=lambda bracket: [Bound.by(substitution_bound(bracket.core, x, z, bracket.ledger.deadline()))],
+        expensive=True,
+    )
 
 
 def _name(x: int, z: int) -> str:
     return f"B3 substitution of {AXIS_NAMES[x]} slices by {AXIS_NAMES[z]}"
-
-
-def _expected_seconds(bracket: Bracket) -> float:
-    return PASSES_OF_A_CUT * PER_FACT * len(bracket.tensor)
-
-
-def _substitution(x: int, z: int, bracket: Bracket) -> list[Bound]:
-    return [Bound.by(substitution_bound(bracket.core, x, z, bracket.ledger.deadline()))]
 
 
 METHODS = tuple(_methods())

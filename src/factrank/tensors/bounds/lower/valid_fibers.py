@@ -1,7 +1,7 @@
-"""Lower bounds of the completion rank: what the valid fibers span, and the rank of a full sub-table.
+"""Lower bounds on the completion rank: the span of the valid fibers, and the rank of a full sub-table.
 
-The valid fibers span as many dimensions as the value flattening has rank (each used value, if functional). On a full
-sub-table, where every fiber is valid, nothing is free, so every lower bound of its rank holds.
+The dimension of the span is the rank of the value flattening (the number of used values if functional). In a full
+sub-table every fiber is valid and nothing is free, so every lower bound on its rank applies.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from factrank.tensors.core import Core, ZeroOneTensor, distinct
 SPAN, FULL = "B1 span of the valid fibers", "full sub-table"
 
 TABLE_CELLS = 50_000_000
-"""Largest key x query table in which full sub-tables are looked for."""
+"""Maximum number of (key, query) cells for which full sub-tables are searched."""
 
 
 def span_bounds(bracket: Bracket) -> list[Bound]:
-    """The dimension that the valid fibers span: the rank of the value flattening."""
+    """Returns the dimension of the span of the valid fibers: the rank of the value flattening."""
     lower, upper = (int(side.sum()) for side in flattenings.flattening_ranks(bracket.core, 2))
     return [Bound(lower, SPAN if lower == upper else f"{SPAN}, ranked in part")]
 
 
 def one_fact(bracket: Bracket) -> list[Bound]:
-    """1 if there is a fact."""
+    """Returns 1 if there is a fact, else 0."""
     return [Bound(min(len(bracket.tensor), 1), "one fact")]
 
 
 def full_subtable_bounds(bracket: Bracket) -> list[Bound]:
-    """Flattenings, and Koszul flattenings that may exceed what is known, of a full sub-table."""
+    """Returns flattening bounds of a full sub-table, and Koszul bounds if they might exceed the lower bound so far."""
     tensor, ledger = bracket.tensor, bracket.ledger
     table = ledger.run(FULL, PER_FACT * len(tensor), partial(full_subtable, tensor))
     if table is None:
@@ -50,9 +50,9 @@ def full_subtable_bounds(bracket: Bracket) -> list[Bound]:
 
 
 def full_subtable(tensor: ZeroOneTensor) -> ZeroOneTensor | None:
-    """The largest full sub-table among a few candidates: keys x queries where every fiber is valid; None if too thin.
+    """Returns the largest full sub-table (keys x queries without an invalid fiber) found; None below 2 x 2.
 
-    Candidates: for the 1, 2, 3, ... fullest queries, the keys that have them all.
+    The candidates are the 1, 2, 3, ... queries with the most facts, and the keys that have all of them.
     """
     n_keys, n_queries, _ = tensor.shape
     if n_keys * n_queries > TABLE_CELLS or not len(tensor):
@@ -68,7 +68,7 @@ def full_subtable(tensor: ZeroOneTensor) -> ZeroOneTensor | None:
 def largest_full_block(
     table: Bool[np.ndarray, "keys queries"],
 ) -> tuple[Int[np.ndarray, " rows"], Int[np.ndarray, " columns"]]:
-    """Rows and columns of a large all-true block, greedily by the fullest columns."""
+    """Returns rows and columns of a large all-true block, adding columns greedily by their number of true cells."""
     order = np.argsort(-table.sum(axis=0), kind="stable")
     nested = np.logical_and.accumulate(table[:, order], axis=1)
     sizes = nested.sum(axis=0)
@@ -78,7 +78,7 @@ def largest_full_block(
 
 
 def restrict(tensor: ZeroOneTensor, keys: Int[np.ndarray, " n"], queries: Int[np.ndarray, " m"]) -> ZeroOneTensor:
-    """The sub-tensor on some keys and queries, its indices renumbered."""
+    """Returns the sub-tensor on some keys and queries, with indices renumbered."""
     inside = np.isin(tensor.coordinates[:, 0], keys) & np.isin(tensor.coordinates[:, 1], queries)
     coordinates = tensor.coordinates[inside]
     values, value = distinct(coordinates[:, 2])

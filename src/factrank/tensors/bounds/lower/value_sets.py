@@ -1,4 +1,4 @@
-"""Lower bounds of the effective rank by the sets of values in use: what a tensor of rank 0 or 1 cannot show."""
+"""Lower bounds on the effective rank from the sets of values in use: what tensors of rank 0 or 1 cannot express."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from factrank.tensors.core import ZeroOneTensor, pair_index
 
 
 def rank_one_bound(tensor: ZeroOneTensor) -> Bound:
-    """0, 1 or 2, by what a tensor of rank 0 or 1 can show (empty and equal value slices taken out).
+    """Returns a bound of 0, 1 or 2, for a tensor without empty or equal value slices.
 
-    Rank 0 is one tie of all values. Every fiber of a rank-one tensor is a multiple of one vector c, so the values of a
-    valid fiber are the top or the bottom of c; tops are nested, and so are bottoms. Of three different sets of equal
-    size two would be nested: impossible.
+    With rank 0 all values tie. Every fiber of a rank-one tensor is a multiple of one vector c, so the values of a valid
+    fiber are the largest or the smallest entries of c. Sets of largest entries are nested, and so are sets of smallest
+    entries; hence among three distinct sets of equal size two would be nested, which is impossible.
     """
     n_values = tensor.shape[2]
     if tensor.determined[2]:
@@ -31,7 +31,7 @@ def rank_one_bound(tensor: ZeroOneTensor) -> Bound:
 
 
 def incomplete_fiber_bound(tensor: ZeroOneTensor) -> Bound:
-    """1 if some fiber lacks a value: rank 0 is one tie of all values."""
+    """Returns 1 if some fiber lacks a value, else 0: with rank 0 all values tie."""
     n_fibers = len(tensor.pairs_without(2))
     if len(tensor) < n_fibers * tensor.shape[2]:
         return Bound(1, "two or more sets of values in use")
@@ -39,7 +39,6 @@ def incomplete_fiber_bound(tensor: ZeroOneTensor) -> Bound:
 
 
 def _value_sets(tensor: ZeroOneTensor) -> set[tuple[int, ...]]:
-    """The different sets of values that fibers have."""
     order = np.lexsort((tensor.coordinates[:, 2], pair_index(tensor, 0, 1)))
     fiber, values = pair_index(tensor, 0, 1)[order], tensor.coordinates[order, 2]
     return {tuple(part.tolist()) for part in np.split(values, np.flatnonzero(np.diff(fiber)) + 1)}

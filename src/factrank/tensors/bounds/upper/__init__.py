@@ -1,7 +1,6 @@
-"""Upper bounds: each comes with a witness, a decomposition that can be multiplied out or proved again.
+"""Upper bounds on the three ranks, each with a witness: a decomposition to multiply out, or a proof to repeat.
 
-What lives here: slices, fibers, spanning trees, reference values, CP searches, and codes for the effective rank. What
-may enter: another bound from above, with a witness that can be checked.
+Contains: slices, fibers, spanning trees, reference values, CP searches, and codes for the effective rank.
 """
 
 from typing import TYPE_CHECKING
@@ -14,5 +13,6 @@ if TYPE_CHECKING:
     from factrank.tensors.bounds.upper.plain_bounds import proposition_bound as proposition_bound
     from factrank.tensors.bounds.upper.plain_bounds import slices_bound as slices_bound
     from factrank.tensors.bounds.upper.reference_values import completion_bound as completion_bound
+    from factrank.tensors.bounds.upper.spanning_tree import spanning_tree_bound as spanning_tree_bound
 else:
     __getattr__, __dir__, __all__ = lazy_face(__name__)

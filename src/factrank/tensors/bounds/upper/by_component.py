@@ -1,7 +1,4 @@
-"""UpperBound: an upper bound of the rank that is a sum over the connected components, and the best of several.
-
-The best upper bound of a tensor takes the best method on each component.
-"""
+"""UpperBound: an upper bound on the rank that is a sum over connected components."""
 
 from __future__ import annotations
 
@@ -16,7 +13,7 @@ from factrank.tensors.core import Core, Decomposition, concatenate
 
 @dataclass(frozen=True, eq=False)
 class UpperBound:
-    """A certified upper bound: its value on each component, and a way to build its decomposition of the core."""
+    """A certified upper bound: its value on each component, and a function that decomposes the core."""
 
     method: str
     by_component: Int[np.ndarray, " components"]
@@ -24,12 +21,12 @@ class UpperBound:
 
     @property
     def value(self) -> int:
-        """The bound for the whole tensor."""
+        """The bound on the rank of the whole tensor."""
         return int(self.by_component.sum())
 
 
 def best_upper(core: Core, bounds: Sequence[UpperBound]) -> UpperBound:
-    """The least bound on every component, added up."""
+    """Combines bounds: the least one on each component, summed."""
     table = np.array([bound.by_component for bound in bounds])
     totals = table.sum(axis=1)
     if core.n_components == 0 or totals.min() == table.min(axis=0).sum():

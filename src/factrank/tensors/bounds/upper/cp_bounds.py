@@ -1,9 +1,9 @@
-"""CP searches as bounds: what is proved becomes an upper bound, what is only numerical an estimate."""
+"""CP searches as methods: proved decompositions become upper bounds, numerical ones estimates."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
+from math import inf, prod
 
 import numpy as np
 
@@ -13,24 +13,29 @@ from factrank.tensors.bounds.ledger import Ledger
 from factrank.tensors.bounds.method import BoundMethod, Stage
 from factrank.tensors.bounds.needs import gap, no_searches
 from factrank.tensors.core import Core, Decomposition, lift
-from factrank.tensors.cp import MOST_UNKNOWNS, CPBound, IntervalProof, completion_cp_bound, cp_bound, generic_rank
+from factrank.tensors.cp import (
+    MOST_EQUATIONS,
+    MOST_UNFOLDED,
+    MOST_UNKNOWNS,
+    CPBound,
+    Elimination,
+    IntervalProof,
+    ProjectedProof,
+    cp_bound,
+    generic_rank,
+    least_terms,
+    projected_bound,
+    valid_fibers,
+)
 
 SHARE = 0.4
-"""Share of the time left that a search may take."""
+"""Fraction of the remaining time that a search may take."""
+
+MOST_CELLS = 1_000_000
+"""Maximum number of cells of a tensor of which one factor is eliminated."""
 
 PER_CUBE, STEPS = 4e-11, 60
-"""Seconds per n^3 of a step with n unknowns, and the steps of a usual start."""
-
-CPSearch = Callable[[Bracket, float, np.random.Generator], CPBound | None]
-
-
-def _of_rank(bracket: Bracket, seconds: float, rng: np.random.Generator) -> CPBound | None:
-    return cp_bound(bracket.core, bracket.greatest, int(bracket.least), seconds, rng)
-
-
-def _of_completion(bracket: Bracket, seconds: float, rng: np.random.Generator) -> CPBound | None:
-    """Only the valid fibers count."""
-    return completion_cp_bound(bracket.tensor, bracket.greatest, int(bracket.least), seconds, rng)
+"""Seconds per n^3 of a step with n unknowns, and the typical number of steps of a start."""
 
 
 def _seconds(bracket: Bracket) -> float:
@@ -42,14 +47,26 @@ def _unknowns(bracket: Bracket) -> int:
     return min(generic_rank(shape), int(bracket.least)) * sum(shape)
 
 
-def _expected_seconds(bracket: Bracket) -> float:
-    """Of a usual start."""
-    return 0.05 + PER_CUBE * STEPS * float(_unknowns(bracket)) ** 3
+def _projects(bracket: Bracket) -> bool:
+    """Whether one factor is eliminated: if the tensor is too large for an interval proof of all equations."""
+    n_equations = prod(bracket.tensor.shape)
+    if bracket.of != "rank" or not MOST_EQUATIONS < n_equations <= MOST_CELLS:
+        return False
+    elimination, least = Elimination.of(bracket.tensor), int(bracket.least)
+    return elimination.rows <= MOST_UNFOLDED and elimination.least(least_terms(bracket.tensor, 1), inf) < least
 
 
 def _too_large(bracket: Bracket) -> str:
     unknowns = _unknowns(bracket)
-    return f"the table is too large: {unknowns:,} unknowns" if unknowns > MOST_UNKNOWNS else ""
+    if unknowns <= MOST_UNKNOWNS or _projects(bracket):
+        return ""
+    return f"the table is too large: {unknowns:,} unknowns"
+
+
+def _expected_seconds(bracket: Bracket) -> float:
+    if _projects(bracket):
+        return Elimination.of(bracket.tensor).seconds(int(bracket.least) - 1)
+    return 0.05 + PER_CUBE * STEPS * float(_unknowns(bracket)) ** 3
 
 
 def _too_late(bracket: Bracket) -> str:
@@ -59,13 +76,19 @@ def _too_late(bracket: Bracket) -> str:
     return f"a start takes about {expected:.1f} s, {max(seconds, 0.0):.1f} s of the budget are for it"
 
 
-def _searched(name: str, search: CPSearch, bracket: Bracket) -> list[Bound | Estimate]:
-    """An upper bound by a proved CP decomposition, and an estimate by an unproved one."""
+def _searched(name: str, bracket: Bracket) -> list[Bound | Estimate]:
     from threadpoolctl import threadpool_limits  # noqa: PLC0415 - trials run where it is not installed
 
-    # Small dense problems: more than one BLAS thread only makes them wait for each other.
+    between, mask = (bracket.greatest, int(bracket.least)), None
+    if bracket.of == "completion rank":
+        mask = valid_fibers(bracket.tensor)
+    rng = np.random.default_rng(0)
+    # The problems are small and dense: several BLAS threads would only wait for each other.
     with threadpool_limits(1, user_api="blas"):
-        found = search(bracket, _seconds(bracket), np.random.default_rng(0))
+        if _projects(bracket):
+            found = projected_bound(bracket.tensor, *between, _seconds(bracket), rng)
+        else:
+            found = cp_bound(bracket.tensor, *between, _seconds(bracket), rng, mask)
     if found is None:
         return []
     _note_divergence(name, found, bracket.ledger)
@@ -79,7 +102,7 @@ def _searched(name: str, search: CPSearch, bracket: Bracket) -> list[Bound | Est
 
 
 def _note_divergence(name: str, found: CPBound, ledger: Ledger) -> None:
-    """Say where terms diverged while the residual fell: the border rank may be that small, the rank need not be."""
+    """Records ranks at which terms diverged while the residual fell: evidence of border rank only."""
     for attempt in found.attempts:
         diverged, starts = attempt.statuses.get("diverging", 0), sum(attempt.statuses.values())
         if diverged and not attempt.statuses.get("converged", 0):
@@ -87,14 +110,14 @@ def _note_divergence(name: str, found: CPBound, ledger: Ledger) -> None:
             ledger.skip(f"{name} with {attempt.rank} terms", reason)
 
 
-def _proved(name: str, core: Core, value: int, witness: Decomposition | IntervalProof | None) -> Bound:
+def _proved(name: str, core: Core, value: int, witness: Decomposition | IntervalProof | ProjectedProof | None) -> Bound:
     if isinstance(witness, Decomposition):
         whole = lift(witness, core)
         return Bound(value, f"{name}, rounded to rationals", witness=lambda: whole)
     return Bound(value, f"{name}, proved by interval Newton", witness=witness)
 
 
-def _method(name: str, of: RankName, search: CPSearch) -> BoundMethod:
+def _method(name: str, of: RankName) -> BoundMethod:
     return BoundMethod(
         name=name,
         of=of,
@@ -103,12 +126,9 @@ def _method(name: str, of: RankName, search: CPSearch) -> BoundMethod:
         needs=(gap,),
         refusals=(no_searches, _too_large, _too_late),
         cost=_expected_seconds,
-        run=partial(_searched, name, search),
-        dear=True,
+        run=partial(_searched, name),
+        expensive=True,
     )
 
 
-METHODS = (
-    _method("CP", "rank", _of_rank),
-    _method("CP on the valid fibers", "completion rank", _of_completion),
-)
+METHODS = (_method("CP", "rank"), _method("CP on the valid fibers", "completion rank"))

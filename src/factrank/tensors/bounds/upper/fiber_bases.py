@@ -1,20 +1,22 @@
-"""A tensor as a combination of few of its fibers, by exact bases of its slices: the witness of U5."""
+"""Decompositions into few fibers of a tensor, using exact bases of its slices: the witness of U5."""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Int
 
-from factrank.tensors.core import AXES, Decomposition, Factor, ZeroOneTensor, distinct, flattening, pair_index
+from factrank.tensors.core import Decomposition, Factor, ZeroOneTensor, distinct, flattening, pair_index
 from factrank.tensors.matrix import integers, matrix_rank_bounds
 
 
 def fiber_decomposition(tensor: ZeroOneTensor, first: int, second: int) -> Decomposition:
-    """T = sum over i in I, j in J of A[:, i] (x) B[:, j] (x) T[i, j, :], with I and J bases of the slices of two axes.
+    """Returns T = sum over i in I, j in J of A[:, i] (x) B[:, j] (x) T[i, j, :], where I and J are bases of the slices.
 
-    One term for every non-zero fiber T[i, j, :], so at most r_first r_second terms.
+    There is one term for each non-zero fiber T[i, j, :], so at most r_first r_second terms.
     """
-    third = next(axis for axis in AXES if axis not in (first, second))
+    third = 3 - first - second
     bases = {axis: _slice_basis(tensor, axis) for axis in (first, second)}
     chosen = np.isin(tensor.coordinates[:, first], bases[first].rows)
     chosen &= np.isin(tensor.coordinates[:, second], bases[second].rows)
@@ -27,13 +29,12 @@ def fiber_decomposition(tensor: ZeroOneTensor, first: int, second: int) -> Decom
     return Decomposition((factors[0], factors[1], factors[2]), integers(denominator))
 
 
-class _SliceBasis:
-    """Slices `rows` span all: slice s = sum over rows r of coefficient[s, r] / denominator times slice r."""
+class _SliceBasis(NamedTuple):
+    """Slice s is the sum over pivot slices r of coefficients[r][s] / denominator times slice r."""
 
-    def __init__(
-        self, rows: Int[np.ndarray, " rank"], coefficients: list[list[tuple[int, int]]], denominator: int
-    ) -> None:
-        self.rows, self.coefficients, self.denominator = rows, coefficients, denominator
+    rows: Int[np.ndarray, " rank"]
+    coefficients: list[list[tuple[int, int]]]
+    denominator: int
 
 
 def _slice_basis(tensor: ZeroOneTensor, axis: int) -> _SliceBasis:
@@ -46,13 +47,13 @@ def _slice_basis(tensor: ZeroOneTensor, axis: int) -> _SliceBasis:
     reduced = [[int(x) for x in row] for row in echelon.tolist()[:rank]]
     rows = [next(s for s, x in enumerate(row) if x) for row in reduced]
     sign = 1 if denominator > 0 else -1
-    # Column s of the echelon form writes slice s in terms of the pivot slices; by_pivot lists it per pivot.
+    # Column s of the echelon form expresses slice s by the pivot slices; by_pivot lists these coefficients per pivot.
     by_pivot = [[(s, sign * x) for s, x in enumerate(row) if x] for row in reduced]
     return _SliceBasis(np.array(rows), by_pivot, abs(int(denominator)))
 
 
 def _gather(basis: _SliceBasis, pivot_of_term: Int[np.ndarray, " terms"]) -> Factor:
-    """The factor whose term t is the column of coefficients of its pivot slice."""
+    """Returns the factor whose term t is the column of coefficients of its pivot slice."""
     place = {int(row): at for at, row in enumerate(basis.rows)}
     columns = [basis.coefficients[place[int(pivot)]] for pivot in pivot_of_term]
     return Factor(

@@ -1,18 +1,17 @@
-"""Upper bounds U1 to U5 of the rank of a 0/1 tensor, each with the decomposition that proves it.
+"""Upper bounds U1 to U5 on the rank of a 0/1 tensor, each with a decomposition that proves it.
 
-Every bound is a sum over the connected components. All work on the `Core` (no empty, no repeated slices).
+Every bound is a sum over the connected components of the `Core` (no empty or repeated slices).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import partial
-from itertools import combinations
+from itertools import combinations, starmap
 
 import numpy as np
 from jaxtyping import Int
 
-from factrank.tensors.bounds.bracket import Bracket
 from factrank.tensors.bounds.ledger import expected_of
 from factrank.tensors.bounds.method import BoundMethod, Stage
 from factrank.tensors.bounds.needs import met_here
@@ -24,7 +23,6 @@ from factrank.tensors.core import (
     Decomposition,
     Factor,
     ZeroOneTensor,
-    distinct_pairs,
     others,
     pair_index,
     stacked_slices,
@@ -34,13 +32,13 @@ from factrank.tensors.matrix import block_ranks, factorise
 FACTS = "U1 facts, equal slices merged"
 
 SLICE_BOUND = ("U3", "U2", "U4")
-"""Names of the slice sums on the key, query and value axis (theory 1.2)."""
+"""Codes of the sums over key, query and value slices."""
 
 COUNTED_WITHOUT = {1: 0, 0: 1, 2: 2}
-"""Without time for the slices of an axis, pairs are counted (`pairs_bound`): those on the axes other than this."""
+"""If there is no time to rank the slices of an axis, `pairs_bound` is used instead, with this third axis."""
 
 PASSES_OF_SLICES = {1: 0.8, 0: 1.6, 2: 0.8}
-"""How many passes over the facts (see `ledger.expected_of`) the ranks of all slices of an axis take."""
+"""Expected cost of ranking all slices of an axis, in passes over the facts."""
 
 
 def _of_slices(axis: int) -> str:
@@ -56,7 +54,7 @@ def _per_component(core: Core, axis: int, amount: Int[np.ndarray, " slices"]) ->
 
 
 def facts_bound(core: Core) -> UpperBound:
-    """U1: the number of facts that are left when equal slices are merged, one rank-one term each."""
+    """Returns U1: one term for each fact that is left after merging equal slices."""
 
     def decomposition() -> Decomposition:
         term = np.arange(len(core.tensor))
@@ -67,9 +65,9 @@ def facts_bound(core: Core) -> UpperBound:
 
 
 def pairs_bound(core: Core, third: int) -> UpperBound:
-    """One term for each pair of indices that occurs on the two other axes: the sum of all its facts.
+    """Returns one term for each pair of indices that occurs on the two other axes: the sum of its facts.
 
-    The pairs of query and value are Proposition 2.1 of Wong 2025, the sum over q of |V_q|.
+    The number of (query, value) pairs is Proposition 2.1 of Wong 2025, the sum over q of |V_q|.
     """
     tensor, (first, second) = core.tensor, others(third)
     pairs = tensor.pairs_without(third)
@@ -88,10 +86,10 @@ def pairs_bound(core: Core, third: int) -> UpperBound:
 
 
 def slices_bound(core: Core, axis: int) -> UpperBound:
-    """U2, U3, U4: the sum of the ranks of the slices of an axis.
+    """Returns U2, U3 or U4: the sum of the ranks of the slices of an axis.
 
-    Functional: the different rows of a query slice are different unit vectors e_v, so the sum over queries is
-    sum_q |V_q| (Wong 2025, Proposition 2.1).
+    In a functional database the distinct rows of a query slice are distinct unit vectors e_v, so the sum over queries
+    is sum_q |V_q| (Wong 2025, Proposition 2.1).
     """
     stacked = stacked_slices(core.tensor, axis)
     ranks = block_ranks(stacked.matrix, stacked.slice_of_row, core.tensor.shape[axis])
@@ -113,9 +111,9 @@ def slices_bound(core: Core, axis: int) -> UpperBound:
 def flattenings_bound(
     core: Core, flat_upper: Mapping[int, Int[np.ndarray, " components"]], first: int, second: int
 ) -> UpperBound:
-    """U5: r_i r_j, the product of two flattening ranks.
+    """Returns U5: r_i r_j, the product of two flattening ranks.
 
-    All slices of axis i are combinations of r_i of them, likewise for j, so T is a combination of r_i r_j fibers.
+    All slices of axis i are combinations of r_i of them, and likewise for j, so T is a combination of r_i r_j fibers.
     """
 
     def decomposition() -> Decomposition:
@@ -127,56 +125,40 @@ def flattenings_bound(
 
 
 def proposition_bound(tensor: ZeroOneTensor) -> int:
-    r"""The bound of Wong 2025, Proposition 2.1: $\min(\sum_k |V_k|, \sum_q |V_q|)$, the tensor as it is given.
+    r"""Returns the bound of Wong 2025, Proposition 2.1, $\min(\sum_k |V_k|, \sum_q |V_q|)$, without merging slices.
 
-    A slice has at most as many independent columns as it has values, so it holds for fibers with several values too.
+    It also holds if fibers have several values: the rank of a slice is at most its number of values.
     """
-    by_key, by_query = (len(distinct_pairs(tensor, axis, 2)) for axis in (0, 1))
-    return min(by_key, by_query)
-
-
-# -------------------------------------------------------------------- how they are tried
+    return min(len(tensor.pairs_without(axis)) for axis in (0, 1))
 
 
 def _methods() -> Iterator[BoundMethod]:
-    of_rank = partial(BoundMethod, of="rank", side="upper")
-    yield of_rank(name=FACTS, stage=Stage.COUNT, run=lambda bracket: [facts_bound(bracket.core)])
-    construction = partial(of_rank, stage=Stage.CONSTRUCT, refusals=(met_here,))
-    for axis in (1, 0, 2):
-        yield construction(
-            name=_of_slices(axis),
-            cost=partial(_cost_of_slices, axis),
-            run=partial(_slices, axis),
-            instead=partial(_pairs, COUNTED_WITHOUT[axis]),
-        )
-    for pair in combinations(AXES, 2):
-        yield construction(
-            name=_of_flattenings(*pair),
-            cost=lambda _: 0.0,
-            needs=(partial(_ranked, pair),),
-            run=partial(_flattenings, pair),
-        )
+    yield BoundMethod(
+        name=FACTS, of="rank", side="upper", stage=Stage.COUNT, run=lambda bracket: [facts_bound(bracket.core)]
+    )
+    yield from map(_slices_method, (1, 0, 2))
+    yield from starmap(_flattenings_method, combinations(AXES, 2))
 
 
-def _cost_of_slices(axis: int, bracket: Bracket) -> float:
-    return expected_of(PASSES_OF_SLICES[axis], len(bracket.tensor))
+_CONSTRUCTION = partial(BoundMethod, of="rank", side="upper", stage=Stage.CONSTRUCT, refusals=(met_here,))
 
 
-def _slices(axis: int, bracket: Bracket) -> list[UpperBound]:
-    return [slices_bound(bracket.core, axis)]
+def _slices_method(axis: int) -> BoundMethod:
+    return _CONSTRUCTION(
+        name=_of_slices(axis),
+        cost=lambda bracket: expected_of(PASSES_OF_SLICES[axis], len(bracket.tensor)),
+        run=lambda bracket: [slices_bound(bracket.core, axis)],
+        instead=lambda bracket: [pairs_bound(bracket.core, COUNTED_WITHOUT[axis])],
+    )
 
 
-def _pairs(third: int, bracket: Bracket) -> list[UpperBound]:
-    return [pairs_bound(bracket.core, third)]
-
-
-def _ranked(pair: tuple[int, int], bracket: Bracket) -> bool:
-    """Whether both flattenings were ranked."""
-    return all(axis in bracket.flattenings.upper for axis in pair)
-
-
-def _flattenings(pair: tuple[int, int], bracket: Bracket) -> list[UpperBound]:
-    return [flattenings_bound(bracket.core, bracket.flattenings.upper, *pair)]
+def _flattenings_method(first: int, second: int) -> BoundMethod:
+    return _CONSTRUCTION(
+        name=_of_flattenings(first, second),
+        cost=lambda _: 0.0,
+        needs=(lambda bracket: {first, second} <= bracket.flattenings.upper.keys(),),
+        run=lambda bracket: [flattenings_bound(bracket.core, bracket.flattenings.upper, first, second)],
+    )
 
 
 METHODS = tuple(_methods())

@@ -1,13 +1,13 @@
 r"""U7, the reference-value bound, and its form for the completion rank.
 
-Let (x, y) determine z (functional: x = query, y = key, z = value, or x and y exchanged). With $V_x$ the z-values of
+Let (x, y) determine z (if functional: x = query, y = key, z = value, or x and y exchanged). With $V_x$ the z-values of
 slice x, $Y_x$ its domain, and a reference value $v_0(x) \in V_x$,
 
 $$ D_x = 1_{Y_x} \otimes e_{v_0(x)} + \sum_{v \in V_x,\, v \ne v_0(x)} 1[f(x, \cdot) = v] \otimes (e_v - e_{v_0(x)}). $$
 
-Slices with equal domain share their first terms when they share the reference value; choosing references from a set of
-$h_g$ values that hits every $V_x$ of the group g gives rank $\le \sum_x (|V_x| - 1) + \sum_g h_g$. Off the valid fibers
-a completion may be anything, so for the completion rank all slices are one group and the domains are ignored.
+Slices with equal domain and equal reference value share their first terms. Choosing the references from a set of $h_g$
+values that hits every $V_x$ of the group g gives rank $\le \sum_x (|V_x| - 1) + \sum_g h_g$. A completion is arbitrary
+outside the valid fibers, so for the completion rank the domains are ignored and all slices form one group.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ from factrank.tensors.bounds.method import BoundMethod, Stage
 from factrank.tensors.bounds.needs import functional, met_here
 from factrank.tensors.bounds.upper.by_component import UpperBound
 from factrank.tensors.core import (
-    AXES,
     AXIS_NAMES,
     Core,
     Decomposition,
     Factor,
     ZeroOneTensor,
     distinct,
+    equal_runs,
     lifted,
     others,
     pair_index,
 )
 
 PASSES = 1.2
-"""How many passes over the facts (see `ledger.expected_of`) it takes."""
+"""Expected cost in passes over the facts."""
 
 
 @dataclass(frozen=True, eq=False)
 class _References:
-    """The reference value of every x-slice, its group, and the terms 1_{Y_g} (x) ... (x) e_s that the groups share."""
+    """The reference value and group of every x-slice, and its term among the shared terms 1_{Y_g} (x) ... (x) e_s."""
 
     group: Int[np.ndarray, " slices"]
     value: Int[np.ndarray, " slices"]
@@ -54,8 +54,8 @@ class _References:
 
 
 def reference_bound(core: Core, x: int, y: int) -> UpperBound:
-    """U7 over the slices of axis x, grouped by equal domain on axis y; the third axis must be determined."""
-    tensor, z = core.tensor, _third(x, y)
+    """Returns U7 over the slices of axis x, grouped by equal domain on axis y. The third axis must be determined."""
+    tensor, z = core.tensor, 3 - x - y
     references = _references(tensor, x, z, _domain_groups(tensor, x, y))
     ranges = distinct(pair_index(tensor, x, z))[0] // max(tensor.shape[z], 1)
     by_component = np.bincount(core.component[x][ranges], minlength=core.n_components)
@@ -69,27 +69,17 @@ def reference_bound(core: Core, x: int, y: int) -> UpperBound:
 
 
 def completion_bound(tensor: ZeroOneTensor, x: int, y: int) -> tuple[int, Callable[[], Decomposition]]:
-    """U7 with all slices in one group: a tensor equal to D on every valid fiber, as its number of terms and itself."""
-    z = _third(x, y)
+    """Returns U7 with all slices in one group: the number of terms, and a function that builds the completion."""
+    z = 3 - x - y
     references = _references(tensor, x, z, np.zeros(tensor.shape[x], dtype=np.int64))
     value = len(distinct(pair_index(tensor, x, z))[0]) - tensor.shape[x] + references.n_terms
     return value, lambda: _decompose(tensor, (x, y, z), references, ignore_domains=True)
 
 
-def _third(x: int, y: int) -> int:
-    return next(axis for axis in AXES if axis not in (x, y))
-
-
 def _domain_groups(tensor: ZeroOneTensor, x: int, y: int) -> Int[np.ndarray, " slices"]:
-    """Number the slices of axis x by their domain on axis y: equal domain, equal number."""
-    pairs = np.sort(pair_index(tensor, x, y))
-    counts = np.bincount(pairs // max(tensor.shape[y], 1), minlength=tensor.shape[x])
-    content, seen, start = (pairs % max(tensor.shape[y], 1)).tobytes(), dict[bytes, int](), 0
-    groups = np.zeros(tensor.shape[x], dtype=np.int64)
-    for slice_, end in enumerate(np.cumsum(counts).tolist()):
-        groups[slice_] = seen.setdefault(content[8 * start : 8 * end], len(seen))
-        start = end
-    return groups
+    """Numbers the slices of axis x by their domain on axis y."""
+    slices, domain = np.divmod(np.sort(pair_index(tensor, x, y)), max(tensor.shape[y], 1))
+    return equal_runs(domain, np.bincount(slices, minlength=tensor.shape[x]))
 
 
 def _references(tensor: ZeroOneTensor, x: int, z: int, group: Int[np.ndarray, " slices"]) -> _References:
@@ -110,7 +100,7 @@ def _references(tensor: ZeroOneTensor, x: int, z: int, group: Int[np.ndarray, " 
 
 
 def _hitting_set(slices: Int[np.ndarray, " n"], values: Int[np.ndarray, " n"]) -> list[tuple[int, int]]:
-    """Greedy: the value that occurs in most of the slices not yet hit, again and again. Gives (slice, its value)."""
+    """Repeatedly chooses the value that occurs in most slices not hit yet; returns (slice, value) pairs."""
     holders: dict[int, list[int]] = {}
     for slice_, value in zip(slices.tolist(), values.tolist(), strict=True):
         holders.setdefault(value, []).append(slice_)
@@ -164,44 +154,44 @@ def _decompose(
     return Decomposition.of(factors[0], factors[1], factors[2], shared + len(pairs))
 
 
-# -------------------------------------------------------------------- how it is tried
-
-
 def _methods() -> Iterator[BoundMethod]:
-    method = partial(BoundMethod, side="upper", stage=Stage.CONSTRUCT, cost=_expected_seconds)
     for z in (2, 0, 1):
         for x, y in (others(z)[::-1], others(z)):
-            yield method(
-                name=_name(x, z),
-                of="rank",
-                needs=(partial(_determined, z),),
-                refusals=(met_here,),
-                run=partial(_reference, x, y),
-            )
+            yield _rank_method(x, y, z)
     for x, y in ((1, 0), (0, 1)):
-        name = f"{_name(x, 2)}, domains ignored"
-        yield method(name=name, of="completion rank", needs=(functional,), run=partial(_completion, name, x, y))
+        yield _completion_method(x, y)
+
+
+_METHOD = partial(
+    BoundMethod,
+    side="upper",
+    stage=Stage.CONSTRUCT,
+    cost=lambda bracket: expected_of(PASSES, len(bracket.tensor)),
+)
+
+
+def _rank_method(x: int, y: int, z: int) -> BoundMethod:
+    return _METHOD(
+        name=_name(x, z),
+        of="rank",
+        needs=(lambda bracket: bracket.tensor.determined[z],),
+        refusals=(met_here,),
+        run=lambda bracket: [reference_bound(bracket.core, x, y)],
+    )
+
+
+def _completion_method(x: int, y: int) -> BoundMethod:
+    name = f"{_name(x, 2)}, domains ignored"
+
+    def run(bracket: Bracket) -> list[Bound]:
+        value, decomposition = completion_bound(bracket.tensor, x, y)
+        return [Bound(value, name, witness=lifted(decomposition, bracket.core))]
+
+    return _METHOD(name=name, of="completion rank", needs=(functional,), run=run)
 
 
 def _name(x: int, z: int) -> str:
     return f"U7 reference {AXIS_NAMES[z]} by {AXIS_NAMES[x]}"
-
-
-def _expected_seconds(bracket: Bracket) -> float:
-    return expected_of(PASSES, len(bracket.tensor))
-
-
-def _determined(z: int, bracket: Bracket) -> bool:
-    return bracket.tensor.determined[z]
-
-
-def _reference(x: int, y: int, bracket: Bracket) -> list[UpperBound]:
-    return [reference_bound(bracket.core, x, y)]
-
-
-def _completion(name: str, x: int, y: int, bracket: Bracket) -> list[Bound]:
-    value, decomposition = completion_bound(bracket.tensor, x, y)
-    return [Bound(value, name, witness=lifted(decomposition, bracket.core))]
 
 
 METHODS = tuple(_methods())

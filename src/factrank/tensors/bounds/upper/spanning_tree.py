@@ -1,29 +1,27 @@
 r"""U6, the spanning-tree bound.
 
 Take the slices $S_i$ of an axis and the zero matrix $S_0$ as nodes, and rank($S_i - S_j$) as the weight of an edge.
-Along a spanning tree every slice is the sum of the differences on its path to 0, so the slices lie in the span of the
-tree's edges and rank T is at most the weight of the tree:
+Every slice is the sum of the differences along its path to 0 in a spanning tree, so rank T is at most the weight of the
+tree:
 
 $$ T = \sum_{(i \to j)} 1_{\text{subtree}(i)} \otimes (S_i - S_j). $$
 
-Any tree gives a valid bound: with many slices the minimum is taken over a sparse graph of promising edges.
+Any tree gives a valid bound. If there are many slices, the minimum is taken over a sparse graph of promising edges.
 
-Where (x, y) determine z the rank of a difference is a *graphic rank*: row y of $S_i - S_j$ is $e_u - e_w$ with u, w the
-z-values of the two slices (nothing where there is none), an edge u - w, or u - ground. The rank is the number of nodes
-less the number of connected parts.
+If (x, y) determine z, the rank of a difference is a *graphic rank*: row y of $S_i - S_j$ is $e_u - e_w$ with u, w the
+z-values of the two slices (zero for a missing entry), that is, an edge u - w or u - ground. The rank is the number of
+nodes minus the number of connected parts.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import scipy.sparse as sp
-from jaxtyping import Int
+from jaxtyping import Bool, Int
 from scipy.sparse.csgraph import breadth_first_order, connected_components, minimum_spanning_tree
 
-from factrank.tensors.bounds.bracket import Bracket
 from factrank.tensors.bounds.ledger import PER_FACT
 from factrank.tensors.bounds.method import BoundMethod, Stage
 from factrank.tensors.bounds.needs import met_here
@@ -38,27 +36,29 @@ from factrank.tensors.core import (
     distinct,
     flattening,
     others,
+    ranges,
+    run_starts,
 )
 from factrank.tensors.matrix import Factorisation, block_ranks, factorise
 
 ALL_PAIRS_WORK = 3_000_000
-"""Up to this many facts in the differences of all pairs of slices, the graph is complete."""
+"""The graph is complete if the differences of all pairs of slices have at most this many facts."""
 
 NEIGHBOURS = 4
-"""Promising edges per slice otherwise,"""
+"""Otherwise it has at most this many promising edges per slice,"""
 
 CANDIDATE_WORK = 2
-"""and at most this many times the number of facts in all their differences."""
+"""whose differences together have at most this many times the number of facts."""
 
 COMMON_COLUMN = 16
-"""A fact shared by more slices than this does not suggest an edge: it would suggest too many."""
+"""Facts shared by more slices than this suggest no edges, because they would suggest too many."""
 
 Pairs = tuple[Int[np.ndarray, " pairs"], Int[np.ndarray, " pairs"]]
 
 
 @dataclass(frozen=True, eq=False)
 class _Differences:
-    """The entries of S_i - S_j for many pairs at once: of pair p, at (row, column), with this sign."""
+    """The entries of S_i - S_j for many pairs p at once."""
 
     pair: Int[np.ndarray, " n"]
     row: Int[np.ndarray, " n"]
@@ -67,7 +67,7 @@ class _Differences:
 
 
 def spanning_tree_bound(core: Core, axis: int) -> UpperBound:
-    """U6 over the slices of one axis."""
+    """Returns U6 over the slices of one axis."""
     tensor = core.tensor
     first, second = _candidate_pairs(tensor, axis)
     n = tensor.shape[axis]
@@ -83,14 +83,14 @@ def spanning_tree_bound(core: Core, axis: int) -> UpperBound:
 
 
 def _rooted(tree: sp.csr_array, root: int) -> Pairs:
-    """The tree's edges as (child, parent), parents before children."""
+    """The edges of the tree as (child, parent), parents first."""
     order, parent = breadth_first_order(tree, root, directed=False)
     children = order[1:].astype(np.int64)
     return children, parent[children].astype(np.int64)
 
 
 def _candidate_pairs(tensor: ZeroOneTensor, axis: int) -> Pairs:
-    """All pairs of slices when that is affordable, else those that share facts or follow each other in size."""
+    """All pairs of slices if affordable, else those that share facts or are neighbours in order of size."""
     n = tensor.shape[axis]
     if n * len(tensor) <= ALL_PAIRS_WORK:
         first, second = np.triu_indices(n, 1)
@@ -101,41 +101,37 @@ def _candidate_pairs(tensor: ZeroOneTensor, axis: int) -> Pairs:
     shared = sp.coo_array(sp.triu(suggested @ suggested.T, k=1))
     order = np.lexsort((-shared.data, shared.row))
     rows = shared.row[order]
-    starts = np.flatnonzero(np.append(True, rows[1:] != rows[:-1])) if len(rows) else np.array([], dtype=np.int64)
-    place = np.arange(len(rows)) - np.repeat(starts, np.diff(np.append(starts, len(rows))))
-    best = order[place < NEIGHBOURS]
+    sizes = np.diff(np.append(run_starts(rows), len(rows)))
+    best = order[ranges(np.zeros_like(sizes), sizes) < NEIGHBOURS]
     best = best[np.argsort(-shared.data[best], kind="stable")]
-    in_size_order = np.argsort(np.diff(incidence.indptr), kind="stable")
+    sizes = np.diff(incidence.indptr)
+    in_size_order = np.argsort(sizes, kind="stable")
     pairs = np.concatenate(
         [
             np.column_stack([in_size_order[:-1], in_size_order[1:]]),
             np.column_stack([shared.row[best], shared.col[best]]),
         ]
     ).astype(np.int64)
-    sizes = np.diff(incidence.indptr)
     affordable = np.cumsum(sizes[pairs].sum(axis=1)) <= CANDIDATE_WORK * len(tensor)
     pairs = np.unique(np.sort(pairs[affordable], axis=1), axis=0)
     return pairs[:, 0], pairs[:, 1]
 
 
 def _differences(tensor: ZeroOneTensor, axis: int, row_axis: int, pairs: Pairs) -> _Differences:
-    """Entries of S_i - S_j for the given pairs; slice number n stands for the zero matrix."""
-    column_axis = next(other for other in others(axis) if other != row_axis)
+    """The entries of S_i - S_j for the given pairs; slice number n is the zero matrix."""
     order = np.argsort(tensor.coordinates[:, axis], kind="stable")
     counts = np.append(np.bincount(tensor.coordinates[:, axis], minlength=tensor.shape[axis]), 0)
     starts = np.cumsum(counts) - counts
     parts = []
     for slices, sign in zip(pairs, (1, -1), strict=True):
-        sizes = counts[slices]
-        within = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-        facts = tensor.coordinates[order[np.repeat(starts[slices], sizes) + within]]
-        pair = np.repeat(np.arange(len(slices)), sizes)
-        parts.append((pair, facts[:, row_axis], facts[:, column_axis], np.full(len(pair), sign)))
+        facts = tensor.coordinates[order[ranges(starts[slices], counts[slices])]]
+        pair = np.repeat(np.arange(len(slices)), counts[slices])
+        parts.append((pair, facts[:, row_axis], facts[:, 3 - axis - row_axis], np.full(len(pair), sign)))
     return _Differences(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
 def _difference_ranks(tensor: ZeroOneTensor, axis: int, pairs: Pairs) -> Int[np.ndarray, " pairs"]:
-    """Rank of S_i - S_j (at least an upper bound of it) for each pair; exact where two axes determine the third."""
+    """Upper bounds on the ranks of S_i - S_j; exact if two axes determine the third."""
     row_axis, column_axis = others(axis)
     if tensor.determined[column_axis]:
         return _graphic_ranks(tensor, _differences(tensor, axis, row_axis, pairs), column_axis, len(pairs[0]))
@@ -151,16 +147,14 @@ def _difference_ranks(tensor: ZeroOneTensor, axis: int, pairs: Pairs) -> Int[np.
 def _graphic_ranks(
     tensor: ZeroOneTensor, entries: _Differences, column_axis: int, n_pairs: int
 ) -> Int[np.ndarray, " pairs"]:
-    """Nodes less connected parts of each pair's graph."""
+    """Nodes minus connected parts of the graph of each pair."""
     width = tensor.shape[column_axis] + 1
     names, node = distinct(entries.pair * width + entries.column)
     n_nodes = len(names) + n_pairs
     # The entries are two sorted runs, which a stable sort merges in linear time.
     order = np.argsort(entries.pair * (entries.row.max(initial=0) + 1) + entries.row, kind="stable")
     pair, row = entries.pair[order], entries.row[order]
-    joined = np.flatnonzero((pair[1:] == pair[:-1]) & (row[1:] == row[:-1]))
-    alone = np.ones(len(order), dtype=bool)
-    alone[joined] = alone[joined + 1] = False
+    joined, alone = _partners((pair[1:] == pair[:-1]) & (row[1:] == row[:-1]), len(order))
     sources = np.concatenate([node[order[joined]], node[order[alone]]])
     targets = np.concatenate([node[order[joined + 1]], len(names) + pair[alone]])
     graph = sp.coo_array((np.ones(len(sources), dtype=np.int8), (sources, targets)), shape=(n_nodes, n_nodes))
@@ -168,6 +162,13 @@ def _graphic_ranks(
     pair_of_node = np.concatenate([names // width, np.arange(n_pairs)])
     parts = distinct(pair_of_node * n_nodes + label)[0] // n_nodes
     return np.bincount(pair_of_node, minlength=n_pairs) - np.bincount(parts, minlength=n_pairs)
+
+
+def _partners(same_row: Bool[np.ndarray, " _"], n: int) -> tuple[Int[np.ndarray, " _"], Bool[np.ndarray, " n"]]:
+    """Returns the first entry of each row with two entries, and which of the n entries are alone in their row."""
+    joined, alone = np.flatnonzero(same_row), np.ones(n, dtype=bool)
+    alone[joined] = alone[joined + 1] = False
+    return joined, alone
 
 
 # -------------------------------------------------------------------- the witness
@@ -204,7 +205,6 @@ def _decompose(
 def _subtrees(
     children: Int[np.ndarray, " edges"], parents: Int[np.ndarray, " edges"], root: int
 ) -> dict[int, list[int]]:
-    """All slices below and including each slice."""
     below = {int(child): [int(child)] for child in children}
     for child, parent in zip(children[::-1].tolist(), parents[::-1].tolist(), strict=True):
         if parent != root:
@@ -213,14 +213,12 @@ def _subtrees(
 
 
 def _star_terms(difference: sp.csr_array) -> Factorisation:
-    """Rows e_u - e_w, written with e_u - e_root for the nodes u of each connected part (the ground is 0 and a root)."""
+    """Rows e_u - e_w in terms of e_u - e_root, with one root per connected part: the ground, which is 0, or a node."""
     entries = difference.tocoo()
     n_columns = difference.shape[1]
     order = np.argsort(entries.row, kind="stable")
     row, column = entries.row[order], entries.col[order].astype(np.int64)
-    joined = np.flatnonzero(row[1:] == row[:-1])
-    alone = np.ones(len(row), dtype=bool)
-    alone[joined] = alone[joined + 1] = False
+    joined, alone = _partners(row[1:] == row[:-1], len(row))
     sources = np.concatenate([column[joined], column[alone]])
     targets = np.concatenate([column[joined + 1], np.full(alone.sum(), n_columns)])
     graph = sp.coo_array((np.ones(len(sources)), (sources, targets)), shape=(n_columns + 1, n_columns + 1))
@@ -246,31 +244,21 @@ def _star_terms(difference: sp.csr_array) -> Factorisation:
     )
 
 
-# -------------------------------------------------------------------- how it is tried
-
-
 def _name(axis: int) -> str:
     return f"U6 spanning tree of {AXIS_NAMES[axis]} slices"
 
 
-def _expected_seconds(bracket: Bracket) -> float:
-    return 2 * PER_FACT * len(bracket.tensor)
-
-
-def _tree(axis: int, bracket: Bracket) -> list[UpperBound]:
-    return [spanning_tree_bound(bracket.core, axis)]
-
-
-METHODS = tuple(
-    BoundMethod(
+def _method(axis: int) -> BoundMethod:
+    return BoundMethod(
         name=_name(axis),
         of="rank",
         side="upper",
         stage=Stage.CONSTRUCT,
         refusals=(met_here,),
-        cost=_expected_seconds,
-        run=partial(_tree, axis),
-        dear=True,
+        cost=lambda bracket: 2 * PER_FACT * len(bracket.tensor),
+        run=lambda bracket: [spanning_tree_bound(bracket.core, axis)],
+        expensive=True,
     )
-    for axis in (1, 0, 2)
-)
+
+
+METHODS = tuple(_method(axis) for axis in (1, 0, 2))
