@@ -29,7 +29,7 @@ def test_vectors_come_back_as_they_were_written(tmp_path):
     np.save(tmp_path / "wide.npy", vectors.astype(np.longdouble))
     assert read_vectors(tmp_path / "wide.npy").dtype == np.float64
     assert (read_vectors(tmp_path / "wide.npy") == vectors).all()
-    with pytest.raises(InputError, match="several tensors: name one with --tensor; there are 'one', 'two'"):
+    with pytest.raises(InputError, match="several tensors; choose one with --tensor; the tensors are 'one', 'two'"):
         read_vectors(tmp_path / "a.safetensors")
     with pytest.raises(InputError, match="has no tensor 'three'"):
         read_vectors(tmp_path / "a.safetensors", "three")
@@ -56,8 +56,10 @@ def test_tensors_that_cannot_be_read_are_refused_with_the_reason(tmp_path):
 
     for kind in ("F8_E4M3", "F8_E5M2", "BOOL"):
         refused(f"'x' is of type {kind}; expected one of F64, ", {"x": entry(kind, [3, 4], 0, 12)})
-    refused("holds no tensor$", {}, 0)
-    refused(r"there are '\\x1b\[31m\\n', 'b'", {"\x1b[31m\n": entry("I8", [12], 0, 12), "b": entry("I8", [0], 12, 12)})
+    refused("contains no tensors$", {}, 0)
+    refused(
+        r"the tensors are '\\x1b\[31m\\n', 'b'", {"\x1b[31m\n": entry("I8", [12], 0, 12), "b": entry("I8", [0], 12, 12)}
+    )
 
 
 def entry(kind, shape, start, end):
@@ -83,8 +85,8 @@ def test_bad_files_are_refused_with_the_reason(tmp_path):
     refused("expected finite numbers; got nan at .1, 1.", "e.npy", np.array([[1.0, 2.0], [3.0, np.nan]]))
     refused(r"expected \[vectors, dimension\] or .* got \(3,\)", "f.npy", np.ones(3))
     refused(r"got \(0, 3\)", "g.npy", np.ones((0, 3)))
-    refused("expected real numbers; got the type <U1", "h.npy", np.array([["a"]]))
-    refused("expected real numbers; got the type complex128", "i.npy", np.ones((2, 2), complex))
+    refused("expected real numbers; got type <U1", "h.npy", np.array([["a"]]))
+    refused("expected real numbers; got type complex128", "i.npy", np.ones((2, 2), complex))
     for header in ("{1:1,'a':2}", "(((", "{'descr':'<f8','fortran_order':False,'shape':(3,True)}", "-" * 8000 + "1"):
         refused("not a readable .npy file of plain numbers", "l.npy", npy_bytes(header) + bytes(24))
     save_file({"x": np.eye(3)}, tmp_path / "whole.safetensors")
@@ -150,7 +152,7 @@ def test_text_reaches_a_checkpoint_by_its_own_tokeniser(tmp_path):
     expected = np.array([[1, 2, 3], [1, 3, 4], [1, 4, 0]])
     assert (found.contexts == tokens_of(read_model(folder), expected, "embedding")).all()
     (folder / "tokenizer.json").write_text("{}")
-    with pytest.raises(InputError, match="not a tokeniser that can be read"):
+    with pytest.raises(InputError, match="not a readable tokeniser"):
         token_vectors(Request(str(folder)))
     (folder / "tokenizer.json").unlink()
     with pytest.raises(InputError, match=r"tokenizer\.json: no such file"):
@@ -181,15 +183,15 @@ def test_requests_that_make_no_sense_are_refused(tmp_path):
         (Request(vectors, random=True), "does not take --random"),
         (Request(vectors, "attention"), "does not take --stage"),
         (Request(contexts, examples=500), "does not take --examples"),
-        (Request(vectors, tensor="x"), "leave --tensor out"),
-        (Request(vectors, query="last"), "each vector is a query"),
-        (Request(contexts, context_size=2), "leave --context-size out"),
+        (Request(vectors, tensor="x"), "omit --tensor"),
+        (Request(vectors, query="last"), "every vector is a query"),
+        (Request(contexts, context_size=2), "omit --context-size"),
         (Request(contexts, query="all", with_mean=True), "one query per context"),
         (Request(folder, images="sample:digits"), "GPT-2 does not take --images"),
         (Request(folder, tensor="x"), "--tensor is for files"),
-        (Request(folder, ids=ids, text="sample:passage"), "give --text or --ids"),
+        (Request(folder, ids=ids, text="sample:passage"), "use --text or --ids"),
         (Request(folder, ids=ids, context_size=3), "have 7 tokens"),
-        (Request(folder, ids=tmp_path / "b.npy"), "expected whole numbers"),
+        (Request(folder, ids=tmp_path / "b.npy"), "expected integers"),
         (Request(folder, text="sample:novel"), "the bundled text is sample:passage"),
         (Request(folder, text=str(tmp_path / "latin.txt")), "not UTF-8"),
         (Request(folder, text=str(tmp_path / "none.txt")), "no such file"),
@@ -197,8 +199,8 @@ def test_requests_that_make_no_sense_are_refused(tmp_path):
         (Request(vit, context_size=5), "ViT does not take --context-size"),
         (Request(vit, images="sample:cats"), "the bundled images are sample:digits"),
         (Request(vit, images=vectors), "expected numbers .examples, channels"),
-        (Request("random:bert", ids=ids), "leave --ids out"),
-        (Request("random:llama"), "'llama' is not known; there are vit, bert, gpt2"),
+        (Request("random:bert", ids=ids), "omit --ids"),
+        (Request("random:llama"), "unknown family 'llama'; expected one of vit, bert, gpt2"),
         (Request(str(tmp_path / "nothing")), "no such file"),
     ):
         with pytest.raises(InputError, match=message):

@@ -14,8 +14,8 @@ from factrank.certificates.arithmetic import ARITHMETIC
 from factrank.certificates.certification import prove
 from factrank.databases.database import Database
 from factrank.experiments.models.verification import verify
-from factrank.families.factual_recall.factual_recall_proof import FactualRecallProver
-from factrank.families.factual_recall.proved_pooling import PlainSequence, Pooling
+from factrank.families.factual_recall.proof.factual_recall_proof import FactualRecallProver
+from factrank.families.factual_recall.proof.proved_pooling import PlainSequence, Pooling
 from factrank.families.factual_recall.sequence_layout import FactualRecallLayout
 from factrank.families.memoriser.examples.examples import VectorExamples
 from factrank.families.memoriser.memoriser import memoriser_of

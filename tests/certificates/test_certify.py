@@ -1,6 +1,8 @@
 """`certify` on planted provers: no family, just margins, bounds and what must not be certified."""
 
+import json
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -10,10 +12,13 @@ from factrank import (
     Given,
     MemoryShape,
     VectorExamples,
+    construct,
     construct_factual_recall,
     construct_memory,
     generated,
+    sample,
 )
+from factrank.certificates.arithmetic import ARITHMETIC
 from factrank.certificates.blocks import RowBlock, row_blocks
 from factrank.certificates.certificate import certificate_from_json
 from factrank.certificates.certification import MarginBounds, Prover, certify
@@ -81,7 +86,7 @@ def test_what_is_recalled_and_proved_is_certified():
         ({"bounds": (2.0, 1.0, 0.0, 3.0, 4.0)}, "the margins of 1 facts are not proved positive"),
         ({"bounds": (2.0, 1.0, np.nan, 3.0, 4.0)}, "the margins of 1 facts are not proved positive"),
         ({"stopped": "a class of its own"}, "a class of its own"),
-        ({"bounds": (2.0, 1.0, 1.1, 3.0, 4.0)}, "margins below the bounds that were proved: 1"),
+        ({"bounds": (2.0, 1.0, 1.1, 3.0, 4.0)}, "1 margins are below their proved bounds"),
         ({"left_out": 4}, "1 of 5 facts are not recalled"),
     ],
 )
@@ -115,7 +120,7 @@ def test_described_data_are_built(monkeypatch):
     spec = generated("associations", n_inputs=4, n_outputs=4, kind="injective", seed=0)
     model = construct_memory(spec.build(), MemoryShape(d_model=8), form="two-sided").model
     assert verify(model, spec) == verify(model, spec.build())
-    with pytest.raises(InputError, match="a fingerprint only names them"):
+    with pytest.raises(InputError, match="a fingerprint only identifies them"):
         verify(model, Given(spec.build().fingerprint))
     with pytest.raises(InputError, match="reads facts; got VectorExamples"):
         verify(model, VectorExamples.of(np.ones((1, 2)), np.ones((1, 2)), np.ones(1)))
@@ -139,9 +144,9 @@ def test_certificates_are_read_back_and_compared():
     assert found.differences(replace(stored, details={"size": 8, "share": 0.5})) == ("size",)
     with pytest.raises(InputError, match="size in the certificate"):
         certificate_from_json(replace(found, details={"size": 0.5, "share": 1.0}).to_json(), found)
-    with pytest.raises(InputError, match="nothing else"):
+    with pytest.raises(InputError, match="exactly the fields"):
         certificate_from_json(replace(found, details={"size": 7}).to_json(), found)
-    with pytest.raises(KeyError, match="no detail 'leak'; there are size, share"):
+    with pytest.raises(KeyError, match="no detail 'leak'; the details are size, share"):
         found["leak"]
 
 
@@ -181,3 +186,39 @@ def test_answers_that_are_no_number_are_not_recalled():
     model = construct_factual_recall(facts, FactualRecallShape(16, 1, 1, 4, length=6)).model
     found = verify(replace(model, w_v=np.full_like(model.w_v, np.nan)), facts, length=6)
     assert (found.recalled, found.margin, found.certified) == (0, -np.inf, False)
+
+
+def test_a_margin_that_is_no_number_is_the_worst():
+    found = planted(margins=(3.0, 2.0, 1.0, np.nan, 5.0))
+    assert (found.certified, found.recalled, found.worst) == (False, 4, ("k3", "q", "v3"))
+    assert np.isnan(found.margin)
+
+
+def test_facts_with_one_margin_are_compared_with_the_least_of_their_bounds():
+    """The margin of a pair with two values is that of the worse one: the bound of the better one refutes nothing."""
+
+    class Together(Planted):
+        def least_together(self, bounds):
+            return np.full_like(bounds, bounds.min())
+
+    model, margins, bounds = {"w": np.ones(3, np.float32)}, (1.0,) * 5, (0.5, 2.0, 2.0, 2.0, 2.0)
+    assert not certify(Planted(model, margins=margins, bounds=bounds)).certified
+    assert certify(Together(model, margins=margins, bounds=bounds)).certified
+
+
+def test_sums_of_sizes_up_to_the_limit_are_exact():
+    """In float64 the sizes are themselves summed with up to 2^30 roundings of 2^-53."""
+    assert [ARITHMETIC[name].exact for name in ("bfloat16", "float32")] == [2**8, 2**24]
+    assert Fraction(ARITHMETIC["float64"].exact) / (1 - Fraction(1, 2**23)) <= 2**53
+
+
+def test_a_certificate_of_version_0_1_is_read():
+    """It called hallucinations artifacts; both names at once are of no version."""
+    certificate = construct(sample("astrid"), only="parabola").certificate
+    old = certificate.to_dict()
+    old["artifacts"] = old.pop("hallucinations")
+    assert certificate_from_json(json.dumps(old), certificate) == certificate
+    stored = json.dumps(old | {"artifacts": certificate["hallucinations"] + 1})
+    assert certificate_from_json(stored, certificate)["hallucinations"] == certificate["hallucinations"] + 1
+    with pytest.raises(InputError, match="invalid hallucinations in the certificate"):
+        certificate_from_json(json.dumps(old | {"artifacts": "many"}), certificate)

@@ -8,9 +8,9 @@ import pytest
 from factrank.databases.generators.random_tables import uniform
 from factrank.databases.sample_tables import sample
 from factrank.experiments.models.verification import verify
-from factrank.families.attention.forms.choose import construct
+from factrank.families.attention.searching import construct
 from factrank.families.factual_recall.factual_recall_shape import FactualRecallShape
-from factrank.families.factual_recall.factual_recall_transformer import init_sequence_model
+from factrank.families.factual_recall.factual_recall_transformer import init_factual_recall
 from factrank.families.memoriser.examples.examples import RandomExamples
 from factrank.families.memoriser.memoriser import init_memoriser
 from factrank.families.memoriser.memoriser_shape import MemoriserShape
@@ -39,7 +39,7 @@ def test_attention_layers(precision, number):
 def test_models_of_sequences(part):
     facts = uniform(4, 2, 4, seed=0)
     shape = FactualRecallShape(d_model=8, n_heads=1, d_qk=2, d_vo=2, n_noise=3)
-    model = init_sequence_model(shape, *facts.shape, key=0)
+    model = init_factual_recall(shape, *facts.shape, key=0)
     assert not verify(filled(model, part, np.inf), facts, length=6, contexts=1).certified
 
 

@@ -22,8 +22,8 @@ from factrank.families.attention.proof.plain_weights import plain_weights
 from factrank.families.attention.proof.proved_attention import ProvedScores
 from factrank.families.attention.proof.proved_streams import Streams
 from factrank.families.attention.proof.roundings import roundings_of_logits
-from factrank.families.factual_recall.factual_recall_proof import FactualRecallProver
-from factrank.families.factual_recall.proved_pooling import PlainSequence, Pooling
+from factrank.families.factual_recall.proof.factual_recall_proof import FactualRecallProver
+from factrank.families.factual_recall.proof.proved_pooling import PlainSequence, Pooling
 from factrank.families.factual_recall.sequence_layout import FactualRecallLayout
 from factrank.families.memory import memory_proof
 from factrank.families.memory.associative_memory import MlpMemory

@@ -12,8 +12,8 @@ from factrank.databases.database import Database
 from factrank.experiments.models.verification import verify
 from factrank.families.attention.proof.plain_weights import PlainWeights
 from factrank.families.attention.proof.proved_attention import ProvedScores
-from factrank.families.factual_recall.factual_recall_proof import FactualRecallProver
-from factrank.families.factual_recall.proved_pooling import PlainSequence, Pooling
+from factrank.families.factual_recall.proof.factual_recall_proof import FactualRecallProver
+from factrank.families.factual_recall.proof.proved_pooling import PlainSequence, Pooling
 from factrank.families.factual_recall.sequence_layout import FactualRecallLayout
 from factrank.families.memory.associative_memory import LinearMemory
 

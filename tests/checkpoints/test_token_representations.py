@@ -132,13 +132,13 @@ def test_bad_folders_are_refused_with_the_reason(tmp_path):
     (empty / "config.json").write_text("{")
     refused("not readable as JSON", empty)
     (empty / "config.json").write_text('{"model_type": "llama"}')
-    refused("'llama' is not known; there are vit, bert, gpt2", empty)
+    refused("unknown model_type 'llama'; expected one of vit, bert, gpt2", empty)
     (empty / "config.json").write_text(json.dumps(SETTINGS["gpt2"]))
     refused(r"expected model\.safetensors or", empty)
     (empty / "pytorch_model.bin").write_bytes(pickle.dumps({}))
     refused("may run code", empty)
     (empty / "model.safetensors.index.json").write_text('{"weight_map": {"wte.weight": "../x.safetensors"}}')
-    refused("names of safetensors files beside it", empty)
+    refused("names of safetensors files in the same folder", empty)
     (empty / "model.safetensors.index.json").write_text('{"weight_map": 3}')
     refused("expected a weight_map", empty)
 
@@ -149,9 +149,9 @@ def test_bad_folders_are_refused_with_the_reason(tmp_path):
     refused("truncated: it has", folder)
     file.write_bytes(b"")
     refused("empty or truncated", folder)
-    refused("has the shape .30, 12.; by config.json", write_checkpoint(folder, "gpt2", weights, vocab_size=31))
+    refused("has shape .30, 12.; config.json implies", write_checkpoint(folder, "gpt2", weights, vocab_size=31))
     bad = weights | {"wpe.weight": np.full((16, 12), np.nan, np.float32)}
-    refused("'wpe.weight' holds numbers that are not finite", write_checkpoint(folder, "gpt2", bad))
+    refused("'wpe.weight' contains NaN or infinite numbers", write_checkpoint(folder, "gpt2", bad))
     bad = weights | {"wpe.weight": np.ones((16, 12), np.int32)}
     refused("is of type I32; expected one of F64, F32, F16, BF16", write_checkpoint(folder, "gpt2", bad))
 
@@ -180,13 +180,13 @@ def test_tensors_of_eight_bits_and_strange_shards_are_refused(tmp_path):
     [
         ("gpt2", {"n_head": 5}, "cannot be divided among 5 heads"),
         ("gpt2", {"n_embd": None}, "n_embd is missing"),
-        ("gpt2", {"n_embd": 2.5}, "n_embd to be a whole number"),
-        ("gpt2", {"activation_function": "swish"}, "'swish' is not known"),
+        ("gpt2", {"n_embd": 2.5}, "n_embd to be a positive integer"),
+        ("gpt2", {"activation_function": "swish"}, "unknown activation 'swish'"),
         ("gpt2", {"scale_attn_weights": False}, "scale_attn_weights false"),
         ("gpt2", {"layer_norm_epsilon": "x"}, "a positive number"),
-        ("gpt2", {"activation_function": 3}, "to be a text"),
+        ("gpt2", {"activation_function": 3}, "to be a string"),
         ("bert", {"position_embedding_type": "relative_key"}, "expected 'absolute'"),
-        ("bert", {"pad_token_id": -1}, "a whole number or null"),
+        ("bert", {"pad_token_id": -1}, "a non-negative integer or null"),
         ("bert", {"pad_token_id": 30}, "within the vocabulary of 30 tokens; got 30"),
         ("bert", {"is_decoder": True}, "is_decoder true"),
         ("vit", {"patch_size": 3}, "do not divide"),
@@ -212,7 +212,7 @@ def test_bad_inputs_are_named():
             tokens_of(model, inputs, "attention")
     for attempt, message in (
         (lambda: representations("passage", "vit"), "ViT reads images"),
-        (lambda: representations("passage", "t5"), "'t5' is not known"),
+        (lambda: representations("passage", "t5"), "unknown family 't5'"),
         (lambda: representations("passage", context_size=1), "at least one more token"),
         (lambda: representations("passage", "gpt2", context_size=1000), "tokens; a context needs 1000"),
     ):

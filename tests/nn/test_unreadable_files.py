@@ -22,8 +22,8 @@ HEADER = 8 + struct.unpack("<Q", WHOLE[:8])[0]
     [
         (0, "empty or truncated: 0 bytes"),
         (7, "empty or truncated: 7 bytes"),
-        (8, f"truncated: it has 8 bytes, and its header alone should have {HEADER - 8}"),
-        (HEADER - 1, f"truncated: it has {HEADER - 1} bytes, and its header"),
+        (8, f"truncated: it has 8 bytes, but its header alone should have {HEADER - 8}"),
+        (HEADER - 1, f"truncated: it has {HEADER - 1} bytes, but its header"),
         (HEADER, f"truncated: it has {HEADER} bytes of {len(WHOLE)}$"),
         (len(WHOLE) - 1, f"truncated: it has {len(WHOLE) - 1} bytes of {len(WHOLE)}$"),
     ],

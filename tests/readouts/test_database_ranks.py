@@ -11,7 +11,7 @@ from factrank.databases.generators.registry import generate
 from factrank.databases.sample_tables import sample
 from factrank.readouts import database_ranks
 from factrank.readouts.database_ranks import certified_ranks
-from factrank.tensors.bounds.upper import code_searches, cp_bounds
+from factrank.tensors.bounds.upper import code_bounds, cp_bounds
 from factrank.tensors.measurement import measure
 from planted_layers import random_facts
 
@@ -30,7 +30,7 @@ def test_a_known_rank_lies_between_the_bounds(shape, rank):
 
 @pytest.fixture(autouse=True)
 def _no_searches(monkeypatch):
-    monkeypatch.setattr(code_searches, "SEARCH_SECONDS", 0.0)
+    monkeypatch.setattr(code_bounds, "SHARES", dict.fromkeys(code_bounds.SHARES, 0.0))
     monkeypatch.setattr(cp_bounds, "SHARE", 0.0)
 
 

@@ -28,7 +28,7 @@ def slow_facts(logits, database):
     return np.array(margins), np.array(probabilities)
 
 
-def slow_artifacts(logits, database, tau):
+def slow_hallucinations(logits, database, tau):
     valid = {(k, q) for k, q, _ in database.triples.tolist()}
     found = 0
     for key in range(database.n_keys):
@@ -58,7 +58,7 @@ def test_recall_agrees_with_an_exhaustive_reference(most, tau):
     assert found.recall_tau == np.mean(probabilities >= tau)
     assert found.margin == pytest.approx(min(margins), abs=1e-5)
     assert found.median_margin == pytest.approx(np.median(margins), abs=1e-5)
-    assert found.artifacts == slow_artifacts(logits, database, tau) > 0
+    assert found.hallucinations == slow_hallucinations(logits, database, tau) > 0
     assert found.silent_fibers == 35 - 23
     for code, row in enumerate(found.by_query):
         mine = database.triples[:, 1] == code
@@ -91,7 +91,7 @@ def test_results_do_not_depend_on_the_block_size(monkeypatch):
         np.testing.assert_allclose(parts[1].margins, whole[1].margins, atol=1e-6)
         np.testing.assert_allclose(parts[1].probabilities, whole[1].probabilities, atol=1e-6)
         assert parts[0].recall == whole[0].recall
-        assert parts[0].artifacts == whole[0].artifacts
+        assert parts[0].hallucinations == whole[0].hallucinations
 
 
 def test_ties_are_wrong():
@@ -99,6 +99,15 @@ def test_ties_are_wrong():
     found = recall(Table(table), numbered([(0, 0, 0), (0, 1, 0)], (1, 2, 3)))
     assert [row.recall for row in found.by_query] == [0.0, 1.0]
     assert found.margin == 0.0
+
+
+def test_a_probability_of_exactly_tau_is_enough():
+    """A fact and a missing entry with the same logits: confident at their probability, and not just above it."""
+    layer, database = Table(jnp.array([[[1.0, 0.0, 0.0], [1.0, 0.0, 0.0]]])), numbered([(0, 0, 0)], (1, 2, 3))
+    (tau,) = margins_of(layer, database).probabilities.tolist()
+    for least, expected in ((tau, 1), (np.nextafter(tau, 1), 0)):
+        found = recall(layer, database, float(least))
+        assert (found.recall_tau, found.hallucinations, found.silent_fibers) == (expected, expected, 1)
 
 
 def test_a_fiber_of_several_values_is_right_or_wrong_as_a_whole():
@@ -117,7 +126,7 @@ def test_logits_that_are_not_numbers_are_wrong_and_reported():
     found = recall(Table(table), database)
     assert found.recall == found.recall_tau == 1 / 3
     assert isnan(found.margin)
-    assert found.artifacts == 0
+    assert found.hallucinations == 0
     assert found.silent_fibers == 1
     assert json.loads(json.dumps(found.to_dict(), allow_nan=False))["margin"] is None
 
@@ -132,7 +141,7 @@ def test_no_facts_and_no_competitors():
     assert (empty.recall, empty.recall_tau, empty.margin, empty.silent_fibers) == (1.0, 1.0, inf, 35)
     assert empty.attention is None
     alone = recall(random_layer((4, 1, 2, 2), (3, 2, 1)), numbered([(0, 0, 0), (2, 1, 0)], (3, 2, 1)))
-    assert (alone.recall, alone.recall_tau, alone.margin, alone.artifacts) == (1.0, 1.0, inf, 4)
+    assert (alone.recall, alone.recall_tau, alone.margin, alone.hallucinations) == (1.0, 1.0, inf, 4)
     assert alone.to_dict()["margin"] is None
 
 
@@ -140,7 +149,7 @@ def test_a_planted_layer_recalls_everything_and_attends_as_planted():
     database = random_facts((9, 4, 6), 30, seed=3)
     layer = circle_layer(database, sufficient_scale(6, 0.95))
     found = recall(layer, database)
-    assert (found.recall, found.recall_tau, found.artifacts, found.silent_fibers) == (1.0, 1.0, 0, 6)
+    assert (found.recall, found.recall_tau, found.hallucinations, found.silent_fibers) == (1.0, 1.0, 0, 6)
     for head, statistics in enumerate(found.attention):
         assert statistics.saturation == 1.0
         assert statistics.entropy == 0.0
@@ -194,7 +203,7 @@ def test_recall_is_plain_json():
 
 def test_mistakes_are_named():
     layer = random_layer((6, 2, 3, 2), SHAPE)
-    with pytest.raises(InputError, match="7 keys, 5 queries, 6 values, the database has 7 keys, 5 queries, 9 values"):
+    with pytest.raises(InputError, match=r"7 keys, 5 queries, 6 values, but the database has .* 9 values"):
         recall(layer, random_facts((7, 5, 9), 3))
     for tau in (0.0, 1.0, nan):
         with pytest.raises(InputError, match="between 0 and 1"):

@@ -1,7 +1,7 @@
-"""Audits: the vectors of real models and of files, on which the assumptions of theory are checked.
+"""Audits: token vectors of real models and files, on which the assumptions of the theory are checked.
 
-What lives here: the token vectors of a checkpoint, a small random model or a file, whichever a user names; the checks
-themselves belong to families. What may enter: another question to a real checkpoint.
+Contains: token vectors of a checkpoint, a small random model or a file; the checks themselves belong to families. Add
+here: another analysis of a checkpoint.
 """
 
 from typing import TYPE_CHECKING

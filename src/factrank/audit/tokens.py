@@ -1,9 +1,8 @@
-"""From what a user names to token vectors: a file of vectors, a checkpoint folder, or a small random model.
+"""Token vectors of a file, a checkpoint folder or a small random model.
 
-What is a context, what is a query: an example is one context of n tokens, and its query is one of them. Text is cut
-into stretches of n tokens at starts spread over it (for BERT [CLS] and n - 1 tokens), an image into its patches behind
-[CLS]. The query is the token from which the model would be read: [CLS] for ViT and BERT, as in the authors' notebooks,
-the last token for GPT-2. The context is all tokens of the example, its query among them, as in those notebooks.
+An example is a context of n tokens, including its query. Text is cut into windows of n tokens, spread evenly over it
+(for BERT, [CLS] and n - 1 tokens); an image is [CLS] and its patches. The query is the token that the model is read
+from: [CLS] for ViT and BERT, as in the authors' notebooks, and the last token for GPT-2.
 """
 
 from __future__ import annotations
@@ -42,14 +41,14 @@ MOST_TEXT = 2**26
 STAGE: TokenStage = "attention"
 
 Query = Literal["model", "first", "last", "all"]
-"""Which token is the query: what fits the model, the first, the last, or each in turn."""
+"""Which token is the query: the model's default, the first, the last, or each in turn."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """What to look at: the source, what a model is to read, and at which stage.
+    """Which vectors to compute: the source, the input of a model, and the stage.
 
-    What is None was not given: files of vectors have no stage and are taken whole; models have their defaults.
+    None selects the default. Files of vectors have no stage and are used completely.
     """
 
     source: str
@@ -68,7 +67,7 @@ class Request:
 
 @dataclass(frozen=True, eq=False)
 class TokenVectors:
-    """Queries [N, d], contexts [B, n, d] or None, and what they are in words."""
+    """Queries [N, d], contexts [B, n, d] or None, and a description."""
 
     queries: Num[np.ndarray, "q d"]
     contexts: Num[np.ndarray, "b n d"] | None
@@ -77,7 +76,7 @@ class TokenVectors:
 
 
 def token_vectors(request: Request) -> TokenVectors:
-    """The queries and contexts that a request describes."""
+    """Return the queries and contexts of a request."""
     source = Path(request.source)
     if request.source.startswith(RANDOM_PREFIX) or request.source == BUNDLED_NAME or source.is_dir():
         return _of_model(request)
@@ -85,10 +84,10 @@ def token_vectors(request: Request) -> TokenVectors:
     vectors = read_vectors(source, request.tensor)
     if vectors.ndim == 2:
         if request.query != "model" or request.with_mean:
-            raise InputError(f"{source}: a list of vectors has no contexts: each vector is a query")
+            raise InputError(f"{source}: a list of vectors has no contexts; every vector is a query")
         return TokenVectors(vectors, None, request.context_size, f"{len(vectors):,} vectors of {source}")
     if request.context_size not in (None, vectors.shape[1]):
-        raise InputError(f"{source}: the contexts have {vectors.shape[1]} tokens; leave --context-size out")
+        raise InputError(f"{source}: the contexts have {vectors.shape[1]} tokens; omit --context-size")
     return _of_contexts(vectors, request, 0, str(source))
 
 
@@ -97,11 +96,11 @@ def _of_model(request: Request) -> TokenVectors:
         raise InputError("--tensor is for files of vectors")
     given = [name for name in ("text", "images", "ids") if getattr(request, name) is not None]
     if len(given) > 1:
-        raise InputError(f"a model reads one thing: give --{given[0]} or --{given[1]}")
+        raise InputError(f"a model reads one input: use --{given[0]} or --{given[1]}, not both")
     text = passage() if request.text is None else _text(request.text)
     model = _model(request, text)
-    name = model.family.title
-    if model.family.reads == "images":
+    name = model.family.layout.title
+    if model.family.layout.reads == "images":
         _refuse(request, name, ("text", "ids", "context_size"))
         inputs, data = _images(request), request.images or "sample:digits"
     elif request.ids is not None:
@@ -114,13 +113,13 @@ def _of_model(request: Request) -> TokenVectors:
     contexts = tokens_of(model, inputs, stage)
     kind = "random" if request.random or request.source.startswith(RANDOM_PREFIX) else "pretrained"
     title = f"{data} in {request.source} ({kind} {name}), stage {stage}"
-    return _of_contexts(contexts, request, model.family.query_position, title)
+    return _of_contexts(contexts, request, model.family.layout.query_position, title)
 
 
 def _model(request: Request, text: str) -> TokenModel:
     if request.source.startswith(RANDOM_PREFIX):
         if request.ids is not None:
-            raise InputError(f"{request.source}: a small random model reads text by its words; leave --ids out")
+            raise InputError(f"{request.source}: a small random model has its own vocabulary; omit --ids")
         return tiny_model(request.source.removeprefix(RANDOM_PREFIX), text, request.seed)
     folder = bundled_folder() if request.source == BUNDLED_NAME else Path(request.source)
     if not request.random:
@@ -133,7 +132,7 @@ def _of_contexts(contexts: Num[np.ndarray, "b n d"], request: Request, position:
     n = contexts.shape[1]
     if request.query == "all":
         if request.with_mean:
-            raise InputError("the mean is added to one query per context; leave --with-mean or --query all out")
+            raise InputError("--with-mean adds the mean to one query per context; omit it or --query all")
         queries, which = contexts.reshape(-1, contexts.shape[2]), "every token"
     else:
         position = {"model": position, "first": 0, "last": -1}[request.query]
@@ -172,12 +171,11 @@ def _ids(request: Request) -> Num[np.ndarray, "examples tokens"]:
     if ids.ndim == 1:
         return windows(ids, CONTEXT_SIZE if request.context_size is None else request.context_size, _most(request))
     if request.context_size not in (None, ids.shape[1]):
-        raise InputError(f"{request.ids}: the examples have {ids.shape[1]} tokens; leave --context-size out")
+        raise InputError(f"{request.ids}: the examples have {ids.shape[1]} tokens; omit --context-size")
     return ids[: _most(request)]
 
 
 def _most(request: Request) -> int:
-    """At most so many contexts."""
     return EXAMPLES if request.examples is None else request.examples
 
 

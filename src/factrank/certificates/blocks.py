@@ -1,4 +1,4 @@
-"""Blocks: the rows of a long computation, some at a time, so that memory stays bounded."""
+"""Split the rows of a computation into blocks, to bound memory."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import numpy as np
 from jaxtyping import Int
 
 BLOCK_CELLS = 2**22
-"""Numbers in the largest array of a block."""
+"""Entries of the largest array of a block."""
 
 
 class RowBlock(NamedTuple):
-    """Some rows.
+    """A block of rows.
 
     Arguments:
-        rows: their numbers.
-        padded: the same, repeated up to a height that all blocks share, so that one shape is compiled.
+        rows: Row numbers.
+        padded: Row numbers padded by repetition to the same height in all blocks, so only one shape is compiled.
     """
 
     rows: Int[np.ndarray, " rows"]
@@ -25,12 +25,12 @@ class RowBlock(NamedTuple):
 
 
 def row_blocks(n_rows: int, cells_per_row: int, step: int = 1) -> Iterator[RowBlock]:
-    """All rows in order.
+    """Yield all rows in order, in blocks.
 
     Arguments:
-        n_rows: how many there are.
-        cells_per_row: numbers per row in the largest array that is made of a block.
-        step: heights are multiples of it, so that data of similar size share what is compiled.
+        n_rows: Number of rows.
+        cells_per_row: Entries per row of the largest array computed from a block.
+        step: Heights are multiples of this, to reuse compiled code for data of similar size.
 
     >>> [block.padded.tolist() for block in row_blocks(3, BLOCK_CELLS // 2)]
     [[0, 1], [2, 2]]

@@ -1,7 +1,7 @@
-"""Checkpoints of real models: readers, and an adapter for each architecture.
+"""Checkpoints of pretrained models.
 
-What lives here: folders of Hugging Face, and how ViT, BERT and GPT-2 turn text or images into token vectors. What may
-enter: another reader or adapter; no analysis.
+Contains: readers for Hugging Face folders, and the first block of ViT, BERT and GPT-2, which turns text or images into
+token vectors. Add here: another reader or architecture, but no analysis.
 """
 
 from typing import TYPE_CHECKING
@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING
 from factrank.lazy_face import lazy_face
 
 if TYPE_CHECKING:
+    from factrank.checkpoints.architectures import FAMILIES as FAMILIES
     from factrank.checkpoints.checkpoint import BUNDLED_NAME as BUNDLED_NAME
-    from factrank.checkpoints.checkpoint import FAMILIES as FAMILIES
     from factrank.checkpoints.checkpoint import FLOATING as FLOATING
     from factrank.checkpoints.checkpoint import TokenModel as TokenModel
     from factrank.checkpoints.checkpoint import bundled_folder as bundled_folder
     from factrank.checkpoints.checkpoint import random_weights as random_weights
     from factrank.checkpoints.checkpoint import read_family as read_family
     from factrank.checkpoints.checkpoint import read_model as read_model
-    from factrank.checkpoints.checkpoint import require_type as require_type
     from factrank.checkpoints.layers import TokenStage as TokenStage
     from factrank.checkpoints.token_representations import CONTEXT_SIZE as CONTEXT_SIZE
     from factrank.checkpoints.token_representations import EXAMPLES as EXAMPLES

@@ -1,9 +1,9 @@
-"""The settings of a checkpoint (`config.json`); errors name the file, the setting and what was expected."""
+"""Read `config.json`; errors name the file, the setting and what was expected."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,60 +20,60 @@ LARGEST_SIZE = 2**24
 
 @dataclass(frozen=True)
 class Settings:
-    """The entries of a `config.json`, and where they are from."""
+    """Entries of a `config.json`, and its path for messages."""
 
     place: str
     entries: Mapping[str, Any]
 
     def size(self, name: str, default: int | None = None) -> int:
-        """A whole number from 1 on."""
-        value = self._given(name, default)
-        if type(value) is not int or not 1 <= value <= LARGEST_SIZE:
-            raise InputError(f"{self.place}: expected {name} to be a whole number from 1 on; got {str(value)[:40]!r}")
-        return value
+        """Return a positive integer."""
+        size: int = self._checked(name, default, "a positive integer", lambda given: _is_whole(given, 1))
+        return size
 
     def whole(self, name: str, default: int | None) -> int | None:
-        """A whole number from 0 on, or null."""
-        value = self.entries.get(name, default)
-        if value is not None and (type(value) is not int or not 0 <= value <= LARGEST_SIZE):
-            raise InputError(f"{self.place}: expected {name} to be a whole number or null; got {str(value)[:40]!r}")
-        return value
+        """Return a non-negative integer or None."""
+        if self.entries.get(name, default) is None:
+            return None
+        whole: int = self._checked(name, default, "a non-negative integer or null", lambda given: _is_whole(given, 0))
+        return whole
 
     def number(self, name: str, default: float) -> float:
-        """A positive number."""
-        value = self._given(name, default)
-        if type(value) not in (int, float) or not 0 < value < 1e6:
-            raise InputError(f"{self.place}: expected {name} to be a positive number; got {str(value)[:40]!r}")
-        return float(value)
+        """Return a positive number."""
+        return float(self._checked(name, default, "a positive number", _is_positive))
 
     def text(self, name: str, default: str) -> str:
-        """A text."""
-        value = self._given(name, default)
-        if not isinstance(value, str):
-            raise InputError(f"{self.place}: expected {name} to be a text; got {str(value)[:40]!r}")
-        return value
+        """Return a string."""
+        return str(self._checked(name, default, "a string", lambda given: isinstance(given, str)))
 
     def truth(self, name: str, default: bool) -> bool:
-        """True or false."""
-        value = self._given(name, default)
-        if not isinstance(value, bool):
-            raise InputError(f"{self.place}: expected {name} to be true or false; got {str(value)[:40]!r}")
-        return value
+        """Return a boolean."""
+        return bool(self._checked(name, default, "true or false", lambda given: isinstance(given, bool)))
 
-    def _given(self, name: str, default: Any) -> Any:
+    def _checked(self, name: str, default: Any, expected: str, fits: Callable[[Any], bool]) -> Any:
         value = self.entries.get(name)
         if value is None and default is None:
             raise InputError(f"{self.place}: {name} is missing")
-        return default if value is None else value
+        value = default if value is None else value
+        if not fits(value):
+            raise InputError(f"{self.place}: expected {name} to be {expected}; got {str(value)[:40]!r}")
+        return value
+
+
+def _is_positive(value: Any) -> bool:
+    return type(value) in (int, float) and 0 < value < 1e6
+
+
+def _is_whole(value: object, least: int) -> bool:
+    return type(value) is int and least <= value <= LARGEST_SIZE
 
 
 def read_settings(path: Path) -> Settings:
-    """The entries of a JSON file that holds one object."""
+    """Read the settings in a JSON file."""
     return Settings(str(path), read_object(path))
 
 
 def read_object(path: Path) -> Mapping[str, Any]:
-    """The one object of a JSON file of moderate size."""
+    """Read a JSON file that contains one object, up to a size limit."""
     require_file(path)
     if path.stat().st_size > MOST_BYTES:
         raise InputError(f"{path}: larger than {MOST_BYTES >> 20} MiB; expected a short JSON file")
@@ -87,7 +87,7 @@ def read_object(path: Path) -> Mapping[str, Any]:
 
 
 def require_ids(ids: Integer[np.ndarray, "examples tokens"], vocabulary: int, positions: int) -> None:
-    """Token numbers within the vocabulary, and no more of them than there are positions."""
+    """Raise `InputError` unless all token numbers are in the vocabulary and there are enough positions."""
     if ids.size and (ids.min() < 0 or ids.max() >= vocabulary):
         wrong = ids.min() if ids.min() < 0 else ids.max()
         raise InputError(f"token number {wrong}: the vocabulary has {vocabulary} tokens, from 0 to {vocabulary - 1}")

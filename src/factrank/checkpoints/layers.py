@@ -1,7 +1,7 @@
-r"""The layers that ViT, BERT and GPT-2 share, in NumPy and float64: layer norm, attention, the two maps of an MLP.
+r"""Layers of ViT, BERT and GPT-2 in NumPy and float64: layer norm, attention, linear maps and activations.
 
-Attention of a head from position i: $\sum_j \mathrm{softmax}_j(q_i \cdot k_j / \sqrt{d_h})\, v_j$, over all j or, where
-it is causal, over j <= i.
+The output of an attention head at position i is $\sum_j \mathrm{softmax}_j(q_i \cdot k_j / \sqrt{d_h})\, v_j$, over all
+j or, if attention is causal, over j <= i.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from factrank.errors import InputError
 
 TokenStage = Literal["embedding", "positions", "attention", "block"]
 STAGES: tuple[TokenStage, ...] = ("embedding", "positions", "attention", "block")
-"""Tokens as they are embedded; with positions (and what else is added, and normed, before the first layer); after the
-first attention layer with its residual path; after the whole first block, with its MLP."""
+"""Embedded tokens; with positions (and everything else before the first layer, such as BERT's layer norm); after the
+first attention layer and its residual connection; after the whole first block."""
 
 Tokens = Float[np.ndarray, "examples tokens width"]
 Weights = Mapping[str, Float[np.ndarray, "..."]]
@@ -27,7 +27,7 @@ Weights = Mapping[str, Float[np.ndarray, "..."]]
 
 @dataclass(frozen=True)
 class Part:
-    """A weight of a family: its shape, and how the family draws it at random (0 where it starts constant)."""
+    """Shape of a weight, and its standard deviation before training (0 for weights that start constant)."""
 
     shape: tuple[int, ...]
     std: float = 0.0
@@ -54,17 +54,21 @@ ACTIVATIONS: dict[str, Callable[[Float[np.ndarray, "..."]], Float[np.ndarray, ".
 }
 
 
-def require_activation(name: str) -> str:
-    """The name of an activation that is known here."""
+def norm_parts(name: str, width: int) -> dict[str, Part]:
+    """Return the weights of a layer norm."""
+    return {f"{name}.weight": Part((width,), start=1.0), f"{name}.bias": Part((width,))}
+
+
+def require_activation(name: str) -> None:
+    """Raise `InputError` if an activation function is unknown."""
     if name not in ACTIVATIONS:
-        raise InputError(f"the activation {name[:40]!r} is not known; there are {', '.join(ACTIVATIONS)}")
-    return name
+        raise InputError(f"unknown activation {name[:40]!r}; expected one of {', '.join(ACTIVATIONS)}")
 
 
 def linear(
     x: Float[np.ndarray, "*batch inputs"], weights: Weights, name: str, *, transposed: bool = True
 ) -> Float[np.ndarray, "*batch outputs"]:
-    """The map `name`: x W^T + b as PyTorch stores it, or x W + b where it is not transposed; b may be absent."""
+    """Return x W^T + b, or x W + b if W is not `transposed`; b may be missing."""
     weight = weights[f"{name}.weight"]
     bias = weights.get(f"{name}.bias")
     mapped = x @ (weight.T if transposed else weight)
@@ -74,7 +78,7 @@ def linear(
 def layer_norm(
     x: Float[np.ndarray, "*batch width"], weights: Weights, name: str, epsilon: float
 ) -> Float[np.ndarray, "*batch width"]:
-    """Each vector less its mean, over its standard deviation, then scaled and shifted."""
+    """Normalise each vector to mean 0 and variance 1, then scale and shift it."""
     centred = x - x.mean(axis=-1, keepdims=True)
     variance = (centred**2).mean(axis=-1, keepdims=True)
     normed = centred / np.sqrt(variance + epsilon)
@@ -84,7 +88,7 @@ def layer_norm(
 def attention(
     queries: Tokens, keys: Tokens, values: Tokens, n_heads: int, *, causal: bool = False
 ) -> Float[np.ndarray, "examples tokens width"]:
-    """All heads side by side; example by example, for the weights of all at once may be very many."""
+    """Return the concatenated head outputs, one example at a time because the weights of all may be very large."""
     n = queries.shape[1]
     hidden = np.triu(np.full((n, n), -np.inf), 1) if causal else 0.0
     pooled = np.empty_like(queries)
@@ -100,6 +104,6 @@ def _heads(rows: Float[np.ndarray, "tokens width"], n_heads: int) -> Float[np.nd
 
 
 def require_heads(width: int, n_heads: int) -> None:
-    """Heads divide the width among them."""
+    """Raise `InputError` unless the number of heads divides the width."""
     if width % n_heads:
         raise InputError(f"a width of {width} cannot be divided among {n_heads} heads")

@@ -1,4 +1,4 @@
-"""Text as the token numbers of a checkpoint, by its `tokenizer.json` and the library `tokenizers` (extra `audit`)."""
+"""Tokenise text with the `tokenizer.json` of a checkpoint, using the library `tokenizers` (extra `audit`)."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ TOKENISER = "tokenizer.json"
 
 
 def token_ids(text: str, folder: Path) -> Int[np.ndarray, " length"]:
-    """The tokens of a text without the special ones that a tokeniser may put around it."""
+    """Return the token numbers of a text, without special tokens."""
     ids = _tokeniser(folder).encode(text, add_special_tokens=False).ids
     return np.array(ids, dtype=np.int64)
 
 
 def first_token(folder: Path) -> int:
-    """The number of [CLS]."""
+    """Return the token number of [CLS]."""
     number = _tokeniser(folder).token_to_id("[CLS]")
     if number is None:
-        raise InputError(f"{folder / TOKENISER}: has no [CLS] token, with which contexts of BERT begin")
+        raise InputError(f"{folder / TOKENISER}: has no [CLS] token, but contexts of BERT start with it")
     return int(number)
 
 
@@ -38,7 +38,7 @@ def _tokeniser(folder: Path) -> Any:
     try:
         tokeniser = Tokenizer.from_str(path.read_text(encoding="utf-8"))
     except Exception as error:  # the library raises bare exceptions
-        raise InputError(f"{path}: not a tokeniser that can be read: {error}") from None
+        raise InputError(f"{path}: not a readable tokeniser: {error}") from None
     tokeniser.no_padding()
     tokeniser.no_truncation()
     return tokeniser

@@ -1,8 +1,7 @@
-"""Token sources: real text and real images that models read as contexts of tokens.
+"""Bundled text and images, as inputs of models.
 
-The text is a passage in the public domain that comes with the package (`data/SOURCES.md`); its words are counted by a
-vocabulary of its own, so that no tokeniser has to be installed. The images are the 1,797 digits of 8 x 8 pixels of
-scikit-learn (extra `audit`; from the UCI repository: Alpaydin and Kaynak 1998).
+The text is a public-domain passage (`data/SOURCES.md`) with a vocabulary of words, which requires no tokeniser. The
+images are the 1,797 digits of 8 x 8 pixels in scikit-learn (extra `audit`; UCI repository: Alpaydin and Kaynak 1998).
 """
 
 from __future__ import annotations
@@ -16,12 +15,12 @@ from jaxtyping import Float, Int, Integer
 from factrank.errors import InputError
 
 SPECIAL_WORDS = ("[PAD]", "[CLS]")
-"""The first words of every vocabulary made here."""
+"""First words of every vocabulary."""
 WORD = re.compile(r"[A-Za-z0-9]+(?:['’][A-Za-z]+)*|[^\sA-Za-z0-9]+")
 
 
 def passage() -> str:
-    """The bundled text.
+    """Return the bundled text.
 
     >>> passage()[:30]
     'Four score and seven years ago'
@@ -30,7 +29,7 @@ def passage() -> str:
 
 
 def words_of(text: str) -> list[str]:
-    """The words and the marks between them, in small letters.
+    """Split a text into lower-case words and punctuation.
 
     >>> words_of("We can not hallow -- this ground.")
     ['we', 'can', 'not', 'hallow', '--', 'this', 'ground', '.']
@@ -39,7 +38,7 @@ def words_of(text: str) -> list[str]:
 
 
 def word_ids(text: str) -> tuple[Int[np.ndarray, " length"], tuple[str, ...]]:
-    """The words of a text as numbers, and the vocabulary: the special words, then each word when it first occurs."""
+    """Return the words of a text as numbers, and the vocabulary: special words, then words by first occurrence."""
     words = words_of(text)
     vocabulary = (*SPECIAL_WORDS, *dict.fromkeys(words))
     number = {word: i for i, word in enumerate(vocabulary)}
@@ -47,7 +46,7 @@ def word_ids(text: str) -> tuple[Int[np.ndarray, " length"], tuple[str, ...]]:
 
 
 def windows(ids: Integer[np.ndarray, " length"], size: int, most: int) -> Int[np.ndarray, "examples size"]:
-    """Stretches of `size` tokens that follow each other, at up to `most` starts that are spread evenly over the text.
+    """Return up to `most` windows of `size` consecutive tokens, spread evenly over the text.
 
     >>> windows(np.arange(6), 3, most=3)
     array([[0, 1, 2],
@@ -64,10 +63,10 @@ def windows(ids: Integer[np.ndarray, " length"], size: int, most: int) -> Int[np
 
 
 def digit_images(most: int | None = None) -> Float[np.ndarray, "images 1 8 8"]:
-    """The first `most` digits of scikit-learn, one channel of 8 x 8 pixels between 0 and 1."""
+    """Return the first `most` digits of scikit-learn as images with one channel and pixels between 0 and 1."""
     try:
         from sklearn.datasets import load_digits  # noqa: PLC0415 - an extra
     except ImportError:
-        raise InputError("the digits come with scikit-learn: pip install 'factrank[audit]'") from None
+        raise InputError("the digits need scikit-learn: pip install 'factrank[audit]'") from None
     images = np.asarray(load_digits().images, dtype=np.float64) / 16
     return images[:most, None]

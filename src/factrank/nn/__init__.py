@@ -1,7 +1,7 @@
-"""Building blocks of models: weights, attention arithmetic, named parts, sealed files.
+"""Building blocks of models: weights, attention, named parts, sealed files.
 
-What lives here: what several families of models need and none owns. What may enter: a block that a second family needs.
-It uses JAX and equinox and knows no family.
+Contains: code that several model families use. Add here: a block that a second family needs. Depends on JAX and
+equinox, and on no family.
 """
 
 from typing import TYPE_CHECKING
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from factrank.nn.part_arrays import REAL as REAL
     from factrank.nn.part_arrays import PartArrays as PartArrays
     from factrank.nn.part_arrays import PartSizes as PartSizes
+    from factrank.nn.part_arrays import checked_arrays as checked_arrays
     from factrank.nn.part_arrays import require_same_parts as require_same_parts
     from factrank.nn.part_arrays import stored_scalars as stored_scalars
     from factrank.nn.part_arrays import to_arrays as to_arrays
@@ -34,7 +35,9 @@ if TYPE_CHECKING:
     from factrank.nn.sealed_file import Sealed as Sealed
     from factrank.nn.sealed_file import format_of as format_of
     from factrank.nn.sealed_file import read_sealed as read_sealed
+    from factrank.nn.sealed_file import require_type as require_type
     from factrank.nn.sealed_file import write_sealed as write_sealed
+    from factrank.nn.shown_model import ShownModel as ShownModel
     from factrank.nn.sizes import require_sizes as require_sizes
     from factrank.nn.stored_facts import FACT_TENSORS as FACT_TENSORS
     from factrank.nn.stored_facts import facts_from_tensors as facts_from_tensors

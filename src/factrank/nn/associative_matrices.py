@@ -1,16 +1,17 @@
-r"""Closed forms of associative memories: a matrix between given features and given output embeddings.
+r"""Closed forms of associative memories: matrices that map features to output embeddings.
 
-Input x has the features $\phi_x$ (row x of $\Phi$: its embedding, or what a random first layer makes of it), output y
-the embedding $u_y$ (row y of U). A matrix A stores f: [N] -> [M] when $\phi_x A \cdot u_y$ is largest at y = f(x). With
-$U_f$ the rows $u_{f(x)}$ and Y the N x M indicator of f:
+Input x has features $\phi_x$ (row x of $\Phi$: its embedding, or the output of a random first layer), and output y has
+embedding $u_y$ (row y of U). A matrix A stores f: [N] -> [M] if $\phi_x A \cdot u_y$ is largest at y = f(x) for all x.
+With $U_f$ the matrix of rows $u_{f(x)}$ and Y the N x M indicator matrix of f:
 
-    outer product   $\Phi^T U_f$, Hebb's rule; of centred features where they do not have mean 0 by themselves
-    least squares   $\Phi^+ U_f$, which minimises $|\Phi A - U_f|$
-    two-sided       $\Phi^+ Y (U^T)^+$, which minimises $|\Phi A U^T - Y|$
-    logistic        the minimiser of the cross-entropy of $\Phi A U^T$, which is convex in A
+    outer product   $\Phi^T U_f$ (Hebb's rule), with centred features if their mean is not 0
+    least squares   $\Phi^+ U_f$, minimises $|\Phi A - U_f|$
+    two-sided       $\Phi^+ Y (U^T)^+$, minimises $|\Phi A U^T - Y|$
+    logistic        minimises the cross-entropy of $\Phi A U^T$, which is convex in A
 
-Logistic regression separates all facts if any matrix does. For N facts with N outputs and embeddings in $R^d$ the outer
-product holds about $N \ln N / d^2 = 1/8$, the limit of all matrices is 1/2 as d grows (`tensors.memory_limit`).
+Logistic regression separates all facts if any matrix does. For N facts with N outputs and embeddings in $R^d$, the
+outer product stores up to about $N \ln N / d^2 = 1/8$; the limit of all matrices is 1/2 as d grows
+(`tensors.memory_limit`).
 """
 
 from __future__ import annotations
@@ -28,23 +29,31 @@ Values = Int[np.ndarray, " inputs"]
 Matrix = Float[np.ndarray, "features d_model"]
 
 START_SCALE = 10.0
-"""Logistic regression starts from so many times the outer product."""
+"""Logistic regression starts from the outer product times this factor."""
 
 LEAST_MARGIN = 0.01
-"""It ends when all margins are at least this: beyond the rounding of float32 at the sizes that logits have then."""
+"""Logistic regression stops when all margins exceed this, which is above the float32 rounding error of the logits."""
 
 STEPS = 2_000
 MEMORY = 20
-"""Steps and remembered gradients of L-BFGS."""
+"""Steps and history size of L-BFGS."""
 
 FLATTEST = 1e-9
-"""Where no matrix separates the facts it ends at the minimum: no entry of the gradient exceeds this."""
+"""Logistic regression also stops at the minimum, when no entry of the gradient exceeds this."""
 
 
 def closed_form(
     form: MatrixForm, features: Features, outputs: Outputs, values: Values, *, centred: bool = False
 ) -> Matrix:
-    """The matrix of the form of this name; `centred` as in `outer_product`, where logistic regression starts too."""
+    r"""Return the matrix of a closed form.
+
+    Arguments:
+        form: Name of the closed form.
+        features: $\Phi$, one row per input.
+        outputs: U, one row per output.
+        values: f(x) for every input x.
+        centred: Centre the features of the outer product, which is also where logistic regression starts.
+    """
     if form == "outer product":
         return outer_product(features, outputs, values, centred=centred)
     if form == "logistic":
@@ -53,28 +62,28 @@ def closed_form(
 
 
 def outer_product(features: Features, outputs: Outputs, values: Values, *, centred: bool = False) -> Matrix:
-    """The sum of the outer products of features and output embeddings of all facts.
+    """Return the sum over all facts of the outer product of features and output embedding.
 
-    Features that share a mean, such as those behind a relu, add the same large term to the scores of all inputs;
-    `centred` subtracts the mean over the inputs from the stored side.
+    Features with a nonzero mean, such as the outputs of a ReLU, add the same large term to the scores of all inputs;
+    `centred` subtracts the mean over the inputs before storing.
     """
     stored = features - features.mean(axis=0) if centred else features
     return np.asarray(stored.T @ outputs[values])
 
 
 def least_squares(features: Features, outputs: Outputs, values: Values) -> Matrix:
-    """The matrix that takes features closest to the output embeddings; exact while the features are independent."""
+    """Return the least-squares map from features to output embeddings, exact if the features are independent."""
     return np.asarray(np.linalg.pinv(features) @ outputs[values])
 
 
 def two_sided(features: Features, outputs: Outputs, values: Values) -> Matrix:
-    """The matrix whose logits are closest to 1 at f(x) and 0 elsewhere."""
+    """Return the matrix whose logits are closest to 1 at f(x) and 0 elsewhere."""
     return np.asarray(np.linalg.pinv(features) @ np.linalg.pinv(outputs.T)[values])
 
 
 @dataclass(frozen=True, eq=False)
 class Logistic:
-    """What logistic regression found: the matrix, its least margin, and the steps it took."""
+    """Result of logistic regression: the matrix, its smallest margin and the number of steps."""
 
     matrix: Matrix
     margin: float
@@ -82,7 +91,7 @@ class Logistic:
 
     @property
     def separates(self) -> bool:
-        """Whether every fact is right."""
+        """Whether every fact is recalled."""
         return self.margin > 0
 
 
@@ -95,10 +104,10 @@ def logistic(
     steps: int = STEPS,
     centred: bool = False,
 ) -> Logistic:
-    """L-BFGS on the mean cross-entropy until all margins exceed `margin`, in float64.
+    """Minimise the mean cross-entropy with L-BFGS in float64, until all margins exceed `margin`.
 
-    Where no matrix separates the facts it ends at the minimum or after so many `steps`; near the limit of what a memory
-    can hold more steps may separate facts that these do not.
+    If no matrix separates the facts, it stops at the minimum or after `steps` steps. Near the capacity limit, more
+    steps may separate facts that the default does not.
     """
     from scipy.optimize import OptimizeResult, minimize  # noqa: PLC0415 - only this form needs it
 
@@ -106,7 +115,7 @@ def logistic(
     start = START_SCALE * outer_product(features, outputs, values, centred=centred)
 
     def enough(intermediate_result: OptimizeResult[Any]) -> None:
-        # The margin noted is that of the point evaluated last, which may be a trial of the line search beyond this one.
+        # `problem.margin` is the margin at the last evaluation, which may be a trial point of the line search.
         if problem.margin > margin and problem.least_margin(intermediate_result.x) > margin:
             raise StopIteration
 
@@ -118,7 +127,7 @@ def logistic(
 
 
 class _Problem:
-    """The cross-entropy and its gradient, and the least margin of the matrix that was evaluated last."""
+    """Cross-entropy and its gradient, and the smallest margin of the last matrix that was evaluated."""
 
     def __init__(self, features: Features, outputs: Outputs, values: Values) -> None:
         self.features, self.outputs, self.values = features, outputs, values
@@ -126,7 +135,7 @@ class _Problem:
         self.margin = -np.inf
 
     def __call__(self, flat: Float[np.ndarray, " n"]) -> tuple[float, Float[np.ndarray, " n"]]:
-        """Mean of log sum_y exp(l_y - l_f), and its gradient; one N x M array is worked on in place."""
+        """Return the mean of log sum_y exp(l_y - l_f) and its gradient; works in place on one N x M array."""
         leads = self._leads(flat)
         top = np.maximum(leads.max(axis=1), 0.0)
         probabilities = np.exp(np.subtract(leads, top[:, None], out=leads), out=leads)
@@ -138,12 +147,11 @@ class _Problem:
         return float((np.log(total) + top).mean()), gradient.ravel()
 
     def least_margin(self, flat: Float[np.ndarray, " n"]) -> float:
-        """The least margin of this matrix."""
         self._leads(flat)
         return self.margin
 
     def _leads(self, flat: Float[np.ndarray, " n"]) -> Float[np.ndarray, "inputs outputs"]:
-        """By how much each output leads the right one; minus infinity at the right one itself."""
+        """Return the lead of each output over the correct one; minus infinity at the correct one itself."""
         matrix = flat.reshape(self.features.shape[1], -1)
         logits: Float[np.ndarray, "inputs outputs"] = self.features @ matrix @ self.outputs.T
         logits -= logits[self.places][:, None]

@@ -1,12 +1,11 @@
-r"""One attention head bundle over the context [k, q], read at q: the formula that all models here share.
+r"""Multi-head attention over the context [k, q], read out at q; used by all attention models.
 
 $$A^h[k,q] = \sigma\bigl((x_q W_Q^h)\cdot(x_k W_K^h - x_q W_K^h)/\sqrt{d_{qk}}\bigr), \qquad
   \mathrm{out}[k,q] = \sum_h A^h[k,q]\, o^h[k] + (1 - A^h[k,q])\, o^h[q].$$
 
-A softmax over two positions is one logistic function. What varies is which pairs (k, q) are wanted: one pair, every
-pair, a list of facts. Einstein summation expresses that as index letters: a token table carries the letters of its
-side, and the result those of the pair. So one formula serves all, and per-token work is done once per token, not once
-per pair.
+A softmax over two positions is a logistic function. Models are evaluated on one pair (k, q), on every pair or on a list
+of facts; index letters in `einsum` select which: token tables carry the letters of their side, results the letters of
+the pair. One formula covers all cases, and per-token work is done once per token rather than once per pair.
 """
 
 from __future__ import annotations
@@ -18,11 +17,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 AttentionKind = Literal["softmax", "linear", "affine"]
-"""softmax; linear: the scores are the weights; affine: weights z and 1 - z with z the difference of the scores."""
+"""Attention weights: softmax; linear, the scores themselves; affine, z and 1 - z with z the score difference."""
 
 
 class Pairing(NamedTuple):
-    """The index letters of key tables, of query tables, and of what is computed per pair."""
+    """Index letters of key tables, query tables and per-pair results."""
 
     key: str
     query: str
@@ -35,7 +34,7 @@ FACTS = Pairing("n", "n", "n")
 
 
 FEW_HEADS = 8
-"""Up to so many heads a sum of products is faster than a matrix product, most of all on a GPU."""
+"""Up to this many heads a sum of products is faster than a matrix product, especially on a GPU."""
 
 
 class Scores(NamedTuple):
@@ -51,7 +50,7 @@ def attention_scores(
     keys_at_query: Float[Array, "*query heads d_qk"],
     pairing: Pairing,
 ) -> Scores:
-    """(x_q W_Q).(x_k W_K) / sqrt(d_qk) for every pair, and (x_q W_Q).(x_q W_K) / sqrt(d_qk) for every query."""
+    """Return (x_q W_Q).(x_k W_K) / sqrt(d_qk) per pair, and (x_q W_Q).(x_q W_K) / sqrt(d_qk) per query."""
     key, query, pair = pairing
     scaled = queries * (queries.shape[-1] ** -0.5)
     on_key = jnp.einsum(f"{query}he,{key}he->{pair}h", scaled, keys_at_key)
@@ -61,7 +60,7 @@ def attention_scores(
 def attention_weights(
     scores: Scores, pairing: Pairing, kind: AttentionKind = "softmax"
 ) -> tuple[Float[Array, "*pair heads"], Float[Array, "*pair heads"]]:
-    """The weights on positions k and q."""
+    """Return the weights on positions k and q."""
     on_query = spread(scores.on_query, pairing.query, pairing.pair)
     if kind == "linear":
         return scores.on_key, jnp.broadcast_to(on_query, scores.on_key.shape)
@@ -78,11 +77,11 @@ def attend(
     pairing: Pairing,
     kind: AttentionKind = "softmax",
 ) -> Float[Array, "*pair width"]:
-    """The stream of the query plus the sum over heads of (weight on k) at_key + (weight on q) at_query.
+    """Return the query's stream plus the sum over heads of (weight on k) at_key + (weight on q) at_query.
 
-    Weights that add up to one need one product per head, weight (at_key - at_query) + at_query, and what depends on the
-    query alone is added before pairs are formed. Few heads are summed as products, which fuse with what follows; many
-    are a matrix product.
+    Weights that sum to one need one product per head, weight (at_key - at_query) + at_query, and the terms that depend
+    only on the query are added before pairs are formed. Few heads are summed as products, which XLA fuses with the
+    operations that follow; many heads use a matrix product.
     """
     key, query, pair = pairing
     on_key, on_query = attention_weights(scores, pairing, kind)
@@ -98,5 +97,5 @@ def attend(
 
 
 def spread(table: Float[Array, "..."], letters: str, pair: str) -> Float[Array, "..."]:
-    """The table with an axis of length one for every letter of the pair that it lacks."""
+    """Insert an axis of length one for every letter of the pair that the table does not have."""
     return jnp.expand_dims(table, [at for at, letter in enumerate(pair) if letter not in letters])

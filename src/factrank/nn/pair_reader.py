@@ -1,4 +1,4 @@
-"""PairReader: a model that reads (key, query) pairs through one forward pass, whichever pairs are wanted."""
+"""`PairReader`: base class of models that compute logits for (key, query) pairs."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ import equinox as eqx
 from jaxtyping import Array, Float, Int
 
 from factrank.nn.pair_attention import FACTS, GRID, ONE, Pairing
+from factrank.nn.shown_model import ShownModel
 from factrank.nn.sizes import require_codes
 from factrank.nn.weights import on_device
 
 Codes = int | slice | Int[Array, "..."]
-"""Which keys or queries are read: one, all, or a list."""
+"""Selected keys or queries: one, all, or a list."""
 
 
-class PairReader(eqx.Module):
-    """Logits of one pair, of a list of pairs and of every pair, from the one forward pass `_read`."""
+class PairReader(ShownModel, eqx.Module):
+    """A model whose single forward pass `_read` evaluates one pair, a list of pairs or every pair."""
 
     n_keys: int = eqx.field(static=True, kw_only=True)
 
@@ -27,17 +28,17 @@ class PairReader(eqx.Module):
 
     @abstractmethod
     def _read(self, pairing: Pairing, keys: Codes, queries: Codes) -> Float[Array, "*pair values"]:
-        """The logits of the pairs that the pairing makes of these keys and queries."""
+        """Return the logits of the pairs that `pairing` forms from the keys and queries."""
 
     def __call__(self, key: int | Int[Array, ""], query: int | Int[Array, ""]) -> Float[Array, " values"]:
-        """The logits of one (key, query)."""
+        """Return the logits of one (key, query)."""
         require_codes(key=(key, self.n_keys), query=(query, self.n_queries))
         return on_device(self)._read(ONE, key, query)
 
     def logits(self, keys: Int[Array, " n"], queries: Int[Array, " n"]) -> Float[Array, "n values"]:
-        """The logits of a list of (key, query) pairs."""
+        """Return the logits of a list of (key, query) pairs."""
         return on_device(self)._read(FACTS, keys, queries)
 
     def tensor(self) -> Float[Array, "keys queries values"]:
-        """The model's tensor L: the logits of every (key, query)."""
+        """Return the logit tensor L of every (key, query)."""
         return on_device(self)._read(GRID, slice(None), slice(None))

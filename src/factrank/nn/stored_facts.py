@@ -1,7 +1,7 @@
-"""Stored facts: a database as tensors, so that a file of weights can name its answers and judge them.
+"""Convert a database to and from tensors, to store facts and names next to the weights of a model.
 
-`support` int32 [facts, 3] holds the triples. A vocabulary is one run of UTF-8 bytes, `vocabulary.keys.text` uint8, and
-`vocabulary.keys.offsets` int64 [names + 1]: name i is `text[offsets[i]:offsets[i + 1]]`. So every text survives.
+`support` int32 [facts, 3] contains the triples. A vocabulary is stored as UTF-8 bytes, `vocabulary.keys.text` uint8,
+and `vocabulary.keys.offsets` int64 [names + 1]: name i is `text[offsets[i]:offsets[i + 1]]`.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ FACT_TENSORS = {
     **{f"vocabulary.{axis}.text": ("uint8", 1) for axis in AXES},
     **{f"vocabulary.{axis}.offsets": ("int64", 1) for axis in AXES},
 }
-"""The type and number of dimensions of every tensor."""
+"""Dtype and number of dimensions of every tensor."""
 
 
 def facts_to_tensors(database: Database) -> dict[str, Shaped[np.ndarray, "..."]]:
-    """The triples and the three vocabularies."""
+    """Return the tensors of the triples and the three vocabularies."""
     tensors: dict[str, Shaped[np.ndarray, "..."]] = {SUPPORT: database.triples}
     for axis, vocabulary in zip(AXES, database.vocabularies, strict=True):
         text, offsets = _split(vocabulary)
@@ -35,10 +35,10 @@ def facts_to_tensors(database: Database) -> dict[str, Shaped[np.ndarray, "..."]]
 
 
 def facts_from_tensors(tensors: Mapping[str, Shaped[np.ndarray, "..."]]) -> Database:
-    """The database, or an `InputError` that says which tensor is not what it should be."""
+    """Return the database stored in the tensors, or raise an `InputError` that names the invalid tensor."""
     for name, (dtype, dimensions) in FACT_TENSORS.items():
         if name not in tensors:
-            raise InputError(f"expected a tensor {name!r}, which is missing")
+            raise InputError(f"the tensor {name!r} is missing")
         tensor = tensors[name]
         if tensor.dtype.name != dtype or tensor.ndim != dimensions:
             wanted = f"{dtype} with {dimensions} dimension{'s' if dimensions > 1 else ''}"
@@ -56,8 +56,7 @@ def facts_from_tensors(tensors: Mapping[str, Shaped[np.ndarray, "..."]]) -> Data
 
 
 def _split(vocabulary: Vocabulary) -> tuple[UInt8[np.ndarray, " bytes"], Int64[np.ndarray, " ends"]]:
-    """The bytes of all names, and where each begins."""
-    names = vocabulary.names  # Arrow keeps them the same way, perhaps as a part of a longer run
+    names = vocabulary.names  # Arrow uses the same layout, possibly as a slice of a longer buffer
     _, offset_buffer, text_buffer = names.buffers()
     if not len(names):
         return np.empty(0, np.uint8), np.zeros(1, np.int64)
@@ -68,13 +67,13 @@ def _split(vocabulary: Vocabulary) -> tuple[UInt8[np.ndarray, " bytes"], Int64[n
 
 def _joined(name: str, text: UInt8[np.ndarray, " bytes"], offsets: Int64[np.ndarray, " ends"]) -> Vocabulary:
     if not len(offsets) or offsets[0] != 0 or offsets[-1] != len(text) or (offsets[1:] < offsets[:-1]).any():
-        raise InputError(f"{name}.offsets must rise from 0 to the {len(text)} bytes of the text")
+        raise InputError(f"{name}.offsets must increase from 0 to the {len(text)} bytes of the text")
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(text)]
     names = pa.Array.from_buffers(NAME_TYPE, len(offsets) - 1, buffers)
     try:
         names.validate(full=True)
         return Vocabulary(names)
     except pa.ArrowInvalid as error:
-        raise InputError(f"{name}.text holds bytes that are not UTF-8 text ({error})") from None
+        raise InputError(f"{name}.text is not UTF-8 ({error})") from None
     except InputError as error:
         raise InputError(f"{name}: {error}") from None

@@ -1,7 +1,7 @@
-"""What is wrong with a file that safetensors cannot read: whether it was cut short, or is something else.
+"""Explain why safetensors cannot read a file: truncated, or not a safetensors file.
 
-A safetensors file begins with the length of its header, 8 bytes, and the header, a JSON object that gives the place of
-every tensor: so it is known how long the file should be.
+A safetensors file starts with the length of its header (8 bytes) and the header, a JSON object with the offsets of
+every tensor. Together they determine the size of the file.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from factrank.errors import InputError
 
 LENGTH = 8
 LONGEST_HEADER = 100_000_000
-"""In bytes; safetensors reads no longer ones."""
+"""Limit of safetensors in bytes."""
 
 
 def unreadable(path: Path, error: BaseException) -> InputError:
-    """The error for a file that safetensors could not read, for the reason that it gave."""
+    """Return the error for a file that safetensors could not read, given the exception that it raised."""
     try:
         return InputError(f"{path}: {_why_truncated(path) or f'not a readable safetensors file: {error}'}")
     except OSError as other:
@@ -25,16 +25,16 @@ def unreadable(path: Path, error: BaseException) -> InputError:
 
 
 def _why_truncated(path: Path) -> str | None:
-    """By how much a file is shorter than it says; None if it is not, or says nothing."""
+    """Return how much of the file is missing according to its header; None if nothing is, or there is no header."""
     size = path.stat().st_size
     with path.open("rb") as file:
         length = int.from_bytes(file.read(LENGTH), "little")
         if size < LENGTH:
-            return f"empty or truncated: {size} bytes are no safetensors file"
+            return f"empty or truncated: {size} bytes are not a safetensors file"
         if length > LONGEST_HEADER or file.read(1) not in (b"{", b""):
             return None
         if LENGTH + length > size:
-            return f"truncated: it has {size:,} bytes, and its header alone should have {length:,}"
+            return f"truncated: it has {size:,} bytes, but its header alone should have {length:,}"
         file.seek(LENGTH)
         header = file.read(length)
     try:

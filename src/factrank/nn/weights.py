@@ -1,4 +1,4 @@
-"""Weights on the host and on devices; random ones are drawn on the host, so that they are the same for every device."""
+"""Initialise weights on the host, for identical values on every device, and move models to a device."""
 
 from __future__ import annotations
 
@@ -14,35 +14,35 @@ if TYPE_CHECKING:
     AnyArray = Array
 else:
     AnyArray = Array | np.ndarray
-"""Weights on a device or, in NumPy, on the host, where they can be stored and moved; computing is done on devices."""
+"""Weights on a device (JAX) or on the host (NumPy), where they are stored; models compute on devices."""
 
 Model = TypeVar("Model")
 
 RandomKey = int | np.random.Generator | PRNGKeyArray
-"""Where randomness comes from: a seed, a NumPy generator (which moves on), or a JAX key."""
+"""Source of randomness: a seed, a NumPy generator (which is advanced), or a JAX key."""
 
 
 def generator_of(key: RandomKey) -> np.random.Generator:
-    """The NumPy generator that a key stands for."""
+    """Return the NumPy generator for a seed, generator or JAX key."""
     if isinstance(key, int | np.random.Generator):
         return np.random.default_rng(key)
     return np.random.default_rng(np.asarray(jax.random.key_data(key)).ravel().tolist())
 
 
 def draw(rng: np.random.Generator, size: tuple[int, ...], fan_in: int, dtype: str) -> Float[AnyArray, "..."]:
-    """Normal weights of variance 1 / fan_in, drawn in float64 and rounded to `dtype`."""
+    """Draw normal weights of variance 1 / fan_in in float64, rounded to `dtype`."""
     drawn: AnyArray = cast("Any", (rng.standard_normal(size) * fan_in**-0.5).astype(dtype))
     return drawn
 
 
 def constant(value: float, size: int, dtype: str) -> Float[AnyArray, " n"]:
-    """Weights that start equal."""
+    """Return `size` weights that are all equal to `value`."""
     filled: AnyArray = cast("Any", np.full(size, value, dtype))
     return filled
 
 
 def on_device(model: Model) -> Model:
-    """The same model with JAX arrays; what is one already is not touched. float64 stays float64."""
+    """Convert NumPy arrays in a model to JAX arrays, keeping float64."""
     wide = any(isinstance(leaf, np.ndarray) and leaf.dtype == np.float64 for leaf in jax.tree.leaves(model))
     with jax.enable_x64(True) if wide else nullcontext():
         moved: Model = jax.tree.map(jnp.asarray, model)

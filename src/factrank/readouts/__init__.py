@@ -1,7 +1,7 @@
-"""Readouts: from logits to answers, and how many of them are right.
+"""Readouts: turn logits into answers, and measure how many are correct.
 
-What lives here: argmax and softmax>=tau, margins, recall, what heads attend to, for any model that answers pairs
-(`ReadsFacts`). What may enter: another readout, or another number that follows from logits and facts alone.
+Contains: argmax and softmax>=tau, margins, recall and attention statistics, for any model that computes logits of pairs
+(`ReadsFacts`). Add here: another readout, or another metric that depends only on logits and facts.
 """
 
 from typing import TYPE_CHECKING
@@ -26,14 +26,12 @@ if TYPE_CHECKING:
     from factrank.readouts.handing_in import AnyModel as AnyModel
     from factrank.readouts.handing_in import code_of as code_of
     from factrank.readouts.handing_in import handed_in as handed_in
+    from factrank.readouts.handing_in import reserved_code as reserved_code
     from factrank.readouts.handing_in import with_facts as with_facts
     from factrank.readouts.plain_data import finite_data as finite_data
     from factrank.readouts.plain_data import percent as percent
     from factrank.readouts.reading import readings_of as readings_of
-    from factrank.readouts.readout import ReadoutRanks as ReadoutRanks
-    from factrank.readouts.readout import argmax_tensor as argmax_tensor
     from factrank.readouts.readout import logits_at as logits_at
-    from factrank.readouts.readout import readout_ranks as readout_ranks
     from factrank.readouts.readout import require_threshold as require_threshold
     from factrank.readouts.readout import softmax_at as softmax_at
     from factrank.readouts.readout import threshold_tensor as threshold_tensor

@@ -1,7 +1,8 @@
-r"""What each head attends to on the facts of a database, for models whose tensor has attention weights as parts.
+r"""Statistics of the attention weights of each head on the facts of a database.
 
-With A the weight on the key, $1 - A$ on the query: the entropy $-A \log_2 A - (1 - A) \log_2 (1 - A)$, 1 bit where the
-head looks at both and 0 where it looks at one; whether the weight is saturated; and A itself.
+If A is the weight on the key and $1 - A$ the weight on the query, these are the entropy
+$-A \log_2 A - (1 - A) \log_2 (1 - A)$ (1 bit if the head attends equally to both, 0 if it attends to one), whether the
+weight is saturated, and A itself.
 """
 
 from __future__ import annotations
@@ -19,33 +20,33 @@ from factrank.errors import InputError
 from factrank.readouts.evaluation_blocks import ReadsFacts, full_precision, require_match
 
 SATURATED = 0.99
-"""A weight from which a head counts as looking at one position alone."""
+"""Weight from which a head counts as attending to a single position."""
 
 
 @runtime_checkable
 class AttentionParts(Protocol):
-    """Parts of a tensor with the attention weights among them."""
+    """Intermediate results of a forward pass, including attention weights."""
 
     @property
     def attention(self) -> Float[Array, "heads keys queries 2"]:
-        """What every head gives to the key and to the query of every pair."""
+        """Weights of every head on the key and the query of every pair."""
 
 
 @runtime_checkable
 class Attends(ReadsFacts, Protocol):
-    """A model that attends to keys and queries; `parts` may raise an `InputError`, for one without such parts."""
+    """A model with attention over keys and queries; `parts` may raise `InputError` if it has no such parts."""
 
     @property
     def shape(self) -> object:
-        """The sizes; where they name a kind of `attention` other than softmax, weights are no shares."""
+        """Sizes of the model. If they have an `attention` other than softmax, weights do not sum to 1."""
 
     def parts(self) -> AttentionParts:
-        """The parts of the tensor."""
+        """Return the intermediate results for every pair."""
 
 
 @dataclass(frozen=True)
 class HeadStatistics:
-    """Means over the facts: entropy in bits, share of facts with a saturated weight, weight on the key."""
+    """Means over the facts: entropy in bits, fraction of facts with a saturated weight, weight on the key."""
 
     entropy: float
     saturation: float
@@ -53,7 +54,7 @@ class HeadStatistics:
 
 
 def attention_statistics(model: ReadsFacts, database: Database) -> tuple[HeadStatistics, ...] | None:
-    """The statistics of each head; None for models without circuits or shares, and without facts."""
+    """Return the statistics of each head; None if the model has no softmax attention or there are no facts."""
     require_match(model, database)
     shares = attention_shares(model) if len(database) else None
     if shares is None:
@@ -69,9 +70,9 @@ def attention_statistics(model: ReadsFacts, database: Database) -> tuple[HeadSta
 
 
 def attention_shares(model: ReadsFacts) -> Float[np.ndarray, "heads keys queries 2"] | None:
-    """The weights that every head gives to both positions, without computing the circuits.
+    """Return the attention weights of every head on both positions.
 
-    None for models without such parts, and where weights are not in [0, 1] with sum 1, as in linear attention.
+    None if the model has no attention parts, or if its weights are not in [0, 1] with sum 1, as in linear attention.
     """
     if not isinstance(model, Attends) or getattr(model.shape, "attention", "softmax") != "softmax":
         return None

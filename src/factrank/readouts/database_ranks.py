@@ -1,7 +1,7 @@
-"""The certified sizes of a database as plain numbers: what a study sets beside the recall of a trained layer.
+"""Reproducible certified ranks of a database, which studies compare with the recall of trained layers.
 
-The brackets are those of `measure` with two differences: what runs is decided by expected times alone, never by the
-clock, and searches (CP, labels, trained logits) do not run. So the numbers repeat on every machine, and they need
+The bounds are computed as in `measure`, except that methods are selected by their expected time instead of the clock,
+and searches (CP, labels, trained logits) are skipped. Results are therefore the same on every machine, and require
 neither python-flint nor threadpoolctl.
 """
 
@@ -13,19 +13,19 @@ from factrank.tensors.bounds.upper import proposition_bound
 from factrank.tensors.core import Core, ZeroOneTensor
 
 LIMIT, LIMIT_PER_FACT = 0.05, 1e-4
-"""Expected seconds up to which a method runs: so much, and so much more for each fact."""
+"""Limit of a method's expected time in seconds: a constant, plus a term per fact."""
 
 MOST_KEPT = 4096
-"""Databases whose ranks are remembered; trials of a study share theirs."""
+"""Number of databases in the cache; trials of a study often use the same one."""
 
 _known: dict[str, dict[str, float]] = {}
 
 
 def certified_ranks(database: Database) -> dict[str, float]:
-    """Certified bounds of the three ranks, the bound of Wong's Proposition 2.1, and the information in bits.
+    """Return certified bounds of the three ranks, the bound of Wong's Proposition 2.1, and the information in bits.
 
     The names are rank_lower, rank_upper, completion_lower, completion_upper, effective_lower, effective_upper,
-    proposition, bits and bits_by_query. Remembered by the fingerprint of the database.
+    proposition, bits and bits_by_query. Results are cached by the fingerprint of the database.
 
     >>> from factrank import sample
     >>> ranks = certified_ranks(sample("astrid"))
@@ -41,7 +41,7 @@ def certified_ranks(database: Database) -> dict[str, float]:
 
 
 def rank_limit(n_facts: int) -> float:
-    """The expected seconds up to which a method runs on so many facts."""
+    """Return the limit of a method's expected time in seconds, for this number of facts."""
     return LIMIT + LIMIT_PER_FACT * n_facts
 
 

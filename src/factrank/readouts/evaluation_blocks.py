@@ -1,7 +1,7 @@
-"""Evaluation in blocks: what is asked of a model on many (key, query) pairs, in bounded memory and full precision.
+"""Evaluate a model on many (key, query) pairs in blocks, with bounded memory and full precision.
 
-A block is a fixed number of rows, so that one shape is compiled; the last block is padded by repeating its last row.
-Results come back as NumPy arrays.
+All blocks have the same number of rows, so only one shape is compiled; the last block is padded by repeating its last
+row. Results are NumPy arrays.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from factrank.databases import Database
 from factrank.errors import InputError
 
 BLOCK_CELLS = 2**22
-"""Numbers in the largest array of a block: 16 MiB in float32, a handful of which are alive at once."""
+"""Entries of the largest array of a block: 16 MiB in float32, and a few such arrays exist at a time."""
 
 
 @runtime_checkable
 class ReadsFacts(Protocol):
-    """What a readout needs of a model: logits of (key, query) pairs, whatever kind of model it is."""
+    """A model that computes logits of (key, query) pairs."""
 
     @property
     def n_keys(self) -> int:
@@ -40,11 +40,11 @@ class ReadsFacts(Protocol):
         """Number of values to choose from."""
 
     def logits(self, keys: Int[Array, " n"], queries: Int[Array, " n"]) -> Float[Array, "n values"]:
-        """The logits of a list of (key, query) pairs."""
+        """Return the logits of a list of (key, query) pairs."""
 
 
 Columns = Callable[[Int[np.ndarray, " rows"]], tuple[np.ndarray, ...]]
-"""From row numbers to the columns of a block, so that nothing as long as all rows need exist."""
+"""Maps row numbers to the columns of a block, so no array needs to be as long as all rows."""
 
 
 def in_blocks(
@@ -55,18 +55,21 @@ def in_blocks(
     cells: int,
     option: int = 0,
 ) -> Iterator[tuple[slice, tuple[np.ndarray, ...]]]:
-    """The results of compute(model, *columns, option) for all rows, a block at a time.
+    """Yield the results of compute(model, *columns, option) for all rows, one block at a time.
 
     Arguments:
-        compute: traceable, one result row per row; a module-level function, so that it is compiled once.
-        model: its first argument, with arrays.
-        n_rows: how many rows there are.
-        columns: gives the arguments of a block from its row numbers.
-        cells: numbers per row in the largest array that `compute` makes.
-        option: its last argument, a constant.
+        compute: Traceable function that returns one row per input row. Use a module-level function, to compile it once.
+        model: First argument of `compute`, a pytree of arrays.
+        n_rows: Number of rows.
+        columns: Returns the arguments of a block, given its row numbers.
+        cells: Entries per row of the largest array in `compute`.
+        option: Last argument of `compute`, a constant.
+
+    Yields:
+        The rows of the block as a slice, and the results for them.
     """
     height = min(max(BLOCK_CELLS // max(cells, 1), 1), n_rows)
-    height = 1 << max(height - 1, 0).bit_length()  # powers of two: databases of similar size share what is compiled
+    height = 1 << max(height - 1, 0).bit_length()  # powers of two, to reuse compiled code for databases of similar size
     for start in range(0, n_rows, height):
         stop = min(start + height, n_rows)
         block = columns(np.minimum(np.arange(start, start + height), n_rows - 1))
@@ -84,7 +87,7 @@ def _compiled(
 
 
 def full_precision(model: PyTree) -> ExitStack:
-    """A context for evaluation: no shortened products, and 64-bit numbers where the model's weights are 64-bit."""
+    """Return a context without reduced-precision products, and with 64-bit arithmetic if the weights are 64-bit."""
     stack = ExitStack()
     stack.enter_context(jax.default_matmul_precision("highest"))
     if any(getattr(leaf, "dtype", None) == np.float64 for leaf in jax.tree.leaves(model)):
@@ -93,7 +96,7 @@ def full_precision(model: PyTree) -> ExitStack:
 
 
 def cells_per_pair(model: ReadsFacts) -> int:
-    """Numbers that the forward pass holds per pair: the logits and, where there are heads, what each writes."""
+    """Return the entries that the forward pass keeps per pair: the logits, head outputs and hidden units."""
     shape = getattr(model, "shape", None)
     if shape is None:
         return int(model.n_values)
@@ -102,7 +105,7 @@ def cells_per_pair(model: ReadsFacts) -> int:
 
 
 def pairs(model: ReadsFacts) -> Columns:
-    """The (key, query) of each row number, where the rows are all pairs in order."""
+    """Return the `Columns` that enumerate every (key, query) pair in order."""
     n_queries = model.n_queries
 
     def columns(rows: Int[np.ndarray, " rows"]) -> tuple[np.ndarray, ...]:
@@ -113,24 +116,24 @@ def pairs(model: ReadsFacts) -> Columns:
 
 
 def require_code(name: str, code: object, size: int) -> int:
-    """A code as an integer, or an `InputError`; JAX would take one that does not exist for the last, silently."""
+    """Return a code as an integer, or raise `InputError` if it is out of range, which JAX would silently clamp."""
     if isinstance(code, bool) or not isinstance(code, int | np.integer) or not 0 <= code < size:
-        raise InputError(f"the {name} is a code from 0 to {size - 1}, an integer; got {code!r}")
+        raise InputError(f"the {name} must be an integer code from 0 to {size - 1}; got {code!r}")
     return int(code)
 
 
 def require_pairs(model: ReadsFacts, keys: Shaped[np.ndarray, " n"], queries: Shaped[np.ndarray, " n"]) -> None:
-    """An `InputError` unless these are codes of keys and queries."""
+    """Raise `InputError` unless all keys and queries are valid codes."""
     for name, codes, size in (("keys", keys, model.n_keys), ("queries", queries, model.n_queries)):
         integers = codes.dtype.kind in "iu"
         if len(codes) and not (integers and codes.min() >= 0 and codes.max() < size):
             got = f"{codes.min()} to {codes.max()}" if integers else f"numbers of type {codes.dtype}"
-            raise InputError(f"the {name} are codes from 0 to {size - 1}, integers; got {got}")
+            raise InputError(f"the {name} must be integer codes from 0 to {size - 1}; got {got}")
 
 
 def require_match(model: ReadsFacts, database: Database) -> None:
-    """An `InputError` unless the codes of the database are the tokens of the model."""
+    """Raise `InputError` unless the model and the database have the same numbers of keys, queries and values."""
     sizes = model.n_keys, model.n_queries, model.n_values
     if sizes != database.shape:
         of_model, of_database = ("{} keys, {} queries, {} values".format(*s) for s in (sizes, database.shape))
-        raise InputError(f"the layer is made for {of_model}, the database has {of_database}")
+        raise InputError(f"the layer has {of_model}, but the database has {of_database}")

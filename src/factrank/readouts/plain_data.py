@@ -1,4 +1,4 @@
-"""Results in plain form: shares in per cent, and data that JSON can hold."""
+"""Format results: fractions as percentages, and data for JSON."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from math import floor, isfinite
 from typing import Any
 
 ROUNDING = 1e-9
-"""Tenths of a per cent by which a share may fall short by rounding alone, as 0.57 does."""
+"""Tolerance in tenths of a percent, because 0.57 * 1000 is slightly less than 570."""
 
 
 def percent(share: float) -> str:
-    """A share in per cent; rounded down, so that 100% means all, and 0.0% means none.
+    """Format a fraction as a percentage, rounded down: 100% means all, and 0.0% means none.
 
     >>> percent(1.0), percent(0.99996), percent(0.57), percent(0.00002), percent(0.0), percent(float("nan"))
     ('100%', '99.9%', '57.0%', '<0.1%', '0.0%', '-')
@@ -24,7 +24,7 @@ def percent(share: float) -> str:
 
 
 def finite_data(data: Any) -> Any:
-    """The data with null for numbers that JSON does not have: infinite ones, and what is not a number.
+    """Replace infinite numbers and NaN, which JSON does not support, by None.
 
     >>> finite_data({"margin": float("inf"), "facts": (8, float("nan"))})
     {'margin': None, 'facts': [8, None]}

@@ -1,13 +1,13 @@
-r"""Readings: what softmax>=tau makes of one trained model, over thresholds, temperatures and precisions.
+r"""Readings: softmax>=tau readouts of a trained model over thresholds, temperatures and precisions.
 
-For a precision the weights are rounded to it, and the forward pass and the softmax are computed in it; for a
-temperature T the logits are divided by it. The 0/1 tensor of a reading has a one at every (key, query, value) with
+The weights are rounded to the precision, which is also used for the forward pass and the softmax. The logits are
+divided by the temperature T. The 0/1 tensor of a reading has a one at every (key, query, value) with
 
 $$\mathrm{softmax}(L[k,q,:] / T)_v \ge \tau.$$
 
-The softmax is computed on the host, and every step of it is rounded to the precision; only the sum over the values is
-collected in float32, as accelerators do it. Thresholds often give the same tensor, and trained models that of their
-database: ranks are computed once per tensor.
+The softmax is computed on the host with every step rounded to the precision, except that the sum over the values is
+accumulated in float32, as on accelerators. Ranks are computed once per distinct tensor, because many thresholds give
+the same one.
 """
 
 from __future__ import annotations
@@ -16,41 +16,30 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import nan
-from typing import Literal, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Float, Int
 
 from factrank.databases import Database
 from factrank.errors import InputError
+from factrank.nn import Precision, dtype_of
 from factrank.readouts.database_ranks import rank_limit
 from factrank.readouts.evaluation_blocks import ReadsFacts, cells_per_pair, in_blocks, pairs, require_match
-from factrank.readouts.readout import require_threshold
+from factrank.readouts.readout import logits_of, require_threshold
 from factrank.tensors.bounds import SteadyLedger, flattening_and_upper
 from factrank.tensors.bounds.upper import proposition_bound
 from factrank.tensors.core import Core, ZeroOneTensor
 from factrank.tensors.cp import approximate_rank
 
-ReadingPrecision = Literal["float32", "float64", "bfloat16"]
-
-FORMATS: dict[str, np.dtype] = {
-    "float32": np.dtype(np.float32),
-    "float64": np.dtype(np.float64),
-    "bfloat16": np.dtype(jnp.bfloat16),
-}
-
 CP_TOLERANCE = 1e-3
-"""The relative residual from which a numerical CP decomposition counts."""
+"""Maximum relative residual of a numerical CP decomposition."""
 
 
 @runtime_checkable
 class ReadingChoice(Protocol):
-    """Which readings are looked at: every combination of precision, temperature and tau is one row.
-
-    `ranks` asks for proxies of the rank of each 0/1 tensor, `cp` for its numerical CP rank, which may take minutes.
-    """
+    """Settings of the readings: every combination of precision, temperature and tau is one row."""
 
     @property
     def taus(self) -> Sequence[float]:
@@ -58,38 +47,49 @@ class ReadingChoice(Protocol):
 
     @property
     def temperatures(self) -> Sequence[float]:
-        """What the logits are divided by."""
+        """Temperatures, by which the logits are divided."""
 
     @property
-    def precisions(self) -> Sequence[ReadingPrecision]:
-        """The formats of weights, forward pass and softmax."""
+    def precisions(self) -> Sequence[Precision]:
+        """Precisions of the weights, forward pass and softmax."""
 
     @property
     def ranks(self) -> bool:
-        """Whether the ranks of the 0/1 tensors are bounded."""
+        """Whether to bound the ranks of the 0/1 tensors."""
 
     @property
     def cp(self) -> bool:
-        """Whether their CP ranks are estimated."""
+        """Whether to estimate their CP ranks, which may take minutes."""
 
 
 def readings_of(
     model: ReadsFacts, database: Database, spec: ReadingChoice, rank_lower: float
 ) -> list[dict[str, object]]:
-    """One row for every precision, temperature and tau.
+    """Return one row for every precision, temperature and tau.
 
-    `recall` is the share of facts with probability at least tau, `argmax` the share that argmax gets right in this
-    precision (ties are wrong), `ones` the number of ones of the 0/1 tensor. With ranks: its largest `flattening` rank
-    and the best `upper` bound, both certified, the `proposition` of Wong 2025 for it, and `violates`: 1 where every
-    fact is recalled although the database's rank, at least `rank_lower`, exceeds the upper bound. With cp: `cp`, the
-    least number of terms that a numerical search found. Where logits are not finite all numbers are NaN.
+    Arguments:
+        model: The model.
+        database: Its facts.
+        spec: Settings of the readings.
+        rank_lower: Certified lower bound of the rank of the database.
+
+    Returns:
+        Rows with these columns; all numbers are NaN if the logits are not finite.
+
+        - `recall`: fraction of facts with probability at least tau.
+        - `argmax`: fraction of facts recalled by argmax in this precision; ties are errors.
+        - `ones`: number of ones of the 0/1 tensor.
+        - `flattening`, `upper` (if `ranks`): its largest flattening rank and best upper bound, both certified.
+        - `proposition` (if `ranks`): its bound from Proposition 2.1 of Wong 2025.
+        - `violates` (if `ranks`): 1 if every fact is recalled although `rank_lower` exceeds the upper bound.
+        - `cp` (if `cp`): smallest number of terms that a numerical search found.
     """
     require_match(model, database)
     for tau in spec.taus:
         require_threshold(tau)
     for temperature in spec.temperatures:
         if not temperature > 0:
-            raise InputError(f"a temperature is a number above 0; got {temperature!r}")
+            raise InputError(f"a temperature must be positive; got {temperature!r}")
     rows = list[dict[str, object]]()
     for precision in spec.precisions:
         seen = _evaluate(model, database, spec, precision)
@@ -105,9 +105,9 @@ def readings_of(
 
 @dataclass(frozen=True, eq=False)
 class _Seen:
-    """What one precision shows: argmax recall, and of each temperature the entries that some tau may take.
+    """Evaluation in one precision: argmax recall, and for each temperature the entries above the smallest tau.
 
-    An entry is its number in the tensor, (key * n_queries + query) * n_values + value; they are in rising order.
+    Entries are flat indices (key * n_queries + query) * n_values + value, in increasing order.
     """
 
     shape: tuple[int, int, int]
@@ -118,8 +118,8 @@ class _Seen:
     probabilities: list[Float[np.ndarray, " _n"]]
 
 
-def _evaluate(model: ReadsFacts, database: Database, spec: ReadingChoice, precision: ReadingPrecision) -> _Seen:
-    """Logits of all pairs, block by block; kept is only what the least tau lets through."""
+def _evaluate(model: ReadsFacts, database: Database, spec: ReadingChoice, precision: Precision) -> _Seen:
+    """Evaluate all pairs in blocks, keeping only entries above the smallest tau."""
     keys, queries, values = database.triples.astype(np.int64).T
     n_queries, n_values = database.shape[1:]
     fact_pairs, n_pairs = keys * n_queries + queries, database.n_keys * n_queries
@@ -127,7 +127,7 @@ def _evaluate(model: ReadsFacts, database: Database, spec: ReadingChoice, precis
     found: list[tuple[list[np.ndarray], list[np.ndarray]]] = [([], []) for _ in spec.temperatures]
     with jax.enable_x64(precision == "float64"):
         rounded = rounded_to(model, precision)
-        for rows, (logits,) in in_blocks(_logits, rounded, n_pairs, pairs(model), cells_per_pair(model)):
+        for rows, (logits,) in in_blocks(logits_of, rounded, n_pairs, pairs(model), cells_per_pair(model)):
             first, last = np.searchsorted(fact_pairs, [rows.start, rows.stop])
             finite = finite and bool(np.isfinite(logits).all())
             right += _right(logits, fact_pairs[first:last] - rows.start, values[first:last])
@@ -146,22 +146,22 @@ def _evaluate(model: ReadsFacts, database: Database, spec: ReadingChoice, precis
     )
 
 
-def rounded_to(model: ReadsFacts, precision: ReadingPrecision) -> ReadsFacts:
-    """The model with its real weights in this format, on the host."""
+def rounded_to(model: ReadsFacts, precision: Precision) -> ReadsFacts:
+    """Round the floating-point weights of a model to a precision, on the host."""
 
     def rounded(leaf: object) -> object:
         array = np.asarray(leaf)
-        return array.astype(FORMATS[precision]) if array.dtype.kind == "f" else leaf
+        return array.astype(dtype_of(precision)) if array.dtype.kind == "f" else leaf
 
     result: ReadsFacts = jax.tree.map(rounded, model)
     return result
 
 
 def softmax(logits: Float[np.ndarray, "n values"], temperature: float) -> Float[np.ndarray, "n values"]:
-    """The probabilities of each row at a temperature, every step in the format of the logits, sums at least float32."""
+    """Return the softmax of each row at a temperature, in the precision of the logits but with sums in float32."""
     real = logits.dtype
     scaled = logits / real.type(temperature)
-    with np.errstate(invalid="ignore", over="ignore"):  # logits that are not finite give no probability
+    with np.errstate(invalid="ignore", over="ignore"):  # the result is NaN for logits that are not finite
         powers = np.exp(scaled - scaled.max(axis=1, keepdims=True))
         total = powers.astype(np.result_type(real, np.float32)).sum(axis=1, keepdims=True).astype(real)
         return np.asarray(powers / total)
@@ -170,7 +170,7 @@ def softmax(logits: Float[np.ndarray, "n values"], temperature: float) -> Float[
 def _right(
     logits: Float[np.ndarray, "n values"], pair: Int[np.ndarray, " facts"], value: Int[np.ndarray, " facts"]
 ) -> int:
-    """How many facts are right under argmax: each value of their fiber stands strictly above all others."""
+    """Count facts that argmax recalls: every value of their fiber is strictly above all others."""
     numbers = logits.astype(np.float64)
     belongs = np.zeros(numbers.shape, dtype=bool)
     belongs[pair, value] = True
@@ -179,17 +179,10 @@ def _right(
     return int((own > others)[pair].sum())
 
 
-def _logits(
-    model: ReadsFacts, keys: Int[Array, " n"], queries: Int[Array, " n"], _option: int
-) -> tuple[Float[Array, "n values"]]:
-    return (model.logits(keys, queries),)
-
-
 # -------------------------------------------------------------------- rows
 
 
 def _row(seen: _Seen, at: int, tau: float, spec: ReadingChoice, rank_lower: float) -> dict[str, object]:
-    """The numbers of one 0/1 tensor."""
     entries = seen.entries[at][seen.probabilities[at] >= tau]
     recalled = np.isin(seen.facts, entries, assume_unique=True)
     numbers = {
@@ -218,7 +211,7 @@ def _tensor(content: bytes, shape: tuple[int, int, int]) -> ZeroOneTensor:
 
 @lru_cache(maxsize=256)
 def _ranks(content: bytes, shape: tuple[int, int, int]) -> tuple[float, float, float]:
-    """Largest flattening rank, best certified upper bound, Proposition 2.1."""
+    """Return the largest flattening rank, the best certified upper bound and the bound of Proposition 2.1."""
     tensor = _tensor(content, shape)
     flattening, upper = flattening_and_upper(Core.of(tensor), SteadyLedger(rank_limit(len(tensor))))
     return float(flattening), float(upper), float(proposition_bound(tensor))

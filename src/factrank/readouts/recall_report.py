@@ -1,14 +1,14 @@
-r"""Recall: how many of the facts a model gets right, over all facts, under argmax and under softmax>=tau.
+r"""Recall: the fraction of facts that a model recalls under argmax and under softmax>=tau.
 
-Argmax is right where the margin of the fact's fiber is positive: ties are wrong, and so is a margin that is not a
-number. A fiber with several values is right when each of them is strictly above all others; then all its facts are.
-softmax>=tau is right where the least probability among the fiber's values is at least tau, which a fiber with m values
-can reach only for $\tau \le 1/m$.
+Argmax recalls a fact if the margin of its fiber is positive; ties and NaN margins are errors. The facts of a fiber with
+several values are recalled if each of the values is strictly above all others. softmax>=tau recalls a fact if the
+smallest probability among the values of its fiber is at least tau, which is possible for m values only if
+$\tau \le 1/m$.
 
-An *artifact* is a fiber where the database says nothing and some value has probability at least tau: a confident answer
-to a question that has none (Wong 2025, arXiv 2502.17305).
+A *hallucination* is a missing entry, a (key, query) without a fact, for which some value has probability at least tau:
+a confident answer to a question that has none (called an artifact in Wong 2025, arXiv 2502.17305).
 
-An empty database is recalled: every share of no facts is 1, and the least and median margin are infinite.
+The recall of an empty database is 1, and its smallest and median margins are infinite.
 """
 
 from __future__ import annotations
@@ -23,16 +23,17 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from factrank.databases import Database
+from factrank.display import Drawn
 from factrank.readouts.attention_statistics import HeadStatistics, attention_statistics
 from factrank.readouts.evaluation_blocks import ReadsFacts, cells_per_pair, in_blocks, pairs, require_match
 from factrank.readouts.fiber_margins import margins, probabilities
 from factrank.readouts.fiber_values import fibers_of
-from factrank.readouts.handing_in import AnyModel, with_facts
-from factrank.readouts.plain_data import finite_data
+from factrank.readouts.handing_in import AnyModel, reserved_code, with_facts
+from factrank.readouts.plain_data import finite_data, percent
 from factrank.readouts.readout import require_threshold
 
 DEFAULT_TAU = 0.95
-"""The threshold at which rank and accuracy agreed best (Wong 2025, figure 3)."""
+"""Threshold at which rank and accuracy agree best (Wong 2025, figure 3)."""
 
 
 class FactMargins(NamedTuple):
@@ -44,7 +45,7 @@ class FactMargins(NamedTuple):
 
 @dataclass(frozen=True)
 class QueryRecall:
-    """The recall of the facts of one query; margin is the least."""
+    """Recall of the facts of one query; `margin` is the smallest margin."""
 
     query: str
     facts: int
@@ -55,20 +56,22 @@ class QueryRecall:
 
 
 @dataclass(frozen=True)
-class RecallReport:
-    """What a model recalls of a database.
+class RecallReport(Drawn):
+    """Recall of the facts of a database by a model.
 
     Arguments:
-        n_facts: number of facts.
-        recall: share of facts right under argmax.
-        recall_tau: share of facts right under softmax>=tau.
-        tau: the threshold.
-        margin: the least margin of a fact; not a number when some margin is not.
-        median_margin: the median margin.
-        by_query: the same for each query, in the order of the database's queries.
-        artifacts: fibers without a fact where some value has probability at least tau.
-        silent_fibers: fibers without a fact.
-        attention: what each head attends to on the facts; None for models without attention parts.
+        n_facts: Number of facts.
+        recall: Fraction of facts recalled by argmax.
+        recall_tau: Fraction of facts recalled by softmax>=tau.
+        tau: The threshold.
+        margin: Smallest margin of a fact; NaN if any margin is NaN.
+        median_margin: Median margin.
+        by_query: Recall of each query, in the order of the database's queries.
+        hallucinations: Number of missing entries for which some value has probability at least tau.
+        silent_fibers: Number of missing entries.
+        abstentions: Number of missing entries that the layer answers by its reserved value, which is not a
+            hallucination; None if it has none.
+        attention: Attention statistics of each head on the facts; None if the model has no attention parts.
     """
 
     n_facts: int
@@ -78,24 +81,43 @@ class RecallReport:
     margin: float
     median_margin: float
     by_query: tuple[QueryRecall, ...]
-    artifacts: int
+    hallucinations: int
     silent_fibers: int
     attention: tuple[HeadStatistics, ...] | None
+    abstentions: int | None = None
+
+    def __repr__(self) -> str:
+        sure = f"{percent(self.recall_tau)} with probability >= {self.tau:g}"
+        pairs = f"{self.hallucinations:,} hallucinations on {self.silent_fibers:,} pairs without a fact"
+        return (
+            f"RecallReport({self.n_facts:,} facts, {percent(self.recall)} recalled, {sure}, least margin "
+            f"{self.margin:.3g}, {pairs})"
+        )
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON; numbers that are infinite or not a number become null."""
+        """Return plain data for JSON; infinite numbers and NaN become None."""
         fields = asdict(self)
+        if self.abstentions is None:
+            del fields["abstentions"]
         plain: dict[str, Any] = finite_data({"facts": fields.pop("n_facts"), **fields})
         return plain
 
 
 def recall(given: AnyModel, database: Database | None = None, tau: float = DEFAULT_TAU) -> RecallReport:
-    """The recall of all facts, per query too, with artifacts and attention statistics.
+    """Measure the recall of all facts, in total and per query, with hallucinations and attention statistics.
 
     Arguments:
-        given: a model that reads facts, or something trained, constructed or loaded that has one.
-        database: the facts, if not those that came with the model; other codes are matched by name.
-        tau: the threshold of softmax>=tau.
+        given: A layer, or a trained, constructed or loaded model.
+        database: The facts; by default the facts that belong to the model. Other codes are matched by name.
+        tau: The threshold of softmax>=tau.
+
+    Raises:
+        InputError: If the model has no facts and none are given, a name is unknown, or tau is not in (0, 1).
+
+    >>> from factrank import construct, sample
+    >>> report = recall(construct(sample("astrid")))
+    >>> report.recall, report.n_facts
+    (1.0, 8)
     """
     require_threshold(tau)
     layer, database = with_facts(given, database)
@@ -107,7 +129,8 @@ def recall(given: AnyModel, database: Database | None = None, tau: float = DEFAU
         QueryRecall(name, len(rows), *_summary(FactMargins(*(column[rows] for column in facts)), tau))
         for name, rows in zip(database.queries, np.split(order, ends), strict=True)
     )
-    artifacts, silent = _artifacts(layer, database, tau)
+    reserved = reserved_code(given, database)
+    hallucinations, abstentions, n_missing = _hallucinations(layer, database, tau, reserved)
     right, right_tau, least, median = _summary(facts, tau)
     return RecallReport(
         n_facts=database.n_facts,
@@ -117,14 +140,15 @@ def recall(given: AnyModel, database: Database | None = None, tau: float = DEFAU
         margin=least,
         median_margin=median,
         by_query=by_query,
-        artifacts=artifacts,
-        silent_fibers=silent,
+        hallucinations=hallucinations,
+        silent_fibers=n_missing,
         attention=attention_statistics(layer, database),
+        abstentions=None if reserved is None else abstentions,
     )
 
 
 def margins_of(layer: ReadsFacts, database: Database) -> FactMargins:
-    """Margin and probability of every fact."""
+    """Return the margin and probability of every fact."""
     require_match(layer, database)
     triples, fibers = database.triples, fibers_of(database)
     found = FactMargins(np.empty(len(triples)), np.empty(len(triples)))
@@ -137,32 +161,35 @@ def margins_of(layer: ReadsFacts, database: Database) -> FactMargins:
 
 
 def share(right: Bool[np.ndarray, " facts"], of_none: float = 1.0) -> float:
-    """The share of facts that are right; of no facts every one is, unless another share is said to be theirs."""
+    """Return the fraction of facts that are recalled, or `of_none` if there are no facts."""
     return float(right.mean()) if len(right) else of_none
 
 
 def _summary(facts: FactMargins, tau: float) -> tuple[float, float, float, float]:
-    """Argmax recall, tau recall, least and median margin."""
+    """Return the argmax recall, tau recall, smallest margin and median margin."""
     right, right_tau = share(facts.margins > 0), share(facts.probabilities >= tau)
     if not len(facts.margins):
         return right, right_tau, inf, inf
-    with np.errstate(invalid="ignore"):  # the median of an infinite and a minus infinite margin is not a number
+    with np.errstate(invalid="ignore"):  # the median of infinity and minus infinity is NaN
         return right, right_tau, float(facts.margins.min()), float(np.median(facts.margins))
 
 
-def _artifacts(layer: ReadsFacts, database: Database, tau: float) -> tuple[int, int]:
-    """How many fibers without a fact have a value of probability at least tau, and how many such fibers there are."""
+def _hallucinations(layer: ReadsFacts, database: Database, tau: float, reserved: int | None) -> tuple[int, int, int]:
+    """Count the missing entries with a confident answer, those answered by the reserved value, and all."""
     n_pairs = database.n_keys * database.n_queries
     valid = np.unique(database.triples[:, 0].astype(np.int64) * database.n_queries + database.triples[:, 1])
     if len(valid) == n_pairs:
-        return 0, 0
-    artifacts = 0
-    for rows, (largest,) in in_blocks(_largest, layer, n_pairs, pairs(layer), cells_per_pair(layer)):
+        return 0, 0, 0
+    hallucinations = abstentions = 0
+    option = -1 if reserved is None else reserved
+    for rows, (largest, abstains) in in_blocks(_largest, layer, n_pairs, pairs(layer), cells_per_pair(layer), option):
         confident = largest.astype(np.float64) >= tau
         first, last = np.searchsorted(valid, [rows.start, rows.stop])
-        confident[valid[first:last] - rows.start] = False
-        artifacts += int(confident.sum())
-    return artifacts, n_pairs - len(valid)
+        silent = np.ones(len(confident), dtype=bool)
+        silent[valid[first:last] - rows.start] = False
+        hallucinations += int((confident & silent).sum())
+        abstentions += int((abstains & silent).sum())
+    return hallucinations, abstentions, n_pairs - len(valid)
 
 
 def _margins(
@@ -173,7 +200,9 @@ def _margins(
 
 
 def _largest(
-    layer: ReadsFacts, keys: Int[Array, " n"], queries: Int[Array, " n"], _option: int
-) -> tuple[Float[Array, " n"]]:
+    layer: ReadsFacts, keys: Int[Array, " n"], queries: Int[Array, " n"], reserved: int
+) -> tuple[Float[Array, " n"], Bool[Array, " n"]]:
+    """Return the largest probability of a value that is not reserved, and whether the reserved one is the largest."""
     logits = layer.logits(keys, queries)
-    return (jnp.exp(logits.max(axis=1) - jax.nn.logsumexp(logits, axis=1)),)
+    others = jnp.where(jnp.arange(logits.shape[1]) == reserved, -jnp.inf, logits).max(axis=1)
+    return jnp.exp(others - jax.nn.logsumexp(logits, axis=1)), others < logits.max(axis=1)
