@@ -9,6 +9,7 @@ from factrank.experiments.specs.training_spec import Training
 from factrank.experiments.specs.trial import Trial
 from factrank.families.attention.facts_task import FactsTask
 from factrank.families.attention.layer_shape import LayerShape
+from factrank.families.factual_recall.factual_recall_shape import FactualRecallShape
 
 FACTS = uniform(10, 10, 5, seed=0)
 N_FACTS = len(FACTS)
@@ -40,7 +41,7 @@ def test_a_run_stops_at_the_first_check_with_enough_facts(stop_at, fewest):
     [("never", None), ("recall", "recall"), ("recall_tau", "recall_0.95"), ("recall_sequences", "recall_sequences")],
 )
 def test_what_stops_a_run(stop, number):
-    trial = Trial(Given("0"), LayerShape(2, 1, 1, 1), Training(stop=stop))
+    trial = Trial(Given("0"), FactualRecallShape(4, 1, 2, 2), Training(stop=stop))
     assert Checks.of(trial).stop == number
     assert Checks.of(trial).every == (None if stop == "never" else 10)
 

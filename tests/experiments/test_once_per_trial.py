@@ -40,7 +40,7 @@ def made(monkeypatch):
 def test_a_study_makes_everything_once(made, tmp_path):
     trials = [*fused_trials(4), *lanes_trials(5), *lanes_trials(3, width=3)]
     assert run_study(study_of(trials), "quick", Store(tmp_path)).n_ended == 12
-    assert made["data"] == Counter(dict.fromkeys({trial.database for trial in trials}, 1))
+    assert made["data"] == Counter(dict.fromkeys({trial.data for trial in trials}, 1))
     assert made["tasks"] == Counter(dict.fromkeys({trial.hash for trial in trials}, 1))
     assert made["cuts"] == 1
 

@@ -5,15 +5,15 @@ from types import SimpleNamespace
 
 import pytest
 
-from factrank import Store, Training, Trial, run_study, train, train_many
+from factrank import Store, Training, Trial, plugins, run_study, train, train_many
 from factrank.errors import InputError
 from factrank.experiments import registry
 from factrank.experiments.columns.measured import measure_of
 from factrank.experiments.execution.ray_executor import RayExecutor
 from factrank.experiments.execution.runner import StoreRecorder, checkpoint_folder
 from factrank.experiments.execution.study_bundles import study_bundles
-from factrank.experiments.family import Measure
 from factrank.experiments.registry import families, register_family, registered_family, unregister_family
+from factrank.experiments.specs import ResultColumn
 from small_studies import fused_trials, study_of
 from toy_families import Aim, Halver, NumberFamily, NumberShape, Target
 
@@ -22,7 +22,7 @@ def test_a_family_is_registered_whole_or_not_at_all():
     before = dict(families())
     clashing = NumberFamily("clash")
     clashing.models = {"clash": clashing.shape, "attention": NumberShape}
-    with pytest.raises(InputError, match="the kind 'attention' is already LayerShape"):
+    with pytest.raises(InputError, match="the kind 'attention' is already used by LayerShape"):
         register_family(clashing)
     with pytest.raises(InputError, match="already a family 'attention'"):
         register_family(NumberFamily("attention"))
@@ -36,7 +36,7 @@ def test_a_family_is_registered_whole_or_not_at_all():
 
 
 def test_a_family_may_be_registered_again():
-    first, second = NumberFamily(), NumberFamily(measures=(Measure("distance", "error"),))
+    first, second = NumberFamily(), NumberFamily(columns=(ResultColumn("distance", "error"),))
     try:
         register_family(first)
         assert register_family(first) is first
@@ -52,7 +52,7 @@ def test_a_family_may_be_registered_again():
 
 
 def test_the_first_to_declare_a_column_is_right():
-    with registered_family(NumberFamily(measures=(Measure("rank", "mine"), Measure("loss", "mine")))):
+    with registered_family(NumberFamily(columns=(ResultColumn("rank", "mine"), ResultColumn("loss", "mine")))):
         assert measure_of("rank").label != "mine"
         assert measure_of("loss").label != "mine"
 
@@ -63,9 +63,9 @@ def test_a_package_with_a_broken_family_is_left_out_with_a_warning(monkeypatch):
 
     dist = SimpleNamespace(name="nonsense")
     points = [SimpleNamespace(name="a", dist=dist, load=broken), SimpleNamespace(name="b", dist=None, load=lambda: "x")]
-    for table in ("_families", "_of_model"):
+    for table in ("_families", "_of_model", "_packages"):
         monkeypatch.setattr(registry, table, {})
-    monkeypatch.setattr(registry, "entry_points", lambda group: points)
+    monkeypatch.setattr(plugins, "entry_points", lambda group: points)
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
         registry._load.__wrapped__()

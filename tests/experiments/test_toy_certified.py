@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import dataclass
+from types import SimpleNamespace
 
 import jax.numpy as jnp
 import numpy as np
@@ -14,6 +15,7 @@ from factrank.errors import InputError
 from factrank.experiments.family import SizedForm
 from factrank.experiments.models.constructed import Constructed
 from factrank.experiments.registry import registered_family
+from factrank.families.attention.editing import Edited
 from factrank.readouts.fiber_margins import margins
 
 
@@ -64,6 +66,32 @@ class CertifiedFamily(LookupFamily):
         )
 
 
+@dataclass(frozen=True, eq=False)
+class EditedTable(Edited):
+    """What the command prints of a table that was made again."""
+
+    saved: object
+
+    def answers_after_deletion(self, most=None):
+        return []
+
+
+def made_again(self, path, changes, *, force=False):
+    """How a family whose models are made at once edits them."""
+    saved = self.read(path)
+    facts = {(key, query): value for key, query, value in saved.data}
+    for change in changes:
+        facts.pop((change.key, change.query), None)
+        facts |= {} if change.value is None else {(change.key, change.query): change.value}
+    made = self.construct(factrank.Database.from_facts([(*pair, value) for pair, value in facts.items()]), saved.spec)
+    if made.certified or force:
+        made.save(path)
+    n_deleted = sum(change.value is None for change in changes)
+    counts = {"n_set": len(changes) - n_deleted, "n_deleted": n_deleted, "n_unchanged": 0}
+    names = {"new_keys": (), "new_values": (), "deleted": np.empty((0, 2), np.int64)}
+    return EditedTable(SimpleNamespace(database=made.data), made.certificate, **counts, **names)
+
+
 class Twisted(LookupTable):
     """A table that may answer something else."""
 
@@ -100,6 +128,21 @@ def test_the_commands_know_it(call):
     assert (code, json.loads(out)["certified"], json.loads(out)["stored_certificate"]) == (0, True, True)
     code, _, err = call("edit", "table.safetensors", "--delete", "Astrid", "born_in")
     assert (code, "facts of this lookup cannot be edited one by one" in err) == (2, True)
+
+
+def test_a_family_may_edit_its_files(call, monkeypatch, family):
+    facts = factrank.sample("astrid")
+    family.construct(facts, TableShape()).save("table.safetensors")
+    monkeypatch.setattr(CertifiedFamily, "edit", made_again)
+    changes = ("--set", "Astrid", "born_in", "Oslo", "--delete", "Bernard", "born_in")
+    code, out, _ = call("edit", "table.safetensors", *changes)
+    assert (code, "1 set, 1 deleted; 7 facts now" in out) == (0, True)
+    code, out, _ = call("edit", "table.safetensors", "--set", "Astrid", "born_in", "Lima", "--json")
+    assert (code, json.loads(out)["set"], json.loads(out)["certificate"]["certified"]) == (0, 1, True)
+    saved = factrank.load("table.safetensors")
+    assert factrank.verify(saved.model, saved.data).certified
+    assert ("Astrid", "born_in", "Lima") in set(saved.data)
+    assert {fact[:2] for fact in facts} - {fact[:2] for fact in saved.data} == {("Bernard", "born_in")}
 
 
 def test_a_family_without_a_proof_says_so():

@@ -1,5 +1,9 @@
-"""A family in one file: lookup tables, which the package has never heard of, trained, measured, stored, judged."""
+"""A family in one file: lookup tables, which the package has never heard of, trained, measured, stored, judged.
 
+It has a measure, a start and a presentation of its own.
+"""
+
+import json
 from dataclasses import dataclass
 
 import equinox as eqx
@@ -12,17 +16,35 @@ from jaxtyping import Array, Float
 from factrank import Chart, Claim, Quantity, Store, Study, Training, Trial, generated, run_study, train_many
 from factrank.errors import InputError
 from factrank.experiments.columns.labels import label
-from factrank.experiments.family import Family, Measure, Work
+from factrank.experiments.family import Family, Work
 from factrank.experiments.registry import registered_family
+from factrank.experiments.specs import Curve, Measure, Presentation, ResultColumn
 from factrank.experiments.study.chart_records import chart_records
+from factrank.experiments.study.study_files import load_study
 from factrank.experiments.study.study_results import results_of
 from factrank.experiments.study.trials_of_study import study_tables
+from factrank.families.attention import LayerShape, Ranks
 from factrank.nn.part_arrays import require_same_parts, to_jax
 
 
 @dataclass(frozen=True)
 class TableShape:
-    start: float = 0.0
+    spread: float = 0.0
+
+
+@dataclass(frozen=True)
+class LargeLogits(Measure):
+    """The cells with a logit above a threshold."""
+
+    above: float
+    columns = (ResultColumn("large_logits", "large logits", "cells"),)
+
+
+@dataclass(frozen=True)
+class TaughtFacts(Presentation):
+    """Facts of which the first one counts so many times in the loss."""
+
+    first: int = 1
 
 
 class LookupTable(eqx.Module):
@@ -43,11 +65,16 @@ class LookupTask:
         return self.trial.training.frozen
 
     def init(self, rng):
-        drawn = rng.standard_normal(self.database.shape) * self.trial.model.start
-        return LookupTable(drawn.astype(np.float32))
+        logits = rng.standard_normal(self.database.shape) * self.trial.model.spread
+        if self.trial.start == "known":
+            logits[tuple(self.database.triples.T)] += 5
+        return LookupTable(logits.astype(np.float32))
 
     def data(self):
-        return dict(zip(("keys", "queries", "values"), self.database.triples.T.astype(np.int32), strict=True))
+        weights = np.ones(len(self.database), np.float32)
+        weights[0] = TaughtFacts.of(self.trial.data).first
+        codes = zip(("keys", "queries", "values"), self.database.triples.T.astype(np.int32), strict=True)
+        return {**dict(codes), "weights": weights / weights.sum()}
 
     def batches(self, data, key, epoch):
         return jnp.zeros((1, 0))
@@ -59,7 +86,7 @@ class LookupTask:
         logits = model.logits[data["keys"], data["queries"]]
         own = jnp.take_along_axis(logits, data["values"][:, None], axis=1)[:, 0]
         right = logits.argmax(axis=1) == data["values"]
-        loss = (jax.nn.logsumexp(logits, axis=1) - own).mean()
+        loss = (data["weights"] * (jax.nn.logsumexp(logits, axis=1) - own)).sum()
         return {"loss": loss, "recall": right.mean(), "sharpness": jnp.abs(logits).max()}
 
     measure = check
@@ -68,13 +95,19 @@ class LookupTask:
         return numbers
 
     def finish(self, model, numbers):
-        return model, {"cells": float(model.logits.size)}, []
+        asked = self.trial.measure(LargeLogits)
+        large = {} if asked is None else {"large_logits": float((model.logits > asked.above).sum())}
+        return model, {"cells": float(model.logits.size), **large}, []
 
 
 class LookupFamily(Family):
     name = "lookup"
     models = {"lookup_table": TableShape}  # noqa: RUF012
-    measures = (Measure("sharpness", "largest logit"), Measure("cells", "cells of the table"))
+    data = {"taught_facts": TaughtFacts}  # noqa: RUF012
+    presentation = TaughtFacts
+    starts = ("known",)
+    measures = {"large_logits": LargeLogits}  # noqa: RUF012
+    columns = (ResultColumn("sharpness", "largest logit"), ResultColumn("cells", "cells of the table"))
 
     def task(self, trial, data):
         return LookupTask(trial, data)
@@ -100,13 +133,11 @@ def lookup_tables():
 
 def trials(size="quick"):
     facts = [generated("uniform", n_keys=4, n_queries=3, n_values=5, seed=seed) for seed in range(3)]
-    training, starts = Training(epochs=60, learning_rate=0.1), (0.0, 0.5)
-    return [
-        Trial(facts[seed], TableShape(one), training, seed, curve_epochs=(0, 60)) for seed in range(3) for one in starts
-    ]
+    parts = {"training": Training(epochs=60, learning_rate=0.1), "measures": Curve((0, 60))}
+    return [Trial(facts[seed], TableShape(one), **parts, seed=seed) for seed in range(3) for one in (0.0, 0.5)]
 
 
-CHART = Chart("cells", "Recall of tables", "lines", x="model.start", y="recall")
+CHART = Chart("cells", "Recall of tables", "lines", x="model.spread", y="recall")
 CLAIM = Claim("holds", "a table recalls every fact", Quantity("mean", "recall"), published="greater")
 STUDY = Study("lookup", "Lookup tables", None, "Do tables hold facts?", "", trials, charts=(CHART,), claims=(CLAIM,))
 
@@ -130,6 +161,61 @@ def test_it_is_stored_charted_and_claimed_about(tmp_path):
     assert label("sharpness") == "largest logit"
 
 
+def test_its_own_measure_start_and_presentation(tmp_path):
+    facts, quiet = trials()[0].data, Training(epochs=0)
+    known = Trial(facts, TableShape(), quiet, LargeLogits(4.0), start="known")
+    drawn = Trial(facts, TableShape(), quiet, LargeLogits(4.0))
+    taught, even = (Trial(TaughtFacts(facts, first), TableShape(0.5), quiet) for first in (10**6, 1))
+    assert (even.data, taught.source) == (facts, facts)
+    for trial in (known, taught):
+        assert Trial.from_dict(json.loads(json.dumps(trial.to_dict()))) == trial
+    store, results = Store(tmp_path), train_many([known, drawn, taught, even])
+    assert [result.recall for result in results[:1]] == [1.0]
+    assert [result.metrics["large_logits"] for result in results[:2]] == [len(facts.build()), 0.0]
+    first = facts.build().triples[0]
+    logits = np.asarray(results[2].weights.logits, np.float64)[first[0], first[1]]
+    assert results[2].metrics["loss"] == pytest.approx(np.logaddexp.reduce(logits) - logits[first[2]], abs=1e-4)
+    assert results[2].metrics["loss"] != pytest.approx(results[3].metrics["loss"], abs=1e-4)
+    store.append(results)
+    rows = {row["hash"]: row for row in store.trials().to_pylist()}
+    assert [rows[trial.hash]["data.first"] for trial in (known, taught)] == [1, 10**6]
+    assert [rows[trial.hash]["start"] for trial in (known, drawn)] == ["known", "drawn"]
+    assert label("large_logits") == "large logits"
+
+
+def test_it_has_nothing_of_other_families_and_they_have_nothing_of_it():
+    facts = trials()[0].data
+    for parts, message in (
+        ({"measures": Ranks()}, "a TableShape has no measure Ranks; it has Curve, EpochsTo, LargeLogits, TauRecall"),
+        ({"start": "zero"}, "start of a TableShape must be one of drawn, known; got 'zero'"),
+        (
+            {"training": Training(stop="recall_sequences")},
+            "stop of a TableShape must be one of never, recall, recall_tau; got",
+        ),
+    ):
+        with pytest.raises(InputError, match=message):
+            Trial(facts, TableShape(), **parts)
+    layer = LayerShape(4, 1, 2, 2)
+    for parts, message in (
+        ({"data": facts, "measures": LargeLogits(1.0)}, "a LayerShape has no measure LargeLogits"),
+        ({"data": facts, "start": "known"}, "start of a LayerShape must be one of drawn; got 'known'"),
+        ({"data": TaughtFacts(facts, 2)}, "a LayerShape reads facts; got TaughtFacts"),
+    ):
+        with pytest.raises(InputError, match=message):
+            Trial(model=layer, **parts)
+
+
+def test_a_study_in_a_file_speaks_of_it(tmp_path):
+    path = tmp_path / "tables.yaml"
+    path.write_text(
+        "name: tables\ndata: {generator: unit, n: 3, first: 2}\nmodel: {kind: lookup_table, spread: 0.5}\n"
+        "measures: {large_logits: {above: 1}}\nstart: known\ngrid: {data.first: [1, 3]}\n"
+    )
+    facts, rest = generated("unit", n=3), {"measures": LargeLogits(1.0), "start": "known"}
+    expected = [Trial(data, TableShape(0.5), **rest) for data in (facts, TaughtFacts(facts, 3))]
+    assert load_study(path).trials_of("full") == expected
+
+
 def test_its_weights_are_kept(tmp_path):
     store, (result,) = Store(tmp_path), train_many(trials()[1:2])
     store.append([result], [], keep_weights=True)
@@ -138,4 +224,4 @@ def test_its_weights_are_kept(tmp_path):
 
 def test_it_has_no_engine_of_its_own():
     with pytest.raises(InputError, match=r"has no training\.engine 'fused'"):
-        train_many([Trial(trials()[0].database, TableShape(), Training(engine="fused"))])
+        train_many([Trial(trials()[0].data, TableShape(), Training(engine="fused"))])

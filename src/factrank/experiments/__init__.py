@@ -1,10 +1,10 @@
-"""Experiments: trials of any family of models, trained, stored, judged.
+"""Experiments: train, store and evaluate trials of any model family.
 
-What lives here: specifications (`specs`); the protocols that a family implements (`family`, `task`) and the registry
-that finds it (`registry`); trials prepared (`prepared`), cut into bundles (`bundles`) and trained (`training`), in
-lanes (`lanes`) or by an engine of their family; results on disk (`store`), runs of studies (`execution`), studies
-(`study`), claims and their statistics (`statistics`), capacity searches (`capacity`). What may enter: what serves every
-family. Only the registry lists the built-in ones, by the names of their modules.
+Contains: specifications (`specs`); the protocols that a family implements (`family`, `task`) and the registry that
+finds it (`registry`); preparing trials (`prepared`), grouping them into bundles (`bundles`) and training them
+(`training`), in lanes (`lanes`) or with an engine of their family; results on disk (`store`), running studies
+(`execution`), studies (`study`), claims and their statistics (`statistics`), capacity searches (`capacity`). Add here:
+code that serves every family. Only the registry refers to the built-in families, by module name.
 """
 
 from typing import TYPE_CHECKING
@@ -19,14 +19,15 @@ if TYPE_CHECKING:
     from factrank.experiments.family import Engine as Engine
     from factrank.experiments.family import Family as Family
     from factrank.experiments.family import Form as Form
-    from factrank.experiments.family import Measure as Measure
     from factrank.experiments.family import SizedForm as SizedForm
     from factrank.experiments.family import Work as Work
     from factrank.experiments.frozen_parts import split as split
     from factrank.experiments.progress import Meter as Meter
     from factrank.experiments.progress import TerminalMeter as TerminalMeter
+    from factrank.experiments.registry import EVERY_STOP as EVERY_STOP
     from factrank.experiments.registry import families as families
     from factrank.experiments.registry import family_of as family_of
+    from factrank.experiments.registry import package_of_family as package_of_family
     from factrank.experiments.registry import register_family as register_family
     from factrank.experiments.registry import registered_family as registered_family
     from factrank.experiments.run_checkpoints import CheckpointError as CheckpointError

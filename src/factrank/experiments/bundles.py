@@ -1,9 +1,9 @@
-"""Bundles: which trials run together. The one place where a list of trials is cut.
+"""Bundles: groups of trials that run together. Only this module splits a list of trials.
 
-Models of an engine like the fused one never meet, so they may be cut in any way. The last bits of a model trained in
-lanes depend on the width of its bundle; so lanes are cut by recipe, and the cut follows from the list of trials and the
-kind of device alone. In a study that is its whole list, whatever has been finished before, and a bundle with one
-missing trial is run again as a whole.
+Engines such as the fused one train each model independently, so their bundles can be split anywhere. In lanes, the last
+bits of a model depend on the width of its bundle, so lanes are grouped by recipe and the split depends only on the list
+of trials and the kind of device. A study always splits its complete list, including finished trials, and reruns a whole
+bundle if one of its trials is missing.
 """
 
 from __future__ import annotations
@@ -21,68 +21,68 @@ from factrank.experiments.specs import Trial
 from factrank.experiments.task import Task
 
 MOST_BYTES = 2**30
-"""The weights of the models that one bundle keeps until it ends; a bundle is cut there."""
+"""Maximum size of the weights that a bundle keeps in memory until it ends."""
 
 WIDEST = {"cpu": 256}
-"""On a CPU wider bundles leave the caches and gain nothing; on a GPU they do."""
+"""Maximum width by platform. On a CPU, wider bundles no longer fit into the caches and are not faster."""
 
 WIDEST_ELSEWHERE = 16384
 
 
 @dataclass(frozen=True, eq=False)
 class Bundle:
-    """Trials that run together, by one engine on one platform, with their places in the list."""
+    """Trials trained together by one engine on one platform, and their indices in the list of trials."""
 
     members: tuple[Prepared, ...]
     places: tuple[int, ...]
 
     @property
     def trials(self) -> tuple[Trial, ...]:
-        """The trials in their order."""
+        """Trials in order."""
         return tuple(member.trial for member in self.members)
 
     @property
     def engine(self) -> Engine | None:
-        """The engine that trains them; None: lanes."""
+        """Engine that trains the bundle; None for lanes."""
         return self.members[0].engine
 
     @property
     def engine_name(self) -> str:
-        """The engine by its name."""
+        """Name of the engine."""
         return self.members[0].engine_name
 
     @property
     def platform(self) -> str:
-        """Where they are trained."""
+        """Platform that trains the bundle."""
         return self.members[0].platform
 
     @property
     def products(self) -> int:
-        """The work of the bundle."""
+        """Estimated number of multiplications in all forward passes of the bundle."""
         return sum(member.products for member in self.members)
 
     @property
     def padded(self) -> bool:
-        """Whether the sizes of its members are padded to those that they share."""
+        """True if the members are padded to common sizes."""
         return self.members[0].padded
 
     def among(self, hashes: AbstractSet[str]) -> Bundle:
-        """Only the members with these hashes."""
+        """Return the bundle reduced to the trials with these hashes."""
         kept = [at for at, member in enumerate(self.members) if member.trial.hash in hashes]
         return Bundle(tuple(self.members[at] for at in kept), tuple(self.places[at] for at in kept))
 
     def halves(self) -> list[Bundle]:
-        """The bundle in two, or as it is when it has one trial."""
+        """Split the bundle in two; a bundle of one trial is returned unchanged."""
         middle = (len(self.members) + 1) // 2
         ends = ((0, middle), (middle, len(self.members)))
         return [Bundle(self.members[a:b], self.places[a:b]) for a, b in ends if a < b]
 
 
 def cut(prepared: Sequence[Prepared], n_devices: int = 1) -> list[Bundle]:
-    """The bundles in which these trials run: first the engines of families, then lanes.
+    """Group trials into bundles: first for the engines of families, then for lanes.
 
-    With several devices, lanes are wider by the greatest power of two that is not above their number. Studies are cut
-    as for one, so that what they compute does not depend on the machine.
+    With several devices, lanes are wider by the largest power of two that does not exceed their number. Studies always
+    use `n_devices=1`, so their results do not depend on the machine.
     """
     groups: dict[tuple[Engine | None, str], list[int]] = {}
     for place, member in enumerate(prepared):
@@ -113,7 +113,7 @@ def _by_bytes(prepared: Sequence[Prepared], places: Sequence[int]) -> Iterator[l
 
 
 def _lanes(prepared: Sequence[Prepared], places: Sequence[int], n_devices: int) -> Iterator[Bundle]:
-    """Lanes by recipe, in widths of the ladder; each member has the task as which it runs, padded or not."""
+    """Yield bundles of lanes, grouped by recipe; widths are powers of two, and members carry their padded task."""
     groups = side_by_side([prepared[place].trial for place in places], [prepared[place].task for place in places])
     widest = WIDEST.get(jax.local_devices()[0].platform, WIDEST_ELSEWHERE) * rung_below(n_devices)
     for group in groups.values():

@@ -1,7 +1,7 @@
-"""Checks of a model while it trains: when they are made, and what follows from them. All engines share this.
+"""Checks: when a model is evaluated during training, and when a run stops. Used by all engines.
 
-A check is *regular* every `check_every` epochs and at the end, where runs may stop or first full recalls are asked for.
-Curves only look: with or without them a run is the same.
+A check is *regular* if it is made every `check_every` epochs or at the last epoch, in trials that may stop early or
+that measure `EpochsTo`. Checks for curves only record numbers; they never change a run.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 from jaxtyping import Int64
 
-from factrank.experiments.specs import Trial
+from factrank.experiments.specs import Best, EpochsTo, Trial
 from factrank.experiments.task import Reading, Task, tau_recall
 
 RunStatus = Literal["finished", "stopped", "diverged", "interrupted"]
@@ -22,7 +22,7 @@ RunStatus = Literal["finished", "stopped", "diverged", "interrupted"]
 
 @dataclass(frozen=True)
 class Checks:
-    """The epochs at which a model is checked, and the number that stops it when it is at least `stop_at`."""
+    """Epochs of all checks; training stops if the metric `stop` is at least `stop_at` at a regular check."""
 
     every: int | None
     at: tuple[int, ...]
@@ -32,10 +32,10 @@ class Checks:
 
     @classmethod
     def of(cls, trial: Trial) -> Checks:
-        """Those that a trial asks for."""
-        training, tau = trial.training, trial.measures.taus[0]
+        """Return the checks of a trial."""
+        training, tau = trial.training, trial.taus[0]
         stop = {"never": None, "recall_tau": tau_recall(tau)}.get(training.stop, training.stop)
-        regular = stop is not None or trial.measures.epochs_to
+        regular = stop is not None or trial.measure(EpochsTo) is not None
         every = training.check_every if regular else None
         return cls(every, trial.curve_epochs, training.epochs, stop, training.stop_at)
 
@@ -43,16 +43,16 @@ class Checks:
         return self.regularly(epoch) or epoch in self.at
 
     def regularly(self, epoch: int) -> bool:
-        """Whether a run may stop here: every so often, and at the end."""
+        """Return whether a check at this epoch is regular, so the run may stop here."""
         return self.every is not None and (epoch % self.every == 0 or epoch == self.last)
 
     def after(self, epoch: int) -> int:
-        """The next such epoch, or the last."""
+        """Return the next epoch with a check, or the last epoch."""
         regular = [(epoch // self.every + 1) * self.every] if self.every else []
         return min([self.last, *regular, *(point for point in self.at if point > epoch)])
 
     def between(self, start: int, stop: int) -> Int64[np.ndarray, " checks"]:
-        """The epochs of all checks from `start` until before `stop`, which is at most the last epoch.
+        """Return the epochs of all checks with `start <= epoch < stop`; `stop` must not exceed the last epoch.
 
         >>> Checks(every=10, at=(4, 20), last=100, stop=None).between(0, 25).tolist()
         [0, 4, 10, 20]
@@ -64,7 +64,7 @@ class Checks:
 
 @dataclass
 class Finished:
-    """What is known of one model at its end; `place` is that of the trial in the list."""
+    """Result of one model; `place` is the index of its trial in the list."""
 
     place: int
     status: RunStatus
@@ -79,7 +79,7 @@ class Finished:
 
 @dataclass
 class Record:
-    """What is noted of one model while it trains."""
+    """Running record of one model during training."""
 
     place: int
     trial: Trial
@@ -93,15 +93,16 @@ class Record:
     best: dict[str, float] = field(default_factory=dict)
 
     def note(self, epoch: int, numbers: Mapping[str, float]) -> None:
-        """Note curves and first full recalls; a run that may stop is done with enough recall or without a finite loss.
+        """Record curves and first full recalls, and decide whether the run stops.
 
-        `numbers` are those of `Task.check`.
+        If the trial may stop early, it stops at enough recall, or if its loss is NaN or infinite. `numbers` are the
+        results of `Task.check`.
         """
         if epoch in self.checks.at:
             for name, number in {"epoch": epoch, **self.task.exact(dict(numbers))}.items():
                 self.curves.setdefault(name, []).append(number)
-        if self.trial.measures.best:
-            for name in filter(_is_recall, numbers):  # a number that is NaN is never greater
+        if self.trial.measure(Best) is not None:
+            for name in filter(_is_recall, numbers):  # ignores NaN
                 self.best[name] = max(self.best.get(name, 0.0), numbers[name])
         if not self.checks.regularly(epoch):
             return
@@ -115,18 +116,19 @@ class Record:
                 self.end = epoch
 
     def _enough(self, numbers: Mapping[str, float], stop: str) -> bool:
-        """Shares other than 1 are compared exactly: 0.99 of the facts in float32 may lie on either side of 0.99."""
+        """Compare fractions other than 1 exactly: in float32, 0.99 of the facts may round to either side of 0.99."""
         least = self.checks.stop_at
         return numbers[stop] >= 1 if least == 1 else self.task.exact(dict(numbers))[stop] >= least
 
     def finished(self, epoch: int, model: Any, numbers: Mapping[str, float], width: int) -> Finished:
-        """The result of a run that trained until this epoch, or stopped before; `numbers` are those of its end."""
+        """Return the result of a run that trained to this epoch or stopped earlier; `numbers` are its final metrics."""
         exact = self.task.exact(dict(numbers))
         status: RunStatus = "stopped" if self.stopped else "finished"
         if self.diverged or not isfinite(exact["loss"]):
             status = "diverged"
         finished, more, readings = self.task.finish(model, exact)
-        wanted = [name for name in exact if name.startswith("recall")] if self.trial.measures.epochs_to else []
+        asked = self.trial.measure(EpochsTo) is not None
+        wanted = [name for name in exact if asked and name.startswith("recall")]
         return Finished(
             place=self.place,
             status=status,

@@ -1,4 +1,4 @@
-"""The compilation cache on disk: a shape that was compiled once starts at once in the next process."""
+"""Persistent compilation cache: programs compiled by one process are reused by the next."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from pathlib import Path
 import jax
 
 VARIABLE = "FACTRANK_CACHE"
-"""Environment variable: another folder for the cache, or `off`."""
+"""Environment variable with the folder of the cache, or `off`."""
 
 LEAST_SECONDS = 0.2
-"""Compilations that took less are not worth a file."""
+"""Programs that compile faster than this are not cached."""
 
 
 def use_compilation_cache() -> None:
-    """Let JAX keep compiled programs in the user's cache folder, unless a folder is already set, or it is off."""
+    """Enable JAX's compilation cache in the user's cache folder, unless a folder is already set or the cache is off."""
     folder = os.environ.get(VARIABLE, "")
     set_already: str | None = jax.config.jax_compilation_cache_dir  # type: ignore[attr-defined]
     if folder == "off" or set_already is not None:
@@ -27,7 +27,7 @@ def use_compilation_cache() -> None:
     try:
         cache.mkdir(parents=True, exist_ok=True)
     except OSError:
-        return  # a cache is a convenience
+        return  # works without a cache
     settings = {
         "jax_compilation_cache_dir": str(cache),
         "jax_persistent_cache_min_compile_time_secs": LEAST_SECONDS,
@@ -37,7 +37,7 @@ def use_compilation_cache() -> None:
 
 
 def _processor() -> str:
-    """A name for the kind of processor: code compiled for one may not run on another that shares the folder."""
+    """Identify the CPU type: code compiled for one CPU may not run on another that uses this folder."""
     described = Path("/proc/cpuinfo")
     lines = described.read_text(encoding="utf-8", errors="replace").splitlines() if described.exists() else []
     features = next((line for line in lines if line.startswith(("flags", "Features"))), platform.processor())

@@ -1,4 +1,4 @@
-"""Which arrays of a model are trained, and which parts are frozen by name."""
+"""Split the arrays of a model into trained and frozen ones."""
 
 from __future__ import annotations
 
@@ -15,16 +15,19 @@ Path = tuple[Any, ...]
 
 
 def split(model: eqx.Module, frozen: Sequence[str]) -> tuple[Tree, Tree]:
-    """The real arrays that are trained, and all other arrays; `eqx.combine` puts them together again.
+    """Return the trained arrays and all other arrays; `eqx.combine` reassembles the model.
 
-    A name freezes every array under it: a field such as `embedding` or `w_q` wherever it occurs, or a path of names
-    such as `blocks.0.mlp`.
+    A name in `frozen` freezes every array below it. It is a field such as `embedding` or `w_q`, anywhere in the model,
+    or a path such as `blocks.0.mlp`.
+
+    Raises:
+        InputError: If a name matches no part of the model.
     """
     named = [_names(path) for path, _ in jax.tree_util.tree_leaves_with_path(model)]
     for part in frozen:
         if not any(_under(part, names) for names in named):
             known = sorted({name for names in named for name in names if not name.isdigit()})
-            raise InputError(f"there is no part {part!r} to freeze; there are {', '.join(known)}")
+            raise InputError(f"cannot freeze {part!r}; the parts of the model are {', '.join(known)}")
     trained = jax.tree_util.tree_map_with_path(
         lambda path, leaf: eqx.is_inexact_array(leaf) and not any(_under(part, _names(path)) for part in frozen), model
     )

@@ -1,4 +1,4 @@
-"""Prepared trials: a trial with its data, its task and its engine, each made once and passed on."""
+"""Prepared trials: a trial with its data, task and engine, each created once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from factrank.experiments.task import Task
 
 
 class DataOfTrials:
-    """The data that trials describe or name, each built once."""
+    """Maps trials to their data. Data are built once per specification."""
 
     def __init__(self, given: Iterable[Data]) -> None:
         given = list(given)
@@ -25,19 +25,23 @@ class DataOfTrials:
         self._n_given = len(self._found)
 
     def __call__(self, trial: Trial) -> Data:
-        """The data of a trial; an error if they cannot be built or were not given."""
-        spec = trial.database
+        """Return the data of a trial.
+
+        Raises:
+            InputError: If the data cannot be built, or the trial refers to data that were not given.
+        """
+        spec = trial.source
         found = self._found.get(spec)
         if found is None:
             if isinstance(spec, Given):
-                raise InputError(f"its database {spec.fingerprint[:12]} is not among the {self._n_given} given")
+                raise InputError(f"data {spec.fingerprint[:12]} not found among the {self._n_given} given")
             found = self._found[spec] = spec.build()
         return found
 
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """A trial, ready to train: on which data, as which task, by which engine (None: lanes), on which platform."""
+    """A trial that is ready to train, with its data, task, engine (None for lanes) and platform."""
 
     trial: Trial
     data: Data
@@ -45,36 +49,40 @@ class Prepared:
     engine: Engine | None
     platform: str
     padded: bool = False
-    """Whether its task is padded to sizes that it shares with others."""
+    """True if the task is padded to the sizes of a group of trials."""
 
     @property
     def family(self) -> Family:
-        """The family of its model."""
+        """Family of the model."""
         return family_of(self.trial.model)
 
     @property
     def engine_name(self) -> str:
-        """The engine by its name."""
+        """Name of the engine."""
         return LANES if self.engine is None else self.engine.name
 
     @cached_property
     def work(self) -> Work:
-        """How much work one epoch is."""
+        """Estimated cost of one epoch."""
         return self.family.work(self.trial, self.data)
 
     @property
     def products(self) -> int:
-        """About how many multiplications its forward passes take in all."""
+        """Estimated number of multiplications in all forward passes."""
         return self.trial.training.epochs * self.work.products
 
     @property
     def weight_bytes(self) -> int:
-        """The bytes of its weights."""
+        """Size of the weights in bytes."""
         return self.work.parameters * (8 if self.trial.training.precision == "float64" else 4)
 
 
 def task_of(trial: Trial, data: Data) -> Task:
-    """The task of a trial on its data."""
+    """Return the task of a trial on its data.
+
+    Raises:
+        InputError: If the model cannot be trained on this data.
+    """
     family = family_of(trial.model)
     refusal = family.refusal(trial.model, data)
     if refusal is not None:
@@ -83,7 +91,13 @@ def task_of(trial: Trial, data: Data) -> Task:
 
 
 def engine_for(trial: Trial, data: Data, device: str) -> tuple[Engine | None, str]:
-    """The engine that trains a trial, and on which platform: one of its family's if that applies, else lanes (None)."""
+    """Return the engine that trains a trial, or None for lanes, and the platform.
+
+    The first engine of the family that supports the trial is used.
+
+    Raises:
+        InputError: If the trial requests an engine that its family does not have.
+    """
     wanted, engines = trial.training.engine, family_of(trial.model).engines
     if wanted not in EVERY_ENGINE and wanted not in (engine.name for engine in engines):
         raise InputError(f"a {type(trial.model).__name__} has no training.engine {wanted!r}; use lanes or auto")
@@ -95,5 +109,5 @@ def engine_for(trial: Trial, data: Data, device: str) -> tuple[Engine | None, st
 
 
 def prepare(trial: Trial, data: Data, device: str) -> Prepared:
-    """A trial with its task and the engine that trains it."""
+    """Return a trial with its task and engine."""
     return Prepared(trial, data, task_of(trial, data), *engine_for(trial, data, device))

@@ -1,28 +1,62 @@
-"""Progress of a run: one hook for any meter, and the terminal's own."""
+"""Progress meters: the interface, a progress bar for the terminal, and a line for notebooks."""
 
 from __future__ import annotations
 
 import sys
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from time import monotonic
 from types import TracebackType
 from typing import Protocol, runtime_checkable
+
+from factrank.notebook_progress import ProgressLine
+
+INTERVAL = 0.3
+"""Least seconds between two updates of the line."""
 
 
 @runtime_checkable
 class Meter(Protocol):
-    """What a run reports. Give any object with this method to `train_many` to draw progress in another way."""
+    """Receives progress updates. Pass any object with this method to `train_many` to display progress differently."""
 
     def update(self, models_done: int, n_models: int, model_epochs: int, n_model_epochs: int) -> None:
-        """Models finished and all models; epochs of single models run so far, and at most to run in all."""
+        """Report the number of finished models, of all models, of model epochs so far, and of model epochs at most."""
+
+
+class NotebookMeter:
+    """Writes progress to the line below a notebook's cell."""
+
+    def __init__(self, line: ProgressLine) -> None:
+        self._line, self._start, self._due = line, monotonic(), 0.0
+
+    def update(self, models_done: int, n_models: int, model_epochs: int, n_model_epochs: int) -> None:
+        """Replace the line: finished models, percentage, speed, time left at most."""
+        passed, share = monotonic() - self._start, model_epochs / max(n_model_epochs, 1)
+        if passed < self._due:
+            return
+        self._due = passed + INTERVAL
+        words = [f"{models_done:,} of {n_models:,} models", f"{share:.0%}"]
+        if model_epochs:
+            words += [f"{model_epochs / passed:,.0f} model-epochs/s", f"at most {passed / share - passed:,.0f} s left"]
+        else:
+            words.append("compiling")
+        self._line.update(", ".join(words))
+
+
+@contextmanager
+def notebook_meter(meter: Meter | None) -> Iterator[Meter | None]:
+    """Return the given meter; if there is none, a line below the cell in notebooks."""
+    with ProgressLine("training", wanted=meter is None) as line:
+        yield NotebookMeter(line) if meter is None else meter
 
 
 class TerminalMeter(AbstractContextManager["TerminalMeter"]):
-    """A bar on standard error with models done, epochs per second and time left; silent when that is no terminal."""
+    """Progress bar on standard error: finished models, epochs per second, time left. Disabled without a terminal."""
 
     def __init__(self) -> None:
         self._progress = None
         if sys.stderr.isatty():
-            from rich.console import Console  # noqa: PLC0415 - not needed to run a trial
+            from rich.console import Console  # noqa: PLC0415 - slow to import
             from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn  # noqa: PLC0415
 
             self._progress = Progress(

@@ -1,22 +1,29 @@
-"""The registry of families: the built-in ones by the names of their modules, others by entry points or a call.
+"""Registry of families: built-in ones by module name, others by entry point or `register_family`.
 
-Built-in families are a table of names, because a GPU machine may run a tree that is not installed and has no entry
-points. Nothing is loaded before a trial asks for its family.
+Built-in families are listed by name because a GPU machine may run a source tree that is not installed and has no entry
+points. Modules are imported only when a family is needed.
 """
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
-from importlib.metadata import entry_points
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from factrank.errors import InputError
-from factrank.experiments.specs import KINDS, DataSpec, ModelSpec, register_kind, unregister_kind
+from factrank.experiments.specs import (
+    KINDS,
+    SHARED_MEASURES,
+    DataSpec,
+    Measure,
+    ModelSpec,
+    register_kind,
+    unregister_kind,
+)
+from factrank.plugins import load_plugins
 
 if TYPE_CHECKING:
     from factrank.experiments.family import Family
@@ -27,23 +34,30 @@ BUILT_IN = (
     "factrank.families.factual_recall.family",
     "factrank.families.memoriser.family",
 )
-"""The modules of the built-in families; each has a `FAMILY`."""
+"""Modules of the built-in families; each defines `FAMILY`."""
 
 EVERY_ENGINE = ("auto", "lanes")
-"""What every family knows as its engine; others are offered by families."""
+"""Engines that every family supports; families may define more."""
+
+EVERY_STOP = ("never", "recall", "recall_tau")
+"""Stopping criteria that every family supports; families may define more."""
 
 ENTRY_POINTS = "factrank.families"
-"""The group of entry points by which other packages add families."""
+"""Entry point group for families of other packages."""
 
 _families: dict[str, Family] = {}
 _of_model: dict[type, Family] = {}
 _by_call: set[str] = set()
+_packages: dict[str, str] = {}
 
 
 def register_family(family: Family) -> Family:
-    """Make a family known, under its name and the kinds of its models and data; each stands for one thing.
+    """Register a family under its name, and the kinds of its models, data and measures.
 
-    One that is registered again, as when a cell of a notebook is run twice, takes the place of itself.
+    Registering a family again, for example by rerunning a notebook cell, replaces it.
+
+    Raises:
+        InputError: If a name, kind or engine is already taken.
     """
     _load()
     known = _families.get(family.name)
@@ -57,12 +71,12 @@ def register_family(family: Family) -> Family:
 
 
 def _register(family: Family) -> None:
-    """All of it or, with an error, nothing."""
+    """Register all of a family, or nothing if there is an error."""
     if family.name in _families:
         raise InputError(f"there is already a family {family.name!r}")
-    for kind, spec in (*family.models.items(), *family.data.items()):
+    for kind, spec in _kinds(family):
         if KINDS.get(kind, spec) is not spec:
-            raise InputError(f"the kind {kind!r} is already {KINDS[kind].__name__}")
+            raise InputError(f"the kind {kind!r} is already used by {KINDS[kind].__name__}")
     names = [engine.name for other in _families.values() for engine in other.engines]
     for engine in family.engines:
         if engine.name in {*names, *EVERY_ENGINE}:
@@ -73,31 +87,39 @@ def _register(family: Family) -> None:
         _of_model[spec] = family
     for kind, spec in family.data.items():
         register_kind(kind, spec, DataSpec)
+    for kind, measure in family.measures.items():
+        register_kind(kind, measure, Measure)
+
+
+def _kinds(family: Family) -> list[tuple[str, type]]:
+    return [*family.models.items(), *family.data.items(), *family.measures.items()]
 
 
 def _is_again(known: Family, family: Family) -> bool:
-    """Whether two families are made by the same lines."""
+    """Check whether two families are instances of the same class definition."""
     old, new = type(known), type(family)
     return (old.__module__, old.__qualname__) == (new.__module__, new.__qualname__)
 
 
 def unregister_family(family: Family) -> None:
-    """Forget a family that was registered by a call."""
+    """Remove a family that was added by `register_family`."""
     del _families[family.name]
     _by_call.discard(family.name)
-    for kind, spec in (*family.models.items(), *family.data.items()):
+    shared = {**SHARED_MEASURES, **{kind: spec for other in _families.values() for kind, spec in _kinds(other)}}
+    for kind, spec in _kinds(family):
         _of_model.pop(spec, None)
-        unregister_kind(kind)
+        if kind not in shared:
+            unregister_kind(kind)
 
 
 def registered_by_call() -> frozenset[str]:
-    """The names of the families that only this process knows."""
+    """Return the names of the families that were added by `register_family`; other processes do not know them."""
     return frozenset(_by_call)
 
 
 @contextmanager
 def registered_family(family: Family) -> Iterator[Family]:
-    """Register a family for the time of a `with` block; one that is registered already stays."""
+    """Register a family within a `with` block; a family that is already registered stays registered."""
     is_new = families().get(family.name) is not family
     register_family(family)
     try:
@@ -108,23 +130,27 @@ def registered_family(family: Family) -> Iterator[Family]:
 
 
 def families() -> Mapping[str, Family]:
-    """All families by name."""
+    """Return all families by name.
+
+    >>> list(families())[:4]
+    ['attention', 'memory', 'factual_recall', 'memoriser']
+    """
     _load()
     return MappingProxyType(_families)
 
 
 def family_of(spec: object) -> Family:
-    """The family of a model, by the class of its specification."""
+    """Return the family of a model, given its specification."""
     if type(spec) not in _of_model:
         _load()
     if type(spec) not in _of_model:
         known = ", ".join(sorted(one.__name__ for one in _of_model))
-        raise InputError(f"the model of a trial is described by {known}; got {spec!r}")
+        raise InputError(f"the model of a trial must be one of {known}; got {spec!r}")
     return _of_model[type(spec)]
 
 
 def family_of_model(model: object) -> Family:
-    """The family of a model itself."""
+    """Return the family of a model."""
     for family in families().values():
         if family.spec_of(model) is not None:
             return family
@@ -132,26 +158,37 @@ def family_of_model(model: object) -> Family:
 
 
 def engine_names() -> tuple[str, ...]:
-    """The engines that families offer in addition to lanes."""
+    """Return the names of the engines that families add to lanes."""
     return tuple(dict.fromkeys(engine.name for family in families().values() for engine in family.engines))
 
 
+def stop_names() -> tuple[str, ...]:
+    """Return the stopping criteria that families add to `EVERY_STOP`."""
+    return tuple(
+        dict.fromkeys(stop for family in families().values() for stop in family.stops if stop not in EVERY_STOP)
+    )
+
+
 def built_in_families() -> tuple[Family, ...]:
-    """Those of this package."""
+    """Return the families of this package."""
     return tuple(import_module(module).FAMILY for module in BUILT_IN)
+
+
+def package_of_family(name: str) -> str:
+    """Return the package that defines a family, or its module if it was added by `register_family`."""
+    return _packages.get(name) or type(families()[name]).__module__
 
 
 @cache
 def _load() -> None:
     for family in built_in_families():
         _register(family)
-    for point in entry_points(group=ENTRY_POINTS):
-        try:
-            family = point.load()
-            if not isinstance(family.name, str) or not isinstance(family.models, Mapping):
-                raise InputError(f"expected a Family; got {type(family).__name__}")
-            _register(family)
-        except Exception as error:  # another package must not stop what needs nothing of it
-            package = point.dist.name if point.dist is not None else "an unknown package"
-            reason = f"{type(error).__name__}: {error}"
-            warnings.warn(f"the family {point.name!r} of {package} is left out: {reason}", stacklevel=2)
+        _packages[family.name] = "factrank"
+    load_plugins("family", ENTRY_POINTS, _add_plugin)
+
+
+def _add_plugin(_: str, family: Any, package: str) -> None:
+    if not isinstance(family.name, str) or not isinstance(family.models, Mapping):
+        raise InputError(f"expected a Family; got {type(family).__name__}")
+    _register(family)
+    _packages[family.name] = package

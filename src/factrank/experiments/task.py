@@ -1,8 +1,7 @@
-"""Task: what an engine has to know of a trial in order to train it.
+"""Task: the interface between a trial and the engine that trains it.
 
-The engine asks for nothing else, so whatever can say how a model starts, what its batches and its loss are, and how
-it is scored, can be trained in lanes: facts, associative memories, sequences sampled on the device, vectors with
-labels.
+An engine needs nothing else. Any model can be trained in lanes if a task defines its initial weights, batches, loss and
+metrics: on facts, associative memories, sequences sampled on the device, or labelled vectors.
 """
 
 from __future__ import annotations
@@ -16,57 +15,61 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 Metrics = Mapping[str, Float[Array, ""]]
 Reading = dict[str, object]
-"""A row of numbers of a model under one readout, which is named by some of them."""
+"""Metrics of a model under one readout; some entries identify the readout."""
 Tree = Any
-"""Arrays in dictionaries, tuples or modules."""
+"""A pytree of arrays."""
 Epoch = int | Int[Array, ""]
-"""The number of an epoch, from 0; traced in compiled code."""
+"""Number of an epoch, starting at 0; traced in compiled code."""
 
 
 @runtime_checkable
 class Task(Protocol):
-    """One trial as something to train. Tasks with equal signatures are compiled together and run side by side.
+    """A trial as a training problem. Tasks with equal signatures are compiled together and trained side by side.
 
-    `batches`, `loss`, `check` and `measure` are traced: they may use of the task itself only what its signature
-    fixes, and get everything that differs between trials through the model, the data and the key.
+    `batches`, `loss`, `check` and `measure` are traced. They may only use attributes of the task that its signature
+    determines; everything that differs between trials is passed in as model, data and key.
     """
 
     @property
     def signature(self) -> Hashable:
-        """Everything that shapes the computation: sizes, options, batch size, what is measured."""
+        """Everything that determines the computation: sizes, options, batch size, measures."""
 
     @property
     def frozen(self) -> tuple[str, ...]:
-        """The names of the parts that are not trained; the recipe and the signature fix them."""
+        """Names of the parts that are not trained, determined by the recipe and the signature."""
 
     def init(self, rng: np.random.Generator) -> eqx.Module:
-        """The model before training."""
+        """Return the model before training."""
 
     def data(self) -> Tree:
-        """The arrays that the loss reads, the same shapes for every task of the signature."""
+        """Return the arrays that the loss reads; their shapes are determined by the signature."""
 
     def batches(self, data: Tree, key: PRNGKeyArray, epoch: Epoch) -> Tree:
-        """What this epoch goes through: arrays with one leading entry per step; the key is that of the epoch."""
+        """Return the batches of an epoch, arrays with one leading entry per step; `key` is the key of this epoch."""
 
     def loss(self, model: Any, data: Tree, batch: Tree) -> Float[Array, ""]:
-        """The loss of one step."""
+        """Return the loss of one step."""
 
     def check(self, model: Any, data: Tree) -> Metrics:
-        """The numbers of a curve and of stopping: `loss`, and recalls in [0, 1]."""
+        """Return the metrics for curves and early stopping: `loss`, and recalls in [0, 1]."""
 
     def measure(self, model: Any, data: Tree) -> Metrics:
-        """The numbers at the end, those of `check` among them."""
+        """Return the metrics after training, including all metrics of `check`."""
 
     def exact(self, numbers: dict[str, float]) -> dict[str, float]:
-        """The numbers of `check` or `measure` freed of the rounding of compiled code where more is known of them."""
+        """Correct rounding errors in the results of `check` or `measure`; recall, for example, counts whole facts."""
 
     def finish(self, model: Any, numbers: Mapping[str, float]) -> tuple[Any, dict[str, float], list[Reading]]:
-        """The model as it is handed out, further numbers of it, and its readings, computed outside the compiled code.
+        """Return the final model, additional metrics, and readings. Not compiled.
 
-        `numbers` are those of `measure`, exact.
+        `numbers` are the results of `measure` after `exact`.
         """
 
 
 def tau_recall(tau: float) -> str:
-    """The name of the share of facts whose probability is at least tau."""
+    """Return the name of the fraction of facts whose probability is at least tau.
+
+    >>> tau_recall(0.95)
+    'recall_0.95'
+    """
     return f"recall_{tau}"

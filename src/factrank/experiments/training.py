@@ -1,4 +1,4 @@
-"""Train one model, or thousands: trials in, results out."""
+"""Train one model or thousands of them."""
 
 from __future__ import annotations
 
@@ -15,28 +15,34 @@ from typing import Any, cast
 
 import jax
 
-from factrank.errors import InputError
+from factrank.display import Drawn
+from factrank.errors import InputError, Interrupted
 from factrank.experiments.bundles import Bundle, cut
 from factrank.experiments.checks import Finished, RunStatus
 from factrank.experiments.lanes import Recipe, arithmetic, program_for, recipe_of, run_lanes
 from factrank.experiments.prepared import DataOfTrials, Prepared, engine_for, task_of
-from factrank.experiments.progress import Meter
+from factrank.experiments.progress import Meter, notebook_meter
 from factrank.experiments.registry import families
 from factrank.experiments.run_checkpoints import Checkpoints
-from factrank.experiments.specs import Data, DataSpec, Given, Measures, ModelSpec, Training, Trial, has_role
+from factrank.experiments.specs import DRAWN, Data, DataSpec, Given, Measure, ModelSpec, Training, Trial, has_role
 from factrank.experiments.task import Reading, tau_recall
 from factrank.nn import on_device
 
 
 @dataclass(frozen=True, eq=False)
-class TrialResult:
-    """What came of one trial.
+class TrialResult(Drawn):
+    """Result of one trial.
 
-    `metrics` holds `loss`, `recall`, `recall_<tau>`, `margin`, `median_margin`, over all facts, and what else its
-    `Measures` ask for (`further_measures`). `curves` has one entry per epoch of the trial's `curve_epochs` up to its
-    end; `epochs_to` the first check with full recall, or None; `readings` a row for each readout of its `Readings`.
-    `engine` is the one that trained it, `device` the kind of device, `width` how many trained side by side in its
-    bundle. `seconds` is its share of the time since the results before it.
+    Attributes:
+        metrics: `loss`, `recall`, `recall_<tau>`, `margin` and `median_margin` over all facts, and the columns of its
+            measures.
+        curves: One entry for each epoch of the trial's `Curve`, up to the end of the run.
+        epochs_to: First check with full recall, or None.
+        engine: Engine that trained it.
+        device: Kind of device.
+        width: Number of models trained side by side in its bundle.
+        seconds: Time since the previous results, divided by the number of results that arrived together.
+        readings: One row for each readout in its `Readings`.
     """
 
     trial: Trial
@@ -51,37 +57,51 @@ class TrialResult:
     seconds: float = 0.0
     readings: list[Reading] = field(default_factory=list)
     weights: Any = None
-    """The trained model with its weights on the host; None when there is none."""
+    """Trained model with its weights on the host; None if the trial was interrupted or its model was not kept."""
+
+    def __repr__(self) -> str:
+        found = [f"recall {self.recall:.3f}", f"loss {self.metrics.get('loss', nan):.3g}"] if self.metrics else []
+        words = [self.status, f"{self.epochs:,} epochs", *found, f"seed {self.trial.seed}"]
+        return f"TrialResult({self.trial.model!r}, {', '.join(words)})"
 
     @cached_property
     def model(self) -> Any:
-        """The trained model. In float64, JAX computes with it in 64 bits only inside `with jax.enable_x64(True):`."""
+        """Trained model. If it is float64, use it inside `with jax.enable_x64(True):` to compute in 64 bits."""
         if self.weights is None:
-            raise InputError(f"the trial was {self.status}: it has no model")
+            raise InputError(f"this trial has no model: its status is {self.status}")
         return on_device(self.weights)
 
     @property
     def recall(self) -> float:
-        """Share of facts that argmax gets right."""
+        """Fraction of facts that argmax answers correctly."""
         return self.metrics.get("recall", float("nan"))
 
     @property
     def recall_tau(self) -> float:
-        """Share of facts that softmax>=tau gets right, for the first tau of the trial."""
-        return self.metrics.get(tau_recall(self.trial.measures.taus[0]), float("nan"))
+        """Fraction of facts that softmax>=tau answers correctly, for the first tau of the trial."""
+        return self.metrics.get(tau_recall(self.trial.taus[0]), float("nan"))
 
 
 def train(
-    database: Data | DataSpec,
+    data: Data | DataSpec,
     model: ModelSpec,
     training: Training | None = None,
     *,
+    measures: Measure | Sequence[Measure] = (),
+    start: str = DRAWN,
     seed: int = 0,
-    measures: Measures | None = None,
-    curve_epochs: Sequence[int] = (),
     meter: Meter | None = None,
 ) -> TrialResult:
-    """Train one model on a database, or on examples.
+    """Train one model on a database or on examples.
+
+    Arguments:
+        data: Database or examples, or a description of them.
+        model: Specification of the model, such as a `LayerShape`.
+        training: How to train; the defaults of `Training` if None.
+        measures: Metrics in addition to loss, recall and margins.
+        start: Initial weights: "drawn" at random, or one of the `starts` of the family.
+        seed: Seed of the run.
+        meter: Receives progress updates; by default, a line below the cell in notebooks.
 
     >>> from factrank import sample
     >>> from factrank import LayerShape
@@ -89,14 +109,15 @@ def train(
     >>> result.recall
     1.0
     """
-    families()  # which say what describes itself
-    if has_role(database, DataSpec):
-        spec, given = cast("DataSpec", database), []
-    elif isinstance(database, Data):
-        spec, given = Given(database.fingerprint), [database]
+    families()  # registers their data specifications
+    if has_role(data, DataSpec):
+        spec, given = cast("DataSpec", data), []
+    elif isinstance(data, Data):
+        spec, given = Given(data.fingerprint), [data]
     else:
-        raise InputError(f"expected a database, or data that a family describes; got {type(database).__name__}")
-    trial = Trial(spec, model, training or Training(), seed, measures or Measures(), tuple(curve_epochs))
+        raise InputError(f"expected a database, or the description of one; got {type(data).__name__}")
+    asked = (measures,) if isinstance(measures, Measure) else tuple(measures)
+    trial = Trial(spec, model, training or Training(), asked, start, seed)
     return train_many([trial], databases=given, meter=meter)[0]
 
 
@@ -110,26 +131,38 @@ def train_many(
     interruptible: bool = False,
     checkpoints: str | os.PathLike[str] | None = None,
 ) -> list[TrialResult]:
-    """Train many trials at once; results in the order of the trials.
+    """Train many trials at the same time and return their results in the order of the trials.
 
-    Each trial says which engine trains it; by default that is the fused one where it applies and pays, else trials of
-    equal shape go side by side through one compiled program (lanes). `databases` are those that trials name by
-    fingerprint. `on_result` is called with each result as soon as it is there, so that an interruption loses only
-    what is in flight; with `interruptible`, Ctrl-C ends the run and the unfinished trials have the status
-    "interrupted". `memory` is what one bundle of lanes may take, in bytes. `checkpoints` is a folder for the states of
-    trials in flight, from which the same call resumes after an interruption and gets to the same bits.
+    Arguments:
+        trials: Trials, each of which may choose its engine. By default, the fused engine is used if it supports a trial
+            and is faster; otherwise trials of equal shape are trained side by side by one compiled program (lanes).
+        databases: Data that trials refer to by fingerprint.
+        on_result: Called with each result as soon as it is available, so an interruption loses only unfinished trials.
+        meter: Receives progress updates; by default, a line below the cell in notebooks.
+        memory: Maximum memory of one bundle of lanes, in bytes.
+        interruptible: If True, Ctrl-C ends the run, and unfinished trials have the status "interrupted". Otherwise it
+            raises `Interrupted`, a KeyboardInterrupt whose `finished` are the results so far.
+        checkpoints: Folder for the states of unfinished trials. After an interruption, the same call resumes from there
+            and produces the same bits.
+
+    >>> from factrank import LayerShape, generated
+    >>> facts, shape = generated("unit", n=3), LayerShape(d_model=3, n_heads=1, d_qk=1, d_vo=2)
+    >>> results = train_many(Trial(facts, shape, Training(epochs=20), seed=seed) for seed in range(4))
+    >>> [result.status for result in results]
+    ['finished', 'finished', 'finished', 'finished']
     """
     trials = list(trials)
     bundles = cut(_prepared(trials, databases), len(jax.local_devices()))
-    _require_sound(bundles)  # before anything is trained
-    results = train_bundles(
-        bundles,
-        on_result=on_result,
-        meter=meter,
-        memory=memory,
-        interruptible=interruptible,
-        checkpoints=checkpoints,
-    )
+    _require_sound(bundles)
+    with notebook_meter(meter) as shown:
+        results = train_bundles(
+            bundles,
+            on_result=on_result,
+            meter=shown,
+            memory=memory,
+            interruptible=interruptible,
+            checkpoints=checkpoints,
+        )
     return [results.get(place) or TrialResult(trial, "interrupted") for place, trial in enumerate(trials)]
 
 
@@ -142,7 +175,7 @@ def train_bundles(
     interruptible: bool = False,
     checkpoints: str | os.PathLike[str] | None = None,
 ) -> dict[int, TrialResult]:
-    """Train trials that were cut into bundles; the results by their places in the list that was cut."""
+    """Train bundles of trials and return the results by their indices in the list of trials. See `train_many`."""
     trials = {place: trial for bundle in bundles for place, trial in zip(bundle.places, bundle.trials, strict=True)}
     kept = Checkpoints(checkpoints) if checkpoints is not None else None
     source, since = _run(bundles, memory, kept), perf_counter()
@@ -157,7 +190,7 @@ def train_bundles(
         work_off()
 
     def work_off() -> None:
-        """Make results of what has arrived and hand them out; an interruption anywhere in it loses none."""
+        """Turn finished models into results and report them; no result is lost if this is interrupted."""
         nonlocal ended
         while arrived:
             bundle, models, seconds = arrived[0]
@@ -187,20 +220,30 @@ def train_bundles(
                     take(bundle, finished)
                 show(in_flight)
         except KeyboardInterrupt as interruption:
-            with suppress(KeyboardInterrupt):  # wherever it struck, what had ended is not lost
+            with suppress(KeyboardInterrupt):  # keep the models that had finished
                 take(*source.throw(interruption)[:2])
             with suppress(KeyboardInterrupt):
                 work_off()
             if not interruptible:
-                raise
+                raise _interrupted(results, len(trials), checkpoints) from interruption
     return results
+
+
+def _interrupted(
+    results: dict[int, TrialResult], n_trials: int, checkpoints: str | os.PathLike[str] | None
+) -> Interrupted:
+    done = f"{len(results):,} of {n_trials:,} models are finished (`finished` of this exception)"
+    again = "checkpoints=FOLDER keeps the state of the others, so that the same call resumes"
+    if checkpoints is not None:
+        again = f"the same call resumes from {os.fspath(checkpoints)}"
+    return Interrupted(f"{done}; {again}", [results[place] for place in sorted(results)])
 
 
 News = tuple[Bundle, list[Finished], int]
 
 
 def _run(bundles: Sequence[Bundle], memory: int | None, checkpoints: Checkpoints | None) -> Generator[News, None, None]:
-    """One bundle after the other: what has ended, at its place in the list, and the epochs behind what has not."""
+    """Run the bundles one after the other; yield finished models, and the epochs completed by unfinished ones."""
 
     def placed(bundle: Bundle, news: tuple[list[Finished], int]) -> News:
         for model in news[0]:
@@ -223,10 +266,10 @@ def _run(bundles: Sequence[Bundle], memory: int | None, checkpoints: Checkpoints
 
 
 def _prepared(trials: Sequence[Trial], databases: Iterable[Data]) -> list[Prepared]:
-    """The trials with what they need; errors say which of them it was."""
+    """Prepare the trials; errors name the trial unless they are about the description of its data."""
     data_of, device, prepared = DataOfTrials(databases), jax.local_devices()[0].platform, list[Prepared]()
     for place, trial in enumerate(trials):
-        named = isinstance(trial.database, Given)  # what a description of data says of itself needs no place
+        named = isinstance(trial.source, Given)
         try:
             data = data_of(trial)
             named = False
@@ -239,7 +282,7 @@ def _prepared(trials: Sequence[Trial], databases: Iterable[Data]) -> list[Prepar
 
 
 def _require_sound(bundles: Sequence[Bundle]) -> None:
-    """Find mistakes in the trials of lanes, one of each recipe."""
+    """Trace one epoch of each recipe in lanes, to find mistakes before training."""
     seen = set[Recipe]()
     for bundle in bundles:
         place, member = bundle.places[0], bundle.members[0]
@@ -254,7 +297,14 @@ def _require_sound(bundles: Sequence[Bundle]) -> None:
 
 
 def best_of(results: Iterable[TrialResult]) -> TrialResult | None:
-    """The result with the highest recall, then tau-recall, least margin, smallest loss; None where none is sound."""
+    """Return the result with the highest recall, then tau-recall, minimum margin and lowest loss; None without any.
+
+    >>> from factrank import LayerShape, generated
+    >>> facts, training = generated("unit", n=3), Training(epochs=50)
+    >>> results = train_many([Trial(facts, LayerShape(3, 1, 1, 2), training, seed=seed) for seed in range(3)])
+    >>> best_of(results).recall == max(result.recall for result in results)
+    True
+    """
 
     def merit(result: TrialResult) -> tuple[float, ...]:
         margin, loss = result.metrics.get("margin", nan), result.metrics.get("loss", nan)

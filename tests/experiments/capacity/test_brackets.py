@@ -142,3 +142,9 @@ def test_rounds_stay_near_what_is_known():
 def test_sizes_that_make_no_sense(changes, problem):
     with pytest.raises(InputError, match=problem):
         Sizes(**changes)
+
+
+def test_a_search_ends_at_exactly_its_resolution():
+    plan = Sizes(guess=100, resolution=1.25)
+    assert plan.next({80: True, 100: False}) == []
+    assert plan.next({80: True, 101: False}) != []

@@ -176,11 +176,11 @@ def test_a_row_without_the_number_does_not_meet_it(recall):
 
 
 def test_mistakes_are_named():
-    with pytest.raises(InputError, match="has a name"):
+    with pytest.raises(InputError, match="must have a name"):
         CapacitySearch("", family, 4)
     with pytest.raises(InputError, match=r"search a: .*resolution"):
         CapacitySearch("a", family, 4, resolution=0)
-    with pytest.raises(InputError, match="one Trial or more"):
+    with pytest.raises(InputError, match="one or more Trials"):
         CapacitySearch("a", lambda size: [], 4).rounds({})
     with pytest.raises(InputError, match="finite"):
         Criterion("recall", float("inf"))
@@ -191,10 +191,10 @@ def test_mistakes_of_families_and_criteria_are_named():
         return 1 / 0
 
     for wrong, words in ((broken, "ZeroDivisionError"), (lambda size: None, "TypeError")):
-        with pytest.raises(InputError, match=f"search s: its trials of size 1 cannot be listed: {words}"):
+        with pytest.raises(InputError, match=f"search s: cannot list its trials of size 1: {words}"):
             CapacitySearch("s", wrong, guess=2).trials(1)
     misspelt = search_of(criterion=Criterion("recal", 1.0))
-    with pytest.raises(InputError, match="no trial has a number 'recal'; did you mean recall"):
+    with pytest.raises(InputError, match="no trial has a metric 'recal'; did you mean recall"):
         finished(misspelt)
     with pytest.raises(InputError, match="a finite number"):
         Criterion("recall", float("nan"))

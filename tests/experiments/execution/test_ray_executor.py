@@ -16,11 +16,12 @@ from factrank.experiments.execution.outcomes import Failure
 from factrank.experiments.execution.ray_executor import RayExecutor, _Flight
 from factrank.experiments.execution.runner import run_study
 from factrank.experiments.execution.study_bundles import study_bundles
+from factrank.experiments.specs import Curve
 from factrank.experiments.specs.data import Given
-from factrank.experiments.specs.measures import Measures, Readings
 from factrank.experiments.specs.training_spec import Training
 from factrank.experiments.specs.trial import Trial
 from factrank.experiments.store.store import Store
+from factrank.families.attention import Readings
 from factrank.families.attention.layer_shape import LayerShape
 from small_studies import fused_trials, lanes_trials, same_table, sixty_trials, study_of
 
@@ -44,7 +45,7 @@ def cluster():
         ray.shutdown()
 
 
-READ = Measures(readings=Readings((0.25, 0.5), (0.5,), ("bfloat16", "float32")))
+READ = Readings((0.25, 0.5), (0.5,), ("bfloat16", "float32"))
 
 
 def everything(n_long):
@@ -52,7 +53,7 @@ def everything(n_long):
     database = uniform(6, 4, 5, seed=3)
     given = Trial(Given(database.fingerprint), LayerShape(4, 1, 2, 2), Training(epochs=50))
     wrong = Trial(Given(database.fingerprint), LayerShape(4, 1, 2, 2), Training(epochs=5, frozen=("nothing",)))
-    short = fused_trials(4, curve_epochs=(0, 9), measures=READ)
+    short = fused_trials(4, measures=(Curve((0, 9)), READ))
     trials = [*sixty_trials()[:n_long], *lanes_trials(5), *short, given, wrong]
     return study_of(trials, databases=(database,))
 

@@ -22,13 +22,14 @@ from factrank.experiments.execution.estimate import plan_run
 from factrank.experiments.execution.executors import LocalExecutor
 from factrank.experiments.execution.runner import run_study
 from factrank.experiments.execution.study_bundles import study_bundles
+from factrank.experiments.specs import Curve
 from factrank.experiments.specs.data import Given
-from factrank.experiments.specs.measures import Measures, Readings
 from factrank.experiments.specs.specification import Options
 from factrank.experiments.specs.training_spec import Optimiser, Training
 from factrank.experiments.specs.trial import Trial
 from factrank.experiments.store.store import Store
 from factrank.experiments.training import train_bundles, train_many
+from factrank.families.attention import Readings
 from factrank.families.attention.layer_shape import LayerShape
 from small_studies import facts, fused_trials, lanes_trials, run_sixty, same_table, sixty_trials, study_of
 
@@ -65,8 +66,8 @@ class Progress:
 
 
 def test_results_are_those_of_the_engine(tmp_path):
-    measures = Measures(readings=Readings((0.25, 0.5)))
-    trials = [*fused_trials(5, curve_epochs=(0, 10), measures=measures), *lanes_trials(3)]
+    measures = (Curve((0, 10)), Readings((0.25, 0.5)))
+    trials = [*fused_trials(5, measures=measures), *lanes_trials(3)]
     store, meter = Store(tmp_path), Progress()
     summary = run_study(study_of(trials), "quick", store, meter=meter)
     assert (summary.n_trials, summary.n_before, summary.n_ended, summary.n_failed, summary.n_left) == (8, 0, 8, 0, 0)
@@ -175,8 +176,8 @@ def test_mistakes_of_single_trials_are_rows(tmp_path):
     adam = Training(epochs=5, optimiser=Optimiser("adam", Options.of({"nonsense": 1})))
     bad = {
         "n_facts must be at most": Trial(facts(n_facts=99), LayerShape(4, 1, 2, 2)),
-        "no generator 'nobody'": replace(good[0], database=replace(facts(), generator="nobody")),
-        "to freeze": replace(good[0], training=Training(epochs=5, frozen=("nothing",))),
+        "no generator 'nobody'": replace(good[0], data=replace(facts(), generator="nobody")),
+        "cannot freeze 'nothing'": replace(good[0], training=Training(epochs=5, frozen=("nothing",))),
         "fused engine does not apply": replace(good[0], training=Training(epochs=5, batch_size=3, engine="fused")),
         "nonsense": replace(good[0], training=adam),
     }
@@ -259,7 +260,7 @@ def test_a_damaged_checkpoint_is_left_alone_and_the_trial_begins_anew(tmp_path):
     folder.mkdir(parents=True)
     damaged = folder / f"{trials[1].hash}.safetensors"
     damaged.write_bytes(b"nonsense")
-    with pytest.warns(UserWarning, match=f"begun again, without checkpoints: .*{damaged.name}"):
+    with pytest.warns(UserWarning, match=f"restarted without checkpoints: .*{damaged.name}"):
         assert run_study(study_of(trials), "quick", store).n_ended == 3
     assert damaged.read_bytes() == b"nonsense"
 
@@ -387,7 +388,7 @@ def test_a_tracker_that_fails_is_left_out(tmp_path, monkeypatch):
 
     monkeypatch.setattr(runner, "PART_SECONDS", 0.0)
     store, tracker = Store(tmp_path), Failing()
-    with pytest.warns(UserWarning, match="tracker failed and is left out: no network"):
+    with pytest.warns(UserWarning, match="tracker failed and was disabled: no network"):
         summary = run_study(study_of(fused_trials(5)), "quick", store, tracker=tracker)
     assert (summary.n_ended, len(store.finished()), tracker.heard) == (5, 5, 1)
 

@@ -15,8 +15,8 @@ from factrank.experiments.lanes.device_memory import traced_bytes
 from factrank.experiments.lanes.ladder import rung_above, rung_below, widths
 from factrank.experiments.lanes.lane_programs import arithmetic, program_for
 from factrank.experiments.lanes.lanes_engine import run_lanes
+from factrank.experiments.specs import Curve, EpochsTo, TauRecall
 from factrank.experiments.specs.data import Given, generated
-from factrank.experiments.specs.measures import Measures
 from factrank.experiments.specs.specification import Options
 from factrank.experiments.specs.training_spec import Optimiser
 from factrank.experiments.specs.training_spec import Training as AnyTraining
@@ -115,21 +115,19 @@ def test_no_epochs_and_an_empty_list():
 
 def test_curves_are_what_shorter_runs_end_with():
     epochs = (0, 3, 50, 120)
-    (result,) = train_many(trials(1, Training(epochs=120), curve_epochs=epochs, measures=Measures((0.9, 0.5))))
+    (result,) = train_many(trials(1, Training(epochs=120), measures=(Curve(epochs), TauRecall((0.9, 0.5)))))
     assert result.curves["epoch"] == list(epochs)
     assert set(result.curves) == {"epoch", "loss", "recall", "recall_0.9", "recall_0.5"}
     for at, epoch in enumerate(epochs):
-        shorter = train(FACTS.build(), LAYER, Training(epochs=epoch), measures=Measures((0.9, 0.5)))
+        shorter = train(FACTS.build(), LAYER, Training(epochs=epoch), measures=TauRecall((0.9, 0.5)))
         for name in ("loss", "recall", "recall_0.9", "recall_0.5"):
             assert result.curves[name][at] == pytest.approx(shorter.metrics[name], rel=1e-6)
 
 
 def test_curves_end_where_a_run_stops():
-    curve_epochs = tuple(range(0, 301, 20))
-    (result,) = train_many(
-        trials(1, Training(epochs=300, stop="recall", learning_rate=0.03), curve_epochs=curve_epochs)
-    )
-    assert result.curves["epoch"] == [epoch for epoch in curve_epochs if epoch <= result.epochs]
+    curve = Curve(tuple(range(0, 301, 20)))
+    (result,) = train_many(trials(1, Training(epochs=300, stop="recall", learning_rate=0.03), measures=curve))
+    assert result.curves["epoch"] == [epoch for epoch in curve.epochs if epoch <= result.epochs]
 
 
 @pytest.mark.optimised
@@ -137,14 +135,14 @@ def test_a_curve_only_looks():
     """With or without curves a run stops at the same epoch with the same weights."""
     training = Training(epochs=300, stop="recall", learning_rate=0.03, check_every=100)
     plain = train(FACTS.build(), LAYER, training)
-    watched = train(FACTS.build(), LAYER, training, curve_epochs=tuple(range(0, 101, 7)))
+    watched = train(FACTS.build(), LAYER, training, measures=Curve(tuple(range(0, 101, 7))))
     assert plain.epochs == watched.epochs == 100
     assert np.array_equal(plain.weights.w_v, watched.weights.w_v)
     assert max(watched.curves["epoch"]) == 98
 
 
 def test_epochs_to_each_tau():
-    measures = Measures((0.5, 0.9, 0.999999), epochs_to=True)
+    measures = (TauRecall((0.5, 0.9, 0.999999)), EpochsTo())
     (result,) = train_many(trials(1, Training(epochs=800, learning_rate=0.02, check_every=5), measures=measures))
     found = result.epochs_to
     assert set(found) == {"recall", "recall_0.5", "recall_0.9", "recall_0.999999"}
@@ -306,8 +304,8 @@ def test_lanes_handed_out_before_memory_failed_are_not_trained_again(monkeypatch
     monkeypatch.setattr(Program, "advance", scarce)
     slow = [replace(trial, training=replace(trial.training, learning_rate=1e-6)) for trial in _stopping(3)]
     facts, constant = FACTS.build(), replace(FACTS.build(), triples=FACTS.build().triples * [1, 1, 0])
-    fast = [replace(trial, database=Given(constant.fingerprint)) for trial in _stopping(13)]
-    hard = [replace(trial, database=Given(facts.fingerprint)) for trial in slow]
+    fast = [replace(trial, data=Given(constant.fingerprint)) for trial in _stopping(13)]
+    hard = [replace(trial, data=Given(facts.fingerprint)) for trial in slow]
     results = train_many(
         [*fast, *hard], databases=[facts, constant], on_result=lambda result: seen.append(result.trial)
     )
@@ -323,8 +321,8 @@ def test_lanes_handed_out_before_memory_failed_are_not_trained_again(monkeypatch
     [
         (Trial(generated("uniform", n_keys=3), LAYER), "missing n_queries"),
         (Trial(generated("nonsense"), LAYER), "no generator 'nonsense'"),
-        (Trial(FACTS, LAYER, Training(Optimiser("adamm"))), "no optimiser 'adamm'"),
-        (Trial(FACTS, LAYER, Training(frozen=("w_x",))), "trial 1: there is no part 'w_x' to freeze"),
+        (Trial(FACTS, LAYER, Training(Optimiser("adamm"))), "unknown optimiser 'adamm'"),
+        (Trial(FACTS, LAYER, Training(frozen=("w_x",))), "trial 1: cannot freeze 'w_x'"),
         (Trial(FACTS, LAYER, Training(Optimiser("sgd", Options.of({"speed": 1})))), "trial 1: sgd: unknown speed"),
         (Trial(FACTS, LAYER, Training(engine="fused", batch_size=3)), "trial 1: the fused engine does not apply"),
     ],
@@ -337,7 +335,7 @@ def test_mistakes_in_a_trial_are_named_before_anything_is_trained(trial, message
 
 
 def test_a_missing_database_is_named():
-    with pytest.raises(InputError, match="trial 0: its database abc"):
+    with pytest.raises(InputError, match="trial 0: data abc not found among the 1 given"):
         train_many([Trial(Given("abc"), LAYER)], databases=[uniform(3, 2, 2, seed=0)])
 
 

@@ -16,8 +16,8 @@ from factrank.experiments.execution.study_bundles import study_bundles
 from factrank.experiments.lanes import lane_bundle as bundle
 from factrank.experiments.lanes.lane_checkpoints import FORMAT, VERSION, BundleFile
 from factrank.experiments.run_checkpoints import Checkpoints
+from factrank.experiments.specs import Curve, EpochsTo, TauRecall
 from factrank.experiments.specs.data import generated
-from factrank.experiments.specs.measures import Measures
 from factrank.experiments.specs.training_spec import Training
 from factrank.experiments.specs.trial import Trial
 from factrank.experiments.training import train_many
@@ -29,7 +29,7 @@ LAYER = LayerShape(d_model=6, n_heads=1, d_qk=2, d_vo=3)
 TRAINING = Training(
     epochs=120, learning_rate=0.03, schedule="cosine", stop="recall", check_every=20, engine="lanes", weight_decay=1e-4
 )
-MEASURES = Measures((0.5, 0.99), epochs_to=True)
+MEASURES = (TauRecall((0.5, 0.99)), EpochsTo(), Curve((0, 5, 70)))
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -43,10 +43,10 @@ def short_chunks():
 @cache
 def uninterrupted():
     """Some stop, some are too slow to, and two are shorter: lanes are dropped twice, from 8 to 4 and to 2 or 1."""
-    trials = [Trial(FACTS, LAYER, TRAINING, seed, MEASURES, (0, 5, 70)) for seed in range(4)]
+    trials = [Trial(FACTS, LAYER, TRAINING, MEASURES, seed=seed) for seed in range(4)]
     slow = replace(TRAINING, learning_rate=1e-5)
-    trials += [Trial(FACTS, LAYER, replace(slow, epochs=80), 4, MEASURES, (0, 5, 70))]
-    trials += [Trial(FACTS, LAYER, slow, seed, MEASURES, (0, 5, 70)) for seed in (5, 6)]
+    trials += [Trial(FACTS, LAYER, replace(slow, epochs=80), MEASURES, seed=4)]
+    trials += [Trial(FACTS, LAYER, slow, MEASURES, seed=seed) for seed in (5, 6)]
     return trials, train_many(trials)
 
 

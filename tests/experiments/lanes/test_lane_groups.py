@@ -11,11 +11,11 @@ from factrank.experiments.execution.study_bundles import bundles_again, study_bu
 from factrank.experiments.lanes import lane_groups as side_by_side
 from factrank.experiments.prepared import prepare, task_of
 from factrank.experiments.specs.data import generated
-from factrank.experiments.specs.measures import Measures
 from factrank.experiments.specs.training_spec import Training
 from factrank.experiments.specs.trial import Trial
 from factrank.experiments.training import train_many
 from factrank.families.attention.layer_shape import LayerShape
+from factrank.families.memoriser import Saturation
 from factrank.families.memoriser.examples.examples import RandomExamples
 from factrank.families.memoriser.memoriser_shape import MemoriserShape
 
@@ -29,23 +29,23 @@ SIZES = {None: [(3, 5, "d_model"), (4, 7, "d_qk")], 1: [(3, 8, "d_qk"), (3, 6, "
 def trial_of(d_qk=3, tokens=5, scaled_by="d_model", n_contexts=None, seed=0, **training):
     examples = RandomExamples(30, tokens, 5, n_classes=7, n_contexts=n_contexts, seed=seed)
     shape = MemoriserShape(3, 6, d_qk, scaled_by=scaled_by)
-    return Trial(examples, shape, replace(TRAINING, **training), seed, measures=Measures(saturation=0.3))
+    return Trial(examples, shape, replace(TRAINING, **training), Saturation(0.3), seed=seed)
 
 
 def groups_of(trials):
-    tasks = [task_of(trial, trial.database.build()) for trial in trials]
+    tasks = [task_of(trial, trial.data.build()) for trial in trials]
     return [[member.place for member in group] for group in side_by_side.side_by_side(trials, tasks).values()]
 
 
 @pytest.mark.parametrize("n_contexts", SIZES)
-def test_what_is_filled_up_is_trained_as_if_it_were_not(monkeypatch, n_contexts):
+def test_padded_tasks_train_as_if_they_were_not(monkeypatch, n_contexts):
     trials = [trial_of(*size, n_contexts=n_contexts, seed=seed) for seed, size in enumerate(SIZES[n_contexts])]
     alone = [train_many([trial])[0] for trial in trials]
     monkeypatch.setattr(side_by_side, "WIDE", {"cpu": 16})
     together = train_many(trials)
     assert {result.width for result in together} == {2}
     for one, other in zip(alone, together, strict=True):
-        assert one.weights.shape == other.weights.shape == replace(one.trial.model, start="random")
+        assert one.weights.shape == other.weights.shape == one.trial.model
         for ours, theirs in zip(jax.tree.leaves(one.weights), jax.tree.leaves(other.weights), strict=True):
             np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-9)
         assert other.metrics == pytest.approx(one.metrics, rel=1e-7)
@@ -62,7 +62,7 @@ def test_who_runs_with_whom(monkeypatch):
     assert groups_of([*equal[:15], trial_of(2, tokens=6)]) == [list(range(16))]
 
 
-def test_tasks_that_cannot_be_filled_up_stay_as_they_are(monkeypatch):
+def test_tasks_that_cannot_be_padded_stay_as_they_are(monkeypatch):
     monkeypatch.setattr(side_by_side, "WIDE", {"cpu": 16})
     facts = generated("uniform", n_keys=4, n_queries=2, n_values=3, seed=1)
     layers = [Trial(facts, LayerShape(4, 1, d_qk, 2), Training(epochs=2, engine="lanes")) for d_qk in (1, 2)]
@@ -93,7 +93,7 @@ def test_a_worker_pads_as_the_study_was_cut(monkeypatch):
 def test_lanes_are_wider_on_several_devices(monkeypatch):
     monkeypatch.setattr(bundling, "WIDEST", {"cpu": 4})
     facts = generated("uniform", n_keys=4, n_queries=2, n_values=3, seed=1)
-    trials = [Trial(facts, LayerShape(4, 1, 2, 2), Training(epochs=2, engine="lanes"), seed) for seed in range(16)]
+    trials = [Trial(facts, LayerShape(4, 1, 2, 2), Training(epochs=2, engine="lanes"), seed=seed) for seed in range(16)]
     members = [prepare(trial, facts.build(), "cpu") for trial in trials]
     for n_devices, widest in ((1, 4), (2, 8), (3, 8), (4, 16)):
         assert {len(bundle.trials) for bundle in bundling.cut(members, n_devices)} == {widest}

@@ -14,16 +14,18 @@ from scipy.stats import ks_2samp
 from factrank.databases.database import Database
 from factrank.databases.generators.random_tables import uniform
 from factrank.experiments.lanes.optimisers import OPTIMISERS, build_optimiser
+from factrank.experiments.specs import TauRecall
 from factrank.experiments.specs.data import Given, generated
-from factrank.experiments.specs.measures import Measures
 from factrank.experiments.specs.specification import Options
 from factrank.experiments.specs.training_spec import Optimiser
 from factrank.experiments.specs.training_spec import Training as AnyTraining
 from factrank.experiments.specs.trial import Trial
 from factrank.experiments.training import train, train_many
+from factrank.families.attention import Hallucinations
 from factrank.families.attention.attention_layer import init_layer
 from factrank.families.attention.layer_shape import LayerShape
 from factrank.families.attention.pair_transformer import TransformerShape
+from measured_readouts import require_measures_of_readout
 
 Training = partial(AnyTraining, engine="lanes")
 FACTS = generated("uniform", n_keys=8, n_queries=4, n_values=6, seed=1)
@@ -47,7 +49,7 @@ def largest_difference(first, second) -> float:
 
 def plain_loop(trial, n_epochs):
     """Cross-entropy over the facts, one at a time, and Adam as its paper writes it; only the model is shared."""
-    database = trial.database.build()
+    database = trial.data.build()
     facts = database.triples.tolist()
     layer = init_layer(trial.model, *database.shape, key=trial.seed, dtype="float64")
 
@@ -163,7 +165,7 @@ def test_transformers_train_in_lanes_also_with_tokens_shared_differently():
     )
     shape = TransformerShape(6, 2, 2, 3, n_layers=2, mlp_width=5, positions=True, layer_norm=True, share_tokens=True)
     training = Training(epochs=60, precision="float64", learning_rate=0.02)
-    mixed = [Trial(Given(db.fingerprint), shape, training, seed) for seed, db in enumerate([first, second, first])]
+    mixed = [Trial(Given(db.fingerprint), shape, training, seed=seed) for seed, db in enumerate([first, second, first])]
     together = train_many(mixed, databases=[first, second])
     assert {result.width for result in together} == {4}
     for trial, result in zip(mixed, together, strict=True):
@@ -176,7 +178,8 @@ def test_transformers_train_in_lanes_also_with_tokens_shared_differently():
 def test_dropped_lanes_have_the_weights_they_have_alone():
     training = Training(epochs=120, stop="recall", learning_rate=0.05, precision="float64")
     many = [
-        Trial(SPARSE, LAYER, training if seed else replace(training, learning_rate=1e-6), seed) for seed in range(16)
+        Trial(SPARSE, LAYER, training if seed else replace(training, learning_rate=1e-6), seed=seed)
+        for seed in range(16)
     ]
     results = train_many(many)
     assert min(result.width for result in results) < 16
@@ -296,17 +299,9 @@ def test_precision_decides_the_format(precision):
 
 
 def test_measures_agree_with_the_readout():
-    from factrank.readouts.recall_report import recall
-
-    measures = Measures((0.9, 0.6), artifacts=True)
-    result = train(SPARSE.build(), LAYER, Training(epochs=150), measures=measures)
-    for tau in measures.taus:
-        report = recall(result.model, SPARSE.build(), tau)
-        assert result.metrics["recall"] == report.recall
-        assert result.metrics[f"recall_{tau}"] == report.recall_tau
-        assert result.metrics[f"artifacts_{tau}"] == report.artifacts
-        assert result.metrics["margin"] == pytest.approx(report.margin, abs=1e-5)
-        assert result.metrics["median_margin"] == pytest.approx(report.median_margin, abs=1e-5)
+    taus = (0.9, 0.6)
+    result = train(SPARSE.build(), LAYER, Training(epochs=150), measures=(TauRecall(taus), Hallucinations()))
+    require_measures_of_readout(result, SPARSE.build(), taus)
 
 
 def test_database_by_fingerprint():

@@ -62,7 +62,7 @@ def test_the_schedule_is_that_of_torch():
 def test_lanes_of_different_length_end_where_each_ends_alone():
     """Four lanes fill a width of four; each alone runs at width one, so the bits may differ, the numbers hardly."""
     trials = [
-        Trial(FACTS, SHAPE, replace(COSINE, epochs=epochs, precision="float64"), seed)
+        Trial(FACTS, SHAPE, replace(COSINE, epochs=epochs, precision="float64"), seed=seed)
         for seed, epochs in enumerate((40, 7, 25, 12))
     ]
     assert len({recipe_of(trial, task_of(trial, FACTS.build())) for trial in trials}) == 1

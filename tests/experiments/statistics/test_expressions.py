@@ -103,12 +103,12 @@ def test_expressions_have_at_most_two_hundred_words():
     assert numbers(TABLE, "a" + " + a" * 99).tolist() == [100.0, -200.0, 0.0, 350.0]
     assert numbers(TABLE, "(" * 99 + "a" + ")" * 99).tolist() == COLUMNS["a"].tolist()
     for text in ("a" + " + a" * 100, "a" + " + a" * 50_000, "(" * 100 + "a" + ")" * 100, "- " * 50_000 + "a"):
-        with pytest.raises(InputError, match=r"no arithmetic that is understood: .*; at most 200 of these"):
+        with pytest.raises(InputError, match=r"neither a column nor valid arithmetic; .*; at most 200 terms"):
             columns_in(text)
 
 
 def test_values_and_labels_of_expressions():
     assert values(TABLE, "sqrt(model.d_vo * 4 / (model.d_vo))") == [2] * 4
     assert values(TABLE, "log(a - a)") == [None] * 4
-    assert label("log(model.d_vo) / (1 + database.n_keys)") == "log(d_vo) / (1 + n_keys)"
+    assert label("log(model.d_vo) / (1 + data.n_keys)") == "log(d_vo) / (1 + n_keys)"
     assert label("-log(loss)") == "-log(loss)"

@@ -1,5 +1,6 @@
 """The kinds of quantities that are no sums, against loops written from their definitions; claims on long tables."""
 
+from dataclasses import replace
 from math import sqrt
 
 import numpy as np
@@ -7,12 +8,14 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import norm, t
+from scipy.stats import norm, spearmanr, t
 
 from factrank.errors import InputError
 from factrank.experiments.specs.data import generated
 from factrank.experiments.specs.trial import Trial
-from factrank.experiments.statistics.claims import RESAMPLES, Claim, Quantity, Verdict, evaluate
+from factrank.experiments.statistics.claims import Claim, Quantity
+from factrank.experiments.statistics.quantities import over_draws, sample_of
+from factrank.experiments.statistics.verdicts import _weights, evaluate
 from factrank.experiments.store.columns import trial_columns
 from factrank.experiments.store.result_tables import Tables
 from factrank.experiments.study.study import Study
@@ -77,7 +80,7 @@ KINDS = [
 
 @pytest.mark.parametrize(("quantity", "definition"), KINDS, ids=lambda part: getattr(part, "kind", ""))
 @pytest.mark.parametrize("within", [(), ("group",)], ids=["all", "within"])
-def test_value_and_interval_are_those_of_a_loop_over_resamples(quantity, definition, within):
+def test_values_are_those_of_a_loop_over_resamples(quantity, definition, within):
     n_seeds, table = 5, noisy()
     by_seed = {seed: [row for row in table.to_pylist() if row["seed"] == seed] for seed in range(n_seeds)}
 
@@ -87,15 +90,20 @@ def test_value_and_interval_are_those_of_a_loop_over_resamples(quantity, definit
             return definition(rows)
         return np.mean([definition([row for row in rows if row["group"] == group]) for group in (0, 1)])
 
-    draws = np.random.default_rng(0).multinomial(n_seeds, np.full(n_seeds, 1 / n_seeds), size=RESAMPLES)
-    kept = {tuple(draw): on(np.repeat(np.arange(n_seeds), draw)) for draw in np.unique(draws, axis=0)}
-    resampled = np.array([kept[tuple(draw)] for draw in draws])
-    tail = norm.cdf(-sqrt(n_seeds / (n_seeds - 1)) * t.ppf(0.975, n_seeds - 1))
+    draws = np.unique(np.random.default_rng(0).multinomial(n_seeds, np.full(n_seeds, 1 / n_seeds), size=300), axis=0)
+    sample = sample_of(table, quantity.column, quantity.against, within)
+    found = over_draws(quantity.kind, sample, draws.astype(float), quantity.slack)
+    assert found.values == pytest.approx([on(np.repeat(np.arange(n_seeds), draw)) for draw in draws], nan_ok=True)
     asked = Quantity(quantity.kind, quantity.column, quantity.against, within, slack=quantity.slack)
-    verdict = evaluate(claim(asked), table)
-    assert verdict.value == pytest.approx(on(range(n_seeds)))
-    assert verdict.interval == pytest.approx(np.nanquantile(resampled, [tail, 1 - tail]))
-    assert verdict.status == "measured"
+    assert evaluate(claim(asked), table).value == pytest.approx(on(range(n_seeds)))
+
+
+def test_interval_of_a_number_without_a_standard_error_has_widened_percentiles():
+    n_seeds, table = 5, noisy()
+    quantity = Quantity("least", "recall", "d_qk", slack=0.6)
+    tail = norm.cdf(-sqrt(n_seeds / (n_seeds - 1)) * t.ppf(0.975, n_seeds - 1))
+    resampled = over_draws("least", sample_of(table, "recall", "d_qk", ()), _weights(n_seeds)[1:], 0.6).values
+    assert evaluate(claim(quantity), table).interval == pytest.approx(np.quantile(resampled, [tail, 1 - tail]))
 
 
 class TestPlanted:
@@ -121,7 +129,7 @@ class TestPlanted:
         assert verdict.value == pytest.approx((2 + 4) / 2)
         never = evaluate(claim(Quantity("first", "recall - 7", "d_qk")), table)
         assert never.status == "not comparable"
-        assert "recall - 7 is below 0 throughout in a seed" in never.why
+        assert "recall - 7 is below 0 throughout in a table" in never.why
 
     def test_greatest_is_of_each_seed(self):
         table = self.table(lambda d_qk, seed: d_qk * (seed + 1))
@@ -153,9 +161,10 @@ class TestNothingPublished:
     def test_measured(self):
         compared = evaluate(claim(Quantity("mean", "recall"), "greater"), self.table)
         verdict = evaluate(claim(Quantity("mean", "recall")), self.table)
-        assert verdict == Verdict("measured", compared.value, compared.interval, 10, "nothing to compare with")
+        assert (verdict.status, verdict.why, verdict.p) == ("measured", "nothing to compare with", None)
+        assert replace(verdict, status=compared.status, why=compared.why, p=compared.p) == compared
         few = evaluate(claim(Quantity("mean", "recall")), noisy(3))
-        assert (few.status, few.why) == ("measured", "3 seeds, a rough interval; nothing to compare with")
+        assert (few.status, few.why) == ("measured", "nothing to compare with (3 seeds)")
 
     def test_what_cannot_be_measured_is_not_comparable(self):
         assert evaluate(claim(Quantity("mean", "recall")), noisy(2)).status == "not comparable"
@@ -163,11 +172,11 @@ class TestNothingPublished:
 
     def test_mistakes_are_named(self):
         for build, message in (
-            (lambda: claim(Quantity("mean", "recall"), None, 0.1), "tolerance belongs to something published"),
+            (lambda: claim(Quantity("mean", "recall"), None, 0.1), "tolerance requires a published result"),
             (lambda: Quantity("greatest", "recall", "d_qk"), "kind greatest takes no second column"),
             (lambda: Quantity("least", "recall"), "kind least needs a second column"),
             (lambda: Quantity("fraction", "recall"), "kind fraction needs a second column"),
-            (lambda: Quantity("mean", "recall", slack=0.1), "slack belongs to the kind least"),
+            (lambda: Quantity("mean", "recall", slack=0.1), "slack requires the kind least"),
             (lambda: Quantity("least", "recall", "d_qk", slack=-0.1), "slack of a quantity must be 0 or more"),
         ):
             with pytest.raises(InputError, match=message):
@@ -245,3 +254,11 @@ class TestLongTables:
         without = Tables(tables.trials, tables.curves, Tables.empty().readings)
         assert judged(without).why == "no reading with tau = 0.9"
         assert judged(tables, data="curves").status == "not comparable"
+
+
+def test_ranks_of_ties_are_averaged():
+    """Ties of different sizes, without which the last of each tie would give the same correlation."""
+    x, y = [0, 0, 0, 1, 2, 2, 5], [3, 1, 1, 1, 2, 7, 7]
+    table = pa.table({"x": x, "y": y, "seed": [0] * 7})
+    found = over_draws("rank correlation", sample_of(table, "y", "x", ()), np.ones((1, 1))).values
+    assert found == pytest.approx(spearmanr(x, y).statistic, abs=1e-12)

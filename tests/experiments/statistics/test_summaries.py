@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 from test_quantities import long_tables, trials
 
 from factrank.errors import InputError
-from factrank.experiments.statistics.claims import Claim, Quantity, evaluate
+from factrank.experiments.statistics.claims import Claim, Quantity
 from factrank.experiments.statistics.expressions import selected
 from factrank.experiments.statistics.fits import Fit, FitResult, fit_result
 from factrank.experiments.statistics.summaries import Summary, summary_table
+from factrank.experiments.statistics.verdicts import evaluate
 from factrank.experiments.study.study import Chart, Study
 from factrank.experiments.study.study_results import results_of
 from factrank.report.study.study_findings import fit_text
@@ -105,16 +106,16 @@ class TestSummaries:
         good = {"name": "s", "title": "S", "quantities": (("mean", MEAN),), "over": ("a",)}
         for changes, message in (
             ({"name": "a b"}, "name of a summary"),
-            ({"quantities": ()}, "one quantity or more"),
+            ({"quantities": ()}, "one or more quantities"),
             ({"quantities": (("one", MEAN), ("one", MEAN))}, "different labels"),
             ({"over": ("a", "b", "c", "d")}, "at most 3"),
-            ({"over": ("value",)}, "value is a column of the summary itself"),
+            ({"over": ("value",)}, "value is a column of the summary"),
             ({"x": "b"}, "x must be one of a, quantity"),
-            ({"over": ("a + ",)}, "no arithmetic"),
+            ({"over": ("a + ",)}, "nor valid arithmetic"),
         ):
             with pytest.raises(InputError, match=message):
                 Summary(**good | changes)
-        with pytest.raises(InputError, match="two charts or summaries have one name"):
+        with pytest.raises(InputError, match="two charts or summaries have the same name"):
             Study(
                 *("s", "S", None, "?", "!", trials),
                 charts=(Chart("s", "S", "lines", "a", "b"),),
@@ -240,14 +241,14 @@ class TestFits:
             return Study("s", "S", None, "?", "!", trials, summaries=(means,), fits=(fit,))
 
         for build, message in (
-            (lambda: Fit("f", "F", "means", ()), "one term or more"),
-            (lambda: Fit("f", "F", "means", ("1", "1")), "all different"),
-            (lambda: Fit("f", "F", "means", ("a + ",)), "no arithmetic"),
+            (lambda: Fit("f", "F", "means", ()), "one or more different terms"),
+            (lambda: Fit("f", "F", "means", ("1", "1")), "one or more different terms"),
+            (lambda: Fit("f", "F", "means", ("a + ",)), "nor valid arithmetic"),
             (lambda: study(Fit("f", "F", "nothing", ("1",))), "no summary 'nothing'; there are: means"),
             (lambda: study(Fit("f", "F", "means", ("1",))), "quantity must be one of one, two"),
             (
                 lambda: study(Fit("f", "F", "means", ("model.d_qk",), "one")),
-                "'model.d_qk' is no setting of summary means",
+                "'model.d_qk' is not a setting of summary means",
             ),
         ):
             with pytest.raises(InputError, match=message):

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from factrank.errors import InputError
 from factrank.experiments.specs.data import Given, generated
-from factrank.experiments.specs.measures import Measures, Readings
 from factrank.experiments.specs.specification import Options
 from factrank.experiments.specs.training_spec import Optimiser, Training
 from factrank.experiments.specs.trial import Trial
@@ -28,6 +27,7 @@ from factrank.experiments.store.columns import (
     versions,
 )
 from factrank.experiments.store.parquet_parts import table_of
+from factrank.families.memory import MemoryShape, WeightedFacts
 from made_up_results import made_up_result, made_up_trial
 
 
@@ -49,13 +49,13 @@ def test_a_row_holds_the_whole_result():
     assert (row["epochs_to.recall"], row["epochs_to.recall_0.95"]) == (4, None)
     assert {name: row[name] for name in versions()} == dict(versions())
     assert trial_of(row["trial"]) == result.trial
-    trial = {name: row[name] for name in row if name.startswith(("database.", "model.", "training.", "measures."))}
+    trial = {name: row[name] for name in row if name.startswith(("data.", "model.", "training."))}
     assert trial == {
-        "database.generator": "uniform",
-        "database.n_keys": 4,
-        "database.n_queries": 3,
-        "database.n_values": 4,
-        "database.seed": 0,
+        "data.generator": "uniform",
+        "data.n_keys": 4,
+        "data.n_queries": 3,
+        "data.n_values": 4,
+        "data.seed": 0,
         "model.kind": "attention",
         "model.d_model": 4,
         "model.n_heads": 1,
@@ -74,29 +74,11 @@ def test_a_row_holds_the_whole_result():
         "training.precision": "float32",
         "training.engine": "auto",
         "training.stop_at": 1.0,
-        "training.key_exponent": 0.0,
-        "training.query_exponent": 0.0,
-        "training.copy_share": 0.0,
         "training.schedule": "constant",
         "training.warm_up": 0.0,
-        "measures.taus": "[0.95]",
-        "measures.artifacts": False,
-        "measures.epochs_to": True,
-        "measures.ranks": False,
-        "measures.additive": False,
-        "measures.readings": None,
-        "measures.planted_cp": None,
-        "measures.contexts": 4,
-        "measures.parts": False,
-        "measures.hallucination": False,
-        "measures.frequency_groups": 0,
-        "measures.test_sequences": 0,
-        "measures.best": False,
-        "measures.saturation": None,
-        "measures.tolerance": 0.01,
-        "measures.assumptions": 0,
     }
-    assert (row["seed"], row["curve_epochs"]) == (3, "[0, 50]")
+    assert (row["seed"], row["start"]) == (3, "drawn")
+    assert json.loads(row["measures"]) == [{"kind": "curve", "epochs": [0, 50]}, {"kind": "epochs_to"}]
 
 
 def test_curves_have_a_row_per_epoch():
@@ -124,18 +106,15 @@ def test_readings_have_a_row_each():
     assert reading_rows(made_up_result(2)) == []
 
 
-def test_what_is_read_of_a_model_shows_in_its_columns():
-    plain, read = (trial_columns(made_up_trial(0, measures=Measures(readings=one))) for one in (None, Readings()))
-    assert plain["measures.readings"] is None
-    assert {name: value for name, value in read.items() if name.startswith("measures.readings")} == {
-        "measures.readings.kind": "readings",
-        "measures.readings.taus": "[0.95]",
-        "measures.readings.temperatures": "[1.0]",
-        "measures.readings.precisions": '["float32"]',
-        "measures.readings.ranks": False,
-        "measures.readings.cp": False,
-    }
-    assert table_of([plain]).schema.field("measures.planted_cp").type == pa.float64()
+def test_the_options_of_a_presentation_stand_beside_the_facts_defaults_included():
+    facts, shape = generated("associations", n_inputs=4, n_outputs=2, seed=0), MemoryShape(4)
+    plain, weighted = (
+        trial_columns(Trial(data, shape, start="zero")) for data in (facts, WeightedFacts(facts, key_exponent=1.5))
+    )
+    assert (plain["start"], plain["data.key_exponent"], weighted["data.key_exponent"]) == ("zero", 0.0, 1.5)
+    shared = {name for name in plain if name not in ("hash", "trial", "data.key_exponent")}
+    assert {name: plain[name] for name in shared} == {name: weighted[name] for name in shared}
+    assert set(plain) == set(weighted)
 
 
 def test_a_failed_trial_keeps_its_error():
@@ -157,9 +136,9 @@ def test_what_is_interrupted_has_no_row():
 
 
 def test_a_given_database_is_known_by_its_fingerprint():
-    row = trial_columns(made_up_trial(0, database=Given("ab" * 32)))
-    assert row["database.fingerprint"] == "ab" * 32
-    assert "database.generator" not in row
+    row = trial_columns(made_up_trial(0, data=Given("ab" * 32)))
+    assert row["data.fingerprint"] == "ab" * 32
+    assert "data.generator" not in row
 
 
 def test_numbers_that_have_the_name_of_a_column_stand_apart():
@@ -174,10 +153,10 @@ def test_order_of_columns_does_not_depend_on_the_rows():
     names = list(row_of(made_up_result(1)))
     assert in_order(names) == in_order(reversed(names))
     assert in_order(names)[: len(RUN_COLUMNS)] == list(RUN_COLUMNS)
-    assert in_order(["recall", "seed", "model.x", "database.y"]) == ["database.y", "model.x", "seed", "recall"]
+    assert in_order(["recall", "seed", "model.x", "data.y"]) == ["data.y", "model.x", "seed", "recall"]
 
 
-@pytest.mark.parametrize("text", ["", "{", "[" * 10**5, '{"version":1}', '{"version":1,"model":{}}'])
+@pytest.mark.parametrize("text", ["", "{", "[" * 10**5, '{"version":2}', '{"version":2,"model":{}}'])
 def test_text_that_is_no_trial(text):
     with pytest.raises(InputError):
         trial_of(text)
@@ -194,8 +173,8 @@ sizes = st.integers(1, 5)
 shape = {"d_model": sizes, "n_heads": sizes, "d_qk": sizes, "d_vo": sizes}
 plain_trials = st.fixed_dictionaries(
     {
-        "version": st.just(1),
-        "database": st.fixed_dictionaries(
+        "version": st.just(2),
+        "data": st.fixed_dictionaries(
             {
                 "kind": st.just("generated"),
                 "generator": st.sampled_from(["uniform", "zipf", "nobody"]),
@@ -215,16 +194,13 @@ plain_trials = st.fixed_dictionaries(
             }
         ),
         "seed": st.integers(0, 3),
-        "measures": st.fixed_dictionaries(
-            {
-                "taus": st.sampled_from([[0.5], [0.5, 0.95]]),
-                "artifacts": st.booleans(),
-                "epochs_to": st.booleans(),
-                "readings": st.sampled_from([None, {"kind": "readings"}, {"kind": "readings", "temperatures": [2]}]),
-                "planted_cp": st.sampled_from([None, 0.5]),
-            }
-        ),
-        "curve_epochs": st.lists(st.integers(0, 100), max_size=2),
+        "measures": st.tuples(
+            st.sampled_from([[0.5], [0.5, 0.95]]).map(lambda taus: [{"kind": "tau_recall", "taus": taus}]),
+            st.sampled_from([[], [{"kind": "hallucinations"}], [{"kind": "epochs_to"}]]),
+            st.sampled_from([[], [{"kind": "readings"}], [{"kind": "readings", "temperatures": [2]}]]),
+            st.sampled_from([[], [{"kind": "planted_cp", "residual": 0.5}]]),
+            st.sampled_from([[], [{"kind": "curve", "epochs": [0]}], [{"kind": "curve", "epochs": [0, 100]}]]),
+        ).map(lambda parts: [measure for part in parts for measure in part]),
     }
 )
 
@@ -242,7 +218,7 @@ def test_different_trials_have_different_rows(one, other):
     assert (rows[0]["hash"] == rows[1]["hash"]) == (one == other)
 
 
-@given(plain_trials, st.sampled_from(["database", "model", "seed", "measures", "curve_epochs"]), plain_trials)
+@given(plain_trials, st.sampled_from(["data", "model", "seed", "measures"]), plain_trials)
 def test_one_changed_part_shows_in_its_columns(one, part, source):
     one, other = Trial.from_dict(one), Trial.from_dict({**one, part: source[part]})
     assert (typed(trial_columns(one)) == typed(trial_columns(other))) == (one == other)
@@ -280,9 +256,9 @@ def same(value, stored):
 def test_arguments_have_one_type_in_all_parts():
     whole = generated("zipf", n_keys=4, n_queries=3, n_values=4, n_facts=5, exponent=1, seed=2**70)
     optimiser = Optimiser("sgd", Options.of({"momentum": 1, "nesterov": True}))
-    row = trial_columns(made_up_trial(0, database=whole, training=Training(optimiser)))
-    assert repr(row["database.exponent"]) == "1.0"
-    assert row["database.seed"] == str(2**70)
+    row = trial_columns(made_up_trial(0, data=whole, training=Training(optimiser)))
+    assert repr(row["data.exponent"]) == "1.0"
+    assert row["data.seed"] == str(2**70)
     assert repr(row["training.optimiser.momentum"]) == "1.0"
     assert row["training.optimiser.nesterov"] is True
     assert table_of([row]).schema.field("training.batch_size").type == pa.int64()

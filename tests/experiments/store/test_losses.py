@@ -9,10 +9,11 @@ from factrank.experiments.execution.estimate import plan_run
 from factrank.experiments.execution.executors import LocalExecutor
 from factrank.experiments.execution.outcomes import Failure
 from factrank.experiments.execution.runner import run_study
-from factrank.experiments.specs.measures import Measures, Readings
+from factrank.experiments.specs import Curve
 from factrank.experiments.specs.training_spec import Training
 from factrank.experiments.specs.trial import Trial
 from factrank.experiments.store.store import Store
+from factrank.families.attention import Readings
 from factrank.families.attention.attention_layer import draw_layer
 from factrank.families.attention.layer_shape import LayerShape
 from factrank.nn.part_arrays import to_arrays
@@ -40,23 +41,15 @@ class MadeUp:
         drawn = draw_layer(trial.model, 8, 4, 6, rng=np.random.default_rng(trial.seed))
         curves = {"epoch": list(trial.curve_epochs), "loss": [1.0] * len(trial.curve_epochs)}
         result = made_up_result(trial.seed)
-        read = READ if trial.measures.readings is not None else []
+        read = READ if trial.measure(Readings) else []
         return replace(result, trial=trial, curves=curves, readings=read, weights=drawn)
 
 
 def trials(n=4):
     """Half of them have curves, half of them readings."""
-    return [
-        Trial(
-            facts(),
-            LayerShape(4, 1, 2, 2),
-            Training(epochs=100),
-            seed,
-            Measures(readings=Readings() if seed < 2 else None),
-            (0, 50) if seed % 2 else (),
-        )
-        for seed in range(n)
-    ]
+    asked = [(*((Readings(),) if seed < 2 else ()), *((Curve((0, 50)),) if seed % 2 else ())) for seed in range(n)]
+    parts = facts(), LayerShape(4, 1, 2, 2), Training(epochs=100)
+    return [Trial(*parts, measures, seed=seed) for seed, measures in enumerate(asked)]
 
 
 STUDY = study_of(trials())
@@ -169,7 +162,7 @@ def test_searches_run_what_is_lost_again_and_only_once(tmp_path):
 
 
 def _with_curves(family):
-    return lambda size: [replace(trial, curve_epochs=(0,)) for trial in family(size)]
+    return lambda size: [replace(trial, measures=Curve((0,))) for trial in family(size)]
 
 
 def test_no_engine_leaves_out_what_counts_as_lost(tmp_path):
@@ -178,9 +171,9 @@ def test_no_engine_leaves_out_what_counts_as_lost(tmp_path):
     stops = {"stop": "recall", "check_every": 5, "learning_rate": 0.05}
     kinds = [(stops, (0, 200, 400)), (stops, (400,)), ({"learning_rate": 1e30}, (10,))]
     some = [
-        Trial(few, shape, Training(epochs=400, engine=engine, **options), curve_epochs=curve_epochs)
+        Trial(few, shape, Training(epochs=400, engine=engine, **options), Curve(epochs))
         for engine in ("fused", "lanes")
-        for options, curve_epochs in kinds
+        for options, epochs in kinds
     ]
     store = Store(tmp_path)
     run_study(study_of(some), "quick", store, executor=LocalExecutor())

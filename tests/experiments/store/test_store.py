@@ -18,7 +18,6 @@ import pytest
 from factrank.databases.database import Database
 from factrank.errors import InputError
 from factrank.experiments.specs.data import Generated, Given
-from factrank.experiments.specs.measures import Measures
 from factrank.experiments.specs.specification import Options
 from factrank.experiments.specs.training_spec import Training
 from factrank.experiments.specs.trial import Trial
@@ -87,13 +86,13 @@ def test_special_numbers_come_back(store):
 def test_odd_names_and_texts_come_back(store, tmp_path):
     odd = ["", "a.b", "arguments.x", "generator", "é ü", "\0", "=SUM(A1)", "</script>", "x" * 500]
     options = Options.of({name: number for number, name in enumerate(odd)})
-    result = made_up_result(0, database=Generated("nobody", options))
+    result = made_up_result(0, data=Generated("nobody", options))
     result = replace(result, metrics={name: float(number) for number, name in enumerate(odd)}, device='\0=\n,"é')
     store.append([result])
     (row,) = store.trials().to_pylist()
     assert row == {name: row_of(result).get(name) for name in row}
     assert [row[name] for name in odd] == list(range(len(odd)))
-    assert [row[f"database.{name}"] for name in odd if name not in ("generator", "arguments.x")] == [
+    assert [row[f"data.{name}"] for name in odd if name not in ("generator", "arguments.x")] == [
         0,
         1,
         4,
@@ -102,7 +101,7 @@ def test_odd_names_and_texts_come_back(store, tmp_path):
         7,
         8,
     ]
-    assert row["database.arguments.generator"] == 3
+    assert row["data.arguments.generator"] == 3
     assert store.problems() == []
     store.export(tmp_path / "all.csv")
     header = (tmp_path / "all.csv").read_text(encoding="utf-8").splitlines()[0]
@@ -120,20 +119,20 @@ def test_an_empty_store_is_a_table_without_rows(store):
 
 
 def test_studies_of_different_columns_share_a_store(store):
-    whole = made_up_result(0, database=Generated("own", Options.of({"size": 3, "mixed": 1, "big": 2**60})))
-    real = made_up_result(1, database=Generated("own", Options.of({"size": 0.5, "mixed": "x", "big": 0.5})))
-    given = made_up_result(2, database=Given("ab" * 32), model=TransformerShape(4, 1, 2, 2, mlp_width=8))
+    whole = made_up_result(0, data=Generated("own", Options.of({"size": 3, "mixed": 1, "big": 2**60})))
+    real = made_up_result(1, data=Generated("own", Options.of({"size": 0.5, "mixed": "x", "big": 0.5})))
+    given = made_up_result(2, data=Given("ab" * 32), model=TransformerShape(4, 1, 2, 2, mlp_width=8))
     for order in ([whole, real, given], [given, whole, real]):
         both = Store(store.folder.with_name(f"store-{order[0].trial.seed}"))
         for result in order:
             both.append([result])
         table = both.trials()
         found = rows(table)
-        assert table.schema.field("database.size").type == pa.float64()
-        assert table.schema.field("database.mixed").type == table.schema.field("database.big").type == pa.string()
-        assert [found[result.trial.hash]["database.size"] for result in (whole, real, given)] == [3.0, 0.5, None]
-        assert [found[result.trial.hash]["database.mixed"] for result in (whole, real, given)] == ["1", "x", None]
-        assert [found[result.trial.hash]["database.big"] for result in (whole, real)] == [str(2**60), "0.5"]
+        assert table.schema.field("data.size").type == pa.float64()
+        assert table.schema.field("data.mixed").type == table.schema.field("data.big").type == pa.string()
+        assert [found[result.trial.hash]["data.size"] for result in (whole, real, given)] == [3.0, 0.5, None]
+        assert [found[result.trial.hash]["data.mixed"] for result in (whole, real, given)] == ["1", "x", None]
+        assert [found[result.trial.hash]["data.big"] for result in (whole, real)] == [str(2**60), "0.5"]
         assert [found[result.trial.hash]["model.mlp_width"] for result in (whole, given)] == [None, 8]
     assert both.trials().equals(Store(store.folder.with_name("store-0")).trials()), "who wrote first shows nowhere"
 
@@ -247,7 +246,7 @@ def test_altered_bytes_are_noticed_everywhere(store):
         altered[place] ^= 1 << drawn.randrange(8)
         path.write_bytes(altered)
         assert store.trials().num_rows == 0
-        assert "altered" in store.problems()[0]
+        assert "truncated or modified" in store.problems()[0]
 
 
 def test_random_bytes_are_reported(store):
@@ -275,8 +274,8 @@ FOREIGN = [
     ("is of the type", pa.table(CELLS | {"hash": pa.array([7])})),
     ("is of the type", pa.table(CELLS | {"when": pa.array([[1, 2]])})),
     ("missing in some rows", pa.table(CELLS | {"status": pa.array([None], pa.string())})),
-    ("1 of 1 rows were altered", pa.table(CELLS)),
-    ("one name", pa.table([*CELLS.values(), CELLS["hash"]], names=[*CELLS, "hash"])),
+    ("1 of 1 rows were modified", pa.table(CELLS)),
+    ("same name", pa.table([*CELLS.values(), CELLS["hash"]], names=[*CELLS, "hash"])),
 ]
 
 
@@ -305,7 +304,7 @@ def test_a_row_that_was_edited_is_left_out_and_named(store):
     )
     assert sorted(store.trials()["seed"].to_pylist()) == [0, 2]
     assert len(store.finished()) == 2
-    assert "1 of 3 rows were altered (row 2)" in store.problems()[0]
+    assert "1 of 3 rows were modified (row 2)" in store.problems()[0]
 
 
 def test_text_in_the_place_of_numbers_harms_no_other_part(store):
@@ -321,7 +320,7 @@ def test_text_in_the_place_of_numbers_harms_no_other_part(store):
     assert after.num_rows == before.num_rows + 1
     assert strange["hash"] not in store.finished()
     problems = "\n".join(store.problems())
-    assert "other.parquet: the column recall holds text" in problems
+    assert "other.parquet: the column recall contains text" in problems
     assert "other.parquet: 1 of 2 rows" in problems
 
 
@@ -459,9 +458,9 @@ def test_other_libraries_open_the_parts(store):
 def test_a_given_database_and_its_facts_stay_apart(store):
     """The store holds the fingerprint and no fact of the user's table."""
     database = Database.from_facts([("secret key", "country", "Norway"), ("Lima", "country", "Peru")])
-    trial = Trial(Given(database.fingerprint), LayerShape(2, 1, 1, 1), Training(epochs=1), measures=Measures())
+    trial = Trial(Given(database.fingerprint), LayerShape(2, 1, 1, 1), Training(epochs=1))
     store.append(train_many([trial], databases=[database]), keep_weights=True)
-    assert store.trials()["database.fingerprint"].to_pylist() == [database.fingerprint]
+    assert store.trials()["data.fingerprint"].to_pylist() == [database.fingerprint]
     for path in store.folder.rglob("*.*"):
         assert b"secret key" not in path.read_bytes()
     assert json.loads(store.trials()["trial"].to_pylist()[0]) == trial.to_dict()

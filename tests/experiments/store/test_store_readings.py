@@ -68,6 +68,6 @@ def test_damaged_readings_are_reported(store):
     (victim.parent / "other.parquet").write_bytes(part_paths(store, "curves")[0].read_bytes())
     problems = [problem.split(": ", 1) for problem in store.problems()]
     assert [place for place, _ in problems] == [str(victim), str(victim.parent / "other.parquet")]
-    assert "altered" in problems[0][1]
+    assert "truncated or modified" in problems[0][1]
     assert "it has no column precision, temperature, tau" in problems[1][1]
     assert store.readings().num_rows == 3

@@ -23,7 +23,7 @@ def test_a_python_study(tmp_path):
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("x = 1", "defines STUDY, a factrank.Study; got NoneType"),
+        ("x = 1", "must define STUDY, a factrank.Study; got NoneType"),
         ("STUDY = 3", "got int"),
         ("\n1 / 0", "line 2: ZeroDivisionError"),
         ("\n\nfor", "line 3: SyntaxError"),

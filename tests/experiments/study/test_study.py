@@ -21,7 +21,7 @@ def test_trials_are_listed_once_and_in_order():
 
 def test_a_database_that_is_not_in_hand_is_named():
     database = Database.from_facts([("Oslo", "country", "Norway")])
-    trial = made_up_trial(0, database=Given(database.fingerprint))
+    trial = made_up_trial(0, data=Given(database.fingerprint))
     assert Study(*SHORT, lambda size: [trial], databases=(database,)).trials_of("quick") == [trial]
     with pytest.raises(InputError, match=database.fingerprint[:12]):
         Study(*SHORT, lambda size: [trial]).trials_of("quick")
@@ -48,14 +48,14 @@ def test_charts_are_checked():
         object.__setattr__(altered, field, wrong)  # run-time type checks do not let it through the front door
         with pytest.raises(InputError, match=r"must be one of|pairs"):
             altered.__post_init__()
-    with pytest.raises(InputError, match="one name"):
+    with pytest.raises(InputError, match="two charts or summaries have the same name"):
         Study(*SHORT, lambda size: [], charts=(chart, chart))
 
 
 def test_titles_are_texts():
     study = Study(*SHORT, lambda size: [], titles={"seed": "number of the run"})
     object.__setattr__(study, "titles", {"seed": 3})  # run-time type checks do not let it through the front door
-    with pytest.raises(InputError, match="study name: titles gives columns their titles, as texts"):
+    with pytest.raises(InputError, match="study name: titles must map columns to strings"):
         study.__post_init__()
 
 
@@ -79,5 +79,5 @@ def test_charts_that_cannot_be_drawn(x, colour, kind):
 
 
 def test_trials_that_cannot_be_listed():
-    with pytest.raises(InputError, match="short: its trials cannot be listed: ZeroDivisionError"):
+    with pytest.raises(InputError, match="short: cannot list its trials: ZeroDivisionError"):
         Study("short", *SHORT[1:], lambda size: [1 // 0]).trials_of("quick")

@@ -15,8 +15,8 @@ from factrank.databases.database import Database
 from factrank.databases.files.formats import write
 from factrank.databases.sample_tables import sample
 from factrank.errors import InputError
+from factrank.experiments.specs import FrequencyGroups
 from factrank.experiments.specs.data import Given, generated
-from factrank.experiments.specs.measures import Measures
 from factrank.experiments.specs.training_spec import Training
 from factrank.experiments.specs.trial import Trial
 from factrank.experiments.statistics.claims import Claim, Quantity
@@ -27,9 +27,12 @@ from factrank.experiments.study.study_files import load_study
 from factrank.experiments.study.yaml_text import read_yaml
 from factrank.families.attention.layer_shape import LayerShape
 from factrank.families.attention.pair_transformer import TransformerShape
+from factrank.families.factual_recall import FactSequences, RelationAlone
 from factrank.families.factual_recall.factual_recall_shape import FactualRecallShape
+from factrank.families.memoriser import Saturation
 from factrank.families.memoriser.examples.examples import RandomExamples
 from factrank.families.memoriser.memoriser_shape import MemoriserShape
+from factrank.families.memory import WeightedFacts
 from factrank.families.memory.memory_shape import MemoryShape
 
 TEXT = """\
@@ -38,18 +41,17 @@ title: Does width help?
 question: Does a wider value-output circuit hold more facts?
 method: One attention layer is trained on random tables.
 source: {paper: A paper, figure: Figure 4}
-database: {generator: uniform, n_keys: 20, n_queries: 10, n_values: 20, seed: $seed}
+data: {generator: uniform, n_keys: 20, n_queries: 10, n_values: 20, seed: $seed}
 model: {d_model: 8, n_heads: 1, d_qk: 2, d_vo: 2}
 training: {epochs: 100, learning_rate: 1e-3}
-measures: {taus: [0.5, 0.9]}
-curve_epochs: [0, 10]
+measures: {tau_recall: {taus: [0.5, 0.9]}, curve: {epochs: [0, 10]}}
 seeds: 3
 grid:
   model.d_vo: [1, 2]
   training.optimiser.name: [adam, sgd]
 list:
   - {model.d_qk: 1}
-  - {model.d_qk: 4, database.n_facts: 50}
+  - {model.d_qk: 4, data.n_facts: 50}
 quick: {seeds: [7], training.epochs: 20, grid: {model.d_vo: [2]}}
 charts:
   - {name: recall, title: Recall, kind: lines, x: model.d_vo, y: recall, where: {model.d_qk: 1}}
@@ -77,9 +79,7 @@ def loaded(tmp_path):
 
 def small(changes):
     """A short text with these lines beside it."""
-    return (
-        "name: small\ndatabase: {generator: unit, n: 3}\nmodel: {d_model: 2, n_heads: 1, d_qk: 1, d_vo: 1}\n" + changes
-    )
+    return "name: small\ndata: {generator: unit, n: 3}\nmodel: {d_model: 2, n_heads: 1, d_qk: 1, d_vo: 1}\n" + changes
 
 
 # -------------------------------------------------------------------- what is said
@@ -101,12 +101,11 @@ def test_trials_are_list_times_grid_times_seeds(loaded):
     def expected(d_qk, d_vo, optimiser, seed, epochs, **more):
         facts = generated("uniform", n_keys=20, n_queries=10, n_values=20, seed=seed, **more)
         plain = {
-            "version": 1,
-            "database": {"kind": "generated", "generator": "uniform", "arguments": dict(facts.arguments)},
+            "version": 2,
+            "data": {"kind": "generated", "generator": "uniform", "arguments": dict(facts.arguments)},
             "model": {"kind": "attention", "d_model": 8, "n_heads": 1, "d_qk": d_qk, "d_vo": d_vo},
             "training": {"epochs": epochs, "learning_rate": 0.001, "optimiser": {"name": optimiser}},
-            "measures": {"taus": [0.5, 0.9]},
-            "curve_epochs": [0, 10],
+            "measures": [{"kind": "tau_recall", "taus": [0.5, 0.9]}, {"kind": "curve", "epochs": [0, 10]}],
             "seed": seed,
         }
         return Trial.from_dict(plain)
@@ -140,12 +139,12 @@ summaries:
     quantities:
       half: {kind: least, column: recall, against: model.d_qk, slack: 0.02, where: {tau: 0.5}}
       "0.9": {kind: least, column: recall, against: model.d_qk, where: {tau: [0.9, 0.95]}}
-    over: [model.d_model, database.n]
+    over: [model.d_model, data.n]
     data: readings
     x: quantity
     log_x: true
 fits:
-  - {name: rule, title: A rule, summary: knee, terms: ["1", model.d_model / database.n], quantity: half}
+  - {name: rule, title: A rule, summary: knee, terms: ["1", model.d_model / data.n], quantity: half}
 claims:
   - name: share
     statement: A share that nobody published.
@@ -160,12 +159,12 @@ claims:
     more = Quantity("least", "recall", "model.d_qk", where=(("tau", (0.9, 0.95)),))
     assert study.summaries == (
         Summary(
-            *("knee", "The least width", (("half", half), ("0.9", more)), ("model.d_model", "database.n"), "readings"),
+            *("knee", "The least width", (("half", half), ("0.9", more)), ("model.d_model", "data.n"), "readings"),
             x="quantity",
             log_x=True,
         ),
     )
-    assert study.fits == (Fit("rule", "A rule", "knee", ("1", "model.d_model / database.n"), "half"),)
+    assert study.fits == (Fit("rule", "A rule", "knee", ("1", "model.d_model / data.n"), "half"),)
     share = Quantity("fraction", "violates", "memorised")
     said = "A share that nobody published."
     assert study.claims == (Claim("share", said, share, None, note="The paper gives none.", data="readings"),)
@@ -175,7 +174,7 @@ claims:
     ("lines", "message"),
     [
         ("claims: [{name: a, statement: b, quantity: {kind: mean, column: recall}}]", "claims.0.published"),
-        ("summaries: [{name: a, title: b, quantities: {}, over: []}]", "one quantity or more"),
+        ("summaries: [{name: a, title: b, quantities: {}, over: []}]", "one or more quantities"),
         ("summaries: [{name: a, title: b, quantities: {c: {kind: least, column: d}}, over: []}]", "against"),
         ("fits: [{name: a, title: b, summary: c, terms: ['1']}]", "no summary 'c'"),
         ("charts: [{name: a, title: b, kind: lines, x: c, y: d, data: weights}]", "data"),
@@ -197,7 +196,7 @@ def test_other_models_and_anchors(loaded):
     study = loaded(
         """
         name: anchors
-        database: {generator: unit, n: 3}
+        data: {generator: unit, n: 3}
         model: {kind: transformer, d_model: 4, n_heads: 1, d_qk: 2, d_vo: 2}
         training: {epochs: 5}
         list:
@@ -208,64 +207,71 @@ def test_other_models_and_anchors(loaded):
     assert study.trials_of("full")[1].model == TransformerShape(4, 1, 2, 2, mlp_width=8, positions=True)
     assert study.trials_of("full")[0].model == TransformerShape(4, 1, 2, 2, mlp_width=8)
     assert study.trials_of("full")[0].training == Training(epochs=5)
-    assert study.trials_of("full")[0].measures == Measures()
+    assert study.trials_of("full")[0].measures == ()
 
 
 def test_memories_and_models_of_sequences(loaded):
     memories = loaded(
         """\
         name: memories
-        database: {generator: associations, n_inputs: 8, n_outputs: 4, kind: random, seed: $seed}
+        data: {generator: associations, n_inputs: 8, n_outputs: 4, kind: random, seed: $seed, key_exponent: 1}
         model: {kind: memory, d_model: 4, width: 8}
-        training: {stop: recall, stop_at: 0.99, key_exponent: 1}
-        measures: {frequency_groups: 2}
-        grid: {model.start: [random, outer product]}
+        training: {stop: recall, stop_at: 0.99}
+        measures: {frequency_groups: {groups: 2}}
+        grid: {start: [drawn, outer product], data.key_exponent: [0, 1]}
         """
     )
     last = memories.trials_of("full")[-1]
-    assert last.model == MemoryShape(4, 8, "outer product")
-    assert last.database == generated("associations", n_inputs=8, n_outputs=4, kind="random", seed=0)
-    assert last.training == Training(stop="recall", stop_at=0.99, key_exponent=1.0)
-    assert last.measures == Measures(frequency_groups=2)
+    assert [trial.start for trial in memories.trials_of("full")] == ["drawn"] * 2 + ["outer product"] * 2
+    facts = generated("associations", n_inputs=8, n_outputs=4, kind="random", seed=0)
+    assert [trial.data for trial in memories.trials_of("full")[2:]] == [facts, WeightedFacts(facts, key_exponent=1.0)]
+    assert (last.model, last.source) == (MemoryShape(4, 8), facts)
+    assert last.training == Training(stop="recall", stop_at=0.99)
+    assert last.measures == (FrequencyGroups(2),)
     sequences = loaded(
         """\
         name: sequences
-        database: {generator: answer-sets, n_keys: 8, n_queries: 4, answers_per_query: 2, seed: 0}
+        data:
+          {generator: answer-sets, n_keys: 8, n_queries: 4, answers_per_query: 2, seed: 0, copy_fraction: 0.5}
         model: {kind: sequence, d_model: 4, n_heads: 2, d_qk: 1, d_vo: 2, copy_groups: 2, copy_size: 3}
-        training: {copy_share: 0.5}
-        measures: {hallucination: true, contexts: 2}
+        measures: {relation_alone: true, parts_alone: false}
+        grid: {data.contexts: [2, 4], data.copy_fraction: [0.0]}
         """
     )
-    assert sequences.trials_of("full")[0].model == FactualRecallShape(4, 2, 1, 2, copy_groups=2, copy_size=3)
-    with pytest.raises(InputError, match="model: unknown 'widht'; it takes d_model, width, start"):
-        loaded("name: x\ndatabase: {generator: unit, n: 3}\nmodel: {kind: memory, d_model: 4, widht: 3}\n")
+    one, other = sequences.trials_of("full")
+    assert one.model == FactualRecallShape(4, 2, 1, 2, copy_groups=2, copy_size=3)
+    assert one.measures == (RelationAlone(),)
+    facts = generated("answer-sets", n_keys=8, n_queries=4, answers_per_query=2, seed=0)
+    assert (one.data, other.data) == (FactSequences(facts, contexts=2), facts)  # 4 contexts are the default
+    with pytest.raises(InputError, match="model: unknown 'widht'; it takes d_model, width"):
+        loaded("name: x\ndata: {generator: unit, n: 3}\nmodel: {kind: memory, d_model: 4, widht: 3}\n")
 
 
 def test_memorisers(loaded):
     study = loaded(
         """\
         name: memorisers
-        database: {examples: random, n_examples: 40, context_size: 4, d_input: 8, n_classes: 5, seed: $seed}
+        data: {examples: random, n_examples: 40, context_size: 4, d_input: 8, n_classes: 5, seed: $seed}
         model: {kind: memoriser, d_model: 8, d_qk: 2, scaled_by: d_qk}
         training: {schedule: cosine, warm_up: 0.05, stop: recall}
-        measures: {saturation: 0.99}
-        grid: {model.n_heads: [1, 2], database.n_contexts: [null, 1]}
+        measures: {saturation: {threshold: 0.99}}
+        grid: {model.n_heads: [1, 2], data.n_contexts: [null, 1]}
         seeds: 2
         """
     )
     trials = study.trials_of("full")
     assert len(trials) == 8
-    assert trials[-1].database == RandomExamples(40, 4, 8, 5, 1, seed=1)
-    assert trials[0].database == RandomExamples(40, 4, 8, 5)
+    assert trials[-1].data == RandomExamples(40, 4, 8, 5, 1, seed=1)
+    assert trials[0].data == RandomExamples(40, 4, 8, 5)
     assert trials[-1].model == MemoriserShape(2, 8, 2, scaled_by="d_qk")
     assert trials[-1].training == Training(schedule="cosine", warm_up=0.05, stop="recall")
-    assert trials[-1].measures == Measures(saturation=0.99)
+    assert trials[-1].measures == (Saturation(0.99),)
 
 
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
-        ("grid: {model.d_vo: [1, 2]}\nlist: [{model.d_vo: 3}]\n", "stands in list and in grid"),
+        ("grid: {model.d_vo: [1, 2]}\nlist: [{model.d_vo: 3}]\n", "occurs both in list and in grid"),
         ("grid: {model.d_vo: [1, 2]}\nquick: {model.d_vo: 4}\n", "change it under grid or list of quick"),
     ],
 )
@@ -280,12 +286,12 @@ def test_facts_from_a_file_beside_the_study(loaded, tmp_path):
     study = loaded(
         """
         name: people
-        database: {file: people.csv, wide: true}
+        data: {file: people.csv, wide: true}
         model: {d_model: 2, n_heads: 1, d_qk: 1, d_vo: 1}
         """
     )
     assert study.databases == (facts,)
-    assert study.trials_of("quick")[0].database == Given(facts.fingerprint)
+    assert study.trials_of("quick")[0].data == Given(facts.fingerprint)
     study = loaded(small("").replace("{generator: unit, n: 3}", "{sample: astrid}"))
     assert study.databases == (sample("astrid"),)
 
@@ -305,19 +311,28 @@ WRONG = {
     + "}": "trials; a study has at most",
     "grid: {model.d_vo: 3}": r"grid.model.d_vo: Input should be a valid list",
     "grid: {model.width: [3]}": r"model: unknown 'width'; it takes d_model.*model.width = 3, seed 0",
-    "grid: {d_vo: [3]}": "'d_vo' is nothing that trials may differ in",
+    "grid: {d_vo: [3]}": "trials cannot differ in 'd_vo'; expected data.NAME",
     "grid: {model.d_vo: [0]}": "d_vo must be an integer of at least 1",
     "grid: {model.d_vo: [1.5]}": "model.d_vo must be int; got 1.5",
-    "grid: {model.d_vo.x: [1]}": "d_vo is no dictionary",
+    "grid: {model.d_vo.x: [1]}": "d_vo is not a dictionary",
     "list: [3]": "list.0: Input should be a valid dictionary",
-    "quick: {epochs: 3}": "quick: 'epochs'",
+    "quick: {epochs: 3}": "quick: trials cannot differ in 'epochs'; .*; also seeds, grid or list",
     "quick: {seeds: x}": "quick.seeds",
     "training: {epochs: 5, lr: 1}": "training: unknown 'lr'",
     "training: {epochs: .nan}": "epochs",
     "training: {learning_rate: .inf}": "learning_rate",
     "training: {optimiser: {name: adam, options: {b1: .nan}}}": "finite",
-    "measures: {taus: [2]}": "taus",
-    "curve_epochs: [99999]": "beyond the last epoch",
+    "training: {optimiser: sgd, optimizer: sgd}": "optimizer is an alias of optimiser",
+    "measures: {tau_recall: {taus: [2]}}": "taus",
+    "measures: {curve: {epochs: [99999]}}": "beyond the last epoch",
+    "measures: {curve: true}": "missing 'epochs'",
+    "measures: {ranks: 3}": "measures.ranks: expected true, false or a dictionary of options; got 3",
+    "measures: {rank: true}": "measures: unknown 'rank'; expected .*curve",
+    "measures: {saturation: {threshold: 0.5}}": "a LayerShape has no measure Saturation; it has Additive, Curve",
+    "measures: [ranks]": "measures: Input should be a valid dictionary",
+    "start: solved": "start of a LayerShape must be one of drawn; got 'solved'",
+    "start: 3": "start",
+    "grid: {start: [3]}": "start must be str; got 3",
     "charts: [{name: a, title: b, kind: pie, x: c, y: d}]": "charts.0.kind: Input should be 'lines'",
     "charts: [{name: a/b, title: b, kind: bars, x: c, y: d}]": "the name of a chart",
     "charts: [{name: a, title: b, kin: bars, x: c, y: d}]": "charts.0.kin: unknown key",
@@ -349,11 +364,11 @@ def test_mistakes_are_named(loaded, tmp_path, line):
 
 
 @pytest.mark.parametrize(
-    ("database", "expected"),
+    ("data", "expected"),
     [
         ("{}", "expected one of generator, file, sample or examples; got nothing"),
         ("{generator: unit, sample: astrid}", "expected one of"),
-        ("{generator: nobody}", "there is no 'nobody'; there are uniform"),
+        ("{generator: nobody}", "unknown 'nobody'; expected uniform"),
         ("{generator: unit, size: 3}", "unknown 'size', missing 'n'"),
         ("{file: nowhere.csv}", "nowhere.csv: no such file"),
         ("{file: nowhere.csv, header: 3}", "expected true or false"),
@@ -361,17 +376,17 @@ def test_mistakes_are_named(loaded, tmp_path, line):
         ("{file: nowhere.csv, colour: 3}", "unknown 'colour'; it takes file, long"),
         ("{file: 3}", "file must be text"),
         ("{sample: nobody}", "nobody"),
-        ("{examples: real}", "database.examples: expected random; got 'real'"),
-        ("{examples: random, n_examples: 4}", "database: missing 'context_size'; it takes n_examples, context_size"),
+        ("{examples: real}", "data.examples: expected random; got 'real'"),
+        ("{examples: random, n_examples: 4}", "data: missing 'context_size'; it takes n_examples, context_size"),
         ("{examples: random, n_examples: 4, context_size: 0}", "context_size must be an integer from 1"),
-        ("{examples: random, n_examples: 4, context_size: 2, n_labels: 3}", "database: unknown 'n_labels'"),
+        ("{examples: random, n_examples: 4, context_size: 2, n_labels: 3}", "data: unknown 'n_labels'"),
         ("{examples: random, n_examples: 4, context_size: 2}", "reads facts; got RandomExamples"),
-        ("[1]", "database: Input should be a valid dictionary"),
+        ("[1]", "data: Input should be a valid dictionary"),
     ],
 )
-def test_mistakes_about_facts_are_named(loaded, database, expected):
+def test_mistakes_about_facts_are_named(loaded, data, expected):
     with pytest.raises(InputError, match=expected):
-        loaded(small("").replace("{generator: unit, n: 3}", database))
+        loaded(small("").replace("{generator: unit, n: 3}", data))
 
 
 def test_files_that_are_none(tmp_path):
@@ -467,7 +482,19 @@ def written(value):
 def test_no_value_anywhere_makes_it_stumble(tmp_path_factory, value):
     path = tmp_path_factory.mktemp("edited") / "study.yaml"
     shown = written(value).removesuffix("...\n").strip().replace("\n", " ")
-    for name in ("name", "title", "seeds", "quick", "grid", "source", "charts", "training", "curve_epochs", "list"):
+    for name in (
+        "name",
+        "title",
+        "seeds",
+        "quick",
+        "grid",
+        "source",
+        "charts",
+        "training",
+        "measures",
+        "start",
+        "list",
+    ):
         path.write_text(small("").replace("name: small\n", "") + f"{name}: {shown}\n", encoding="utf-8")
         with suppress(InputError):
             load_study(path)

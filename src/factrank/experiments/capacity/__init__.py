@@ -1,6 +1,6 @@
-"""Capacity: the largest size that still meets a criterion, as an interval whose two ends were both run.
+"""Capacity: the largest size that meets a criterion, as an interval whose two ends were both run.
 
-What lives here: brackets, the search, what it found. What may enter: another way to choose the sizes that are tried.
+Contains: brackets, the search, and its result. Add here: another strategy for choosing the sizes to try.
 """
 
 from typing import TYPE_CHECKING

@@ -1,17 +1,17 @@
-"""Brackets: which sizes to try next, from what came of those tried before. Whole numbers only, nothing is run here.
+"""Brackets: choose the sizes to try next, given the outcomes so far. Nothing is run here.
 
-    lower = the largest size that met the criterion,  upper = the next tried size above it
+    lower = the largest size that met the criterion,  upper = the next larger size that was tried
 
-so that both ends were tried, and the one met the criterion and the other did not, whether or not outcomes are monotone.
-With k probes a round, r = upper / lower:
+Both ends were tried; the criterion is met at lower and not at upper, even if outcomes are not monotone. With k probes
+per round and r = upper / lower, the sizes of a round are
 
-    first           k sizes from guess / sqrt(spread) to guess sqrt(spread), that is from guess / 2 to 2 guess
-    no upper        k sizes up to `spread`, 4, times the largest            (2 times for k = 1)
-    no lower        k sizes down to a quarter, 1 / spread, of the least     (a half for k = 1)
-    both            k sizes between them; no more than the resolution needs
+    first           k sizes from guess / sqrt(spread) to guess sqrt(spread); by default, from guess / 2 to 2 guess
+    no upper        k sizes up to `spread` (4) times the largest            (2 times if k = 1)
+    no lower        k sizes down to 1 / spread (a quarter) of the smallest  (a half if k = 1)
+    both            k sizes between them, or fewer if the resolution does not need k
 
-always in equal ratios. It ends when r <= resolution, or when no whole number lies between. Where sizes above lower
-could not be run at all (no memory), smaller ones are tried, down to lower.
+in geometric progression. The search ends when r <= resolution, or when there is no integer between lower and upper. If
+sizes above lower could not be run (out of memory), smaller ones are tried, down to lower.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from factrank.errors import InputError
 from factrank.nn import require_sizes
 
 Outcomes = Mapping[int, bool]
-"""Whether each tried size met the criterion."""
+"""Whether each size that was tried met the criterion."""
 
 ROUNDING = 1e-9
-"""By how much a quotient of logarithms may exceed a whole number that it should be."""
+"""Tolerance for a quotient of logarithms that should be an integer."""
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """Where to look: sizes from `least` to `most`, first around `guess`, `probes` at a time, down to `resolution`.
+    """Search range: sizes from `least` to `most`, starting around `guess`, with `probes` sizes per round.
 
-    A resolution of 1.05 ends the search when upper is at most 5 % above lower; 1 ends it at neighbouring numbers. A
-    smaller `spread` keeps the sizes of a round closer together: for a good guess.
+    A `resolution` of 1.05 ends the search when upper is at most 5 % above lower; 1 ends it at consecutive integers. A
+    smaller `spread` keeps the sizes of a round closer together, which is faster if the guess is good.
     """
 
     guess: int
@@ -49,17 +49,17 @@ class Sizes:
         require_sizes({name: getattr(self, name) for name in ("guess", "least", "most", "probes")}, least=1)
         if not self.least <= self.guess <= self.most:
             raise InputError(
-                f"sizes go from least over guess to most; got least {self.least}, guess {self.guess}, most {self.most}"
+                f"sizes require least <= guess <= most; got least {self.least}, guess {self.guess}, most {self.most}"
             )
         if not _is_ratio(self.resolution):
-            raise InputError(f"the resolution is a ratio of two sizes, at least 1; got {self.resolution!r}")
+            raise InputError(f"the resolution must be a ratio of two sizes, at least 1; got {self.resolution!r}")
         if not _is_ratio(self.spread) or self.spread == 1:
-            raise InputError(f"the spread is a ratio of two sizes, greater than 1; got {self.spread!r}")
+            raise InputError(f"the spread must be a ratio of two sizes, greater than 1; got {self.spread!r}")
         object.__setattr__(self, "resolution", float(self.resolution))
         object.__setattr__(self, "spread", float(self.spread))
 
     def next(self, outcomes: Outcomes, failed: Collection[int] = ()) -> list[int]:
-        """The sizes to try next, in order; none when the search has ended. Sizes that `failed` are not tried again.
+        """Return the sizes to try next, ascending; empty if the search has ended. Sizes that `failed` are not retried.
 
         >>> sizes = Sizes(guess=32, probes=3, resolution=1)
         >>> sizes.next({}), sizes.next({16: True, 32: True, 64: False}), sizes.next({16: True, 32: True, 64: True})
@@ -77,7 +77,7 @@ class Sizes:
         return [size for size in candidates if size not in failed and size not in outcomes]
 
     def is_narrow(self, lower: int, upper: int) -> bool:
-        """Whether two ends are near enough."""
+        """Return whether the interval is narrow enough."""
         return upper <= lower + 1 or upper <= self.resolution * lower
 
     @property
@@ -91,13 +91,13 @@ class Sizes:
         return self._inside(least * self.spread ** (place / (self.probes - 1)) for place in range(self.probes))
 
     def _spaced(self, end: int, factor: float) -> list[int]:
-        """Sizes beyond the end, in equal ratios up to this factor, and never none while there is room."""
+        """Extend beyond the end in geometric progression up to this factor, by at least one size if there is room."""
         beyond = self._inside(end * factor ** (place / self.probes) for place in range(1, self.probes + 1))
         step = 1 if factor > 1 else -1
         return [size for size in beyond if size != end] or self._inside([float(end + step)])
 
     def _between(self, lower: int, upper: int) -> list[int]:
-        """Sizes strictly between, in equal ratios: as many as a round has, or as the resolution needs."""
+        """Subdivide the interval in geometric progression, into no more parts than the resolution needs."""
         room = range(lower + 1, upper)
         needed = len(room)
         if self.resolution > 1:
@@ -118,7 +118,9 @@ def _is_ratio(given: object) -> bool:
 
 
 def bracket(outcomes: Outcomes) -> tuple[int | None, int | None]:
-    """The largest size that met the criterion, and the next tried one above it; without the first, the least tried.
+    """Return the largest size that met the criterion, and the next larger size that was tried.
+
+    If no size met it, returns None and the smallest size.
 
     >>> bracket({8: True, 16: False, 24: True, 32: False, 64: False})
     (24, 32)
@@ -131,6 +133,10 @@ def bracket(outcomes: Outcomes) -> tuple[int | None, int | None]:
 
 
 def is_monotone(outcomes: Outcomes) -> bool:
-    """Whether no size that met the criterion lies above one that did not."""
+    """Return whether no size that met the criterion is larger than a size that did not.
+
+    >>> is_monotone({8: True, 16: False}), is_monotone({8: False, 16: True})
+    (True, False)
+    """
     lower, _ = bracket(outcomes)
     return lower is None or all(met for size, met in outcomes.items() if size < lower)

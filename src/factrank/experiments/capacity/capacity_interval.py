@@ -1,10 +1,11 @@
-"""What a capacity search found: the interval, and the sizes that were run for it."""
+"""Result of a capacity search: the interval, and the sizes that were run."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from math import isfinite, log
 
+from factrank.display import Shown
 from factrank.errors import InputError
 from factrank.experiments.store import Row
 from factrank.experiments.study import is_measured_number
@@ -12,12 +13,12 @@ from factrank.experiments.study import is_measured_number
 NO_LOWER, NO_UPPER, WAITING = "no lower end", "no upper end", "missing"
 FINISHED, FAILED, DIVERGED = "finished", "failed", "diverged"
 UPPER = "upper_"
-"""What the columns of the upper end begin with."""
+"""Prefix of the columns of the upper end."""
 
 
 @dataclass(frozen=True)
 class Criterion:
-    """When a trial holds its facts: a measured number, of the model at its end, is at least so much.
+    """Criterion for storing the facts: a metric of the trained model must be at least `at_least`.
 
     >>> str(Criterion("recall", 0.99)), Criterion().is_met({"status": "stopped", "recall": 1.0})
     ('recall >= 0.99', True)
@@ -28,33 +29,32 @@ class Criterion:
 
     def __post_init__(self) -> None:
         if not isinstance(self.column, str) or not self.column:
-            raise InputError(f"the column of a criterion is the name of a measured number; got {self.column!r}")
+            raise InputError(f"the column of a criterion must be the name of a metric; got {self.column!r}")
         number: object = self.at_least
         if isinstance(number, bool) or not isinstance(number, int | float) or not isfinite(number):
-            raise InputError(f"a criterion asks for a finite number; got {self.at_least!r}")
+            raise InputError(f"at_least of a criterion must be a finite number; got {self.at_least!r}")
         object.__setattr__(self, "at_least", float(self.at_least))
 
     def __str__(self) -> str:
         return f"{self.column} >= {self.at_least:g}"
 
     def value(self, row: Row) -> float:
-        """The number of a row; minus infinity where there is none, or where the model diverged."""
+        """Return the metric in a row; minus infinity if it is missing or the model diverged."""
         number = row.get(self.column)
         sound = row.get("status") in ("finished", "stopped") and is_measured_number(self.column, number)
         value = float(number) if sound else -float("inf")  # type: ignore[arg-type]
-        return value if value == value else -float("inf")  # noqa: PLR0124 - nan is no value
+        return value if value == value else -float("inf")  # noqa: PLR0124 - false for NaN
 
     def is_met(self, row: Row) -> bool:
-        """Whether the trial of this row meets it."""
+        """Return whether the trial of this row meets the criterion."""
         return self.value(row) >= self.at_least
 
 
 @dataclass(frozen=True)
 class Probe:
-    """One size that was run: whether any of its trials met the criterion, and the row of the best of them.
+    """A size that was run: whether any of its trials met the criterion, and the hash and row of the best trial.
 
-    `hash` is that of the best trial. `diverged` says that none of its trials ended soundly: that they did not meet
-    the criterion is then no measurement.
+    If `diverged`, no trial ended with a sound model; a criterion that is not met is then not a measurement.
     """
 
     size: int
@@ -65,12 +65,12 @@ class Probe:
 
 
 @dataclass(frozen=True)
-class CapacityInterval:
-    """The capacity lies between `lower`, which met the criterion, and `upper`, which did not; both were run.
+class CapacityInterval(Shown):
+    """The capacity is between `lower`, which met the criterion, and `upper`, which did not; both were run.
 
-    `status` is "finished" where that is so and they are as near as was asked for; else it says what is lacking, and
-    `why` in words. `monotone` says that no size that met the criterion lies above one that did not. `probes` are all
-    sizes that were run, in order.
+    `status` is "finished" if both exist and are within the resolution; otherwise it is the problem, and `why` explains
+    it. `monotone` is True if no size that met the criterion is larger than a size that did not. `probes` are all sizes
+    that were run, ascending.
     """
 
     lower: int | None
@@ -82,19 +82,22 @@ class CapacityInterval:
     why: str = ""
     monotone: bool = True
 
+    def __repr__(self) -> str:
+        return f"CapacityInterval({self}; {len(self.probes):,} sizes run in {self.rounds:,} rounds)"
+
     def __str__(self) -> str:
         if self.status == FINISHED:
             return f"{self.criterion}: holds at {self.lower:,}, not at {self.upper:,}"
         return f"{self.criterion}: {self.status}: {self.why}"
 
     def probe(self, size: int | None) -> Probe | None:
-        """The probe of a size."""
+        """Return the probe of a size, or None."""
         return next((probe for probe in self.probes if probe.size == size), None)
 
     def to_row(self) -> Row:
-        """The interval as columns: what was measured at the lower end by its own name, at the upper with `upper_`.
+        """Return the interval as a row: metrics at the lower end under their own names, at the upper end with `upper_`.
 
-        `log_lower` and `log_facts` are natural logarithms of the lower end and of its facts, for N log N.
+        `log_lower` and `log_facts` are the natural logarithms of the lower end and of its number of facts.
         """
         row: Row = {
             "status": self.status,

@@ -1,10 +1,11 @@
-"""CapacitySearch: the largest size of a family of trials that meets a criterion, many sizes at a time.
+"""CapacitySearch: find the largest size that meets a criterion, trying many sizes at a time.
 
-A family gives the trials of a size, in practice one per learning rate, all of one seed: the size is met when any of
-them meets the criterion at its end (never in between). `brackets` says which sizes are tried.
+A function returns the trials of a size, typically one per learning rate and all with the same seed. A size meets the
+criterion if any of its trials meets it at the end of training, never at an intermediate epoch. `brackets` chooses the
+sizes.
 
-The search is a replay: from the rows of the trials that have ended it goes through its rounds again, so that it can go
-on from a store, or be checked from a published table, and comes to the same sizes.
+A search is deterministic: it replays its rounds from the rows of finished trials. It can therefore resume from a store,
+or be checked against a published table, and arrives at the same sizes.
 """
 
 from __future__ import annotations
@@ -32,18 +33,22 @@ from factrank.experiments.store import Row
 from factrank.experiments.study import Rows, is_measured_number
 
 TrialsOfSize = Callable[[int], Sequence[Trial]]
-"""The trials of a size; always the same ones."""
+"""Returns the trials of a size; must be deterministic."""
 
 EVERY_FACT = Criterion("recall", 1.0)
 
 
 @dataclass(frozen=True, eq=False)
 class CapacitySearch:
-    """A search that a study runs (`Study.searches`): one for each setting and seed, by names of their own.
+    """A capacity search of a study (`Study.searches`). A study has one per setting and seed, each with a unique name.
 
-    The fields after `criterion` are those of `Sizes`. `labels` are further columns of its row: what the family is,
-    where no setting of its trials says it. A search `after` another one of the same family, with another criterion,
-    takes all sizes of that one as its own first rounds and then continues by its own criterion.
+    Arguments:
+        family: Returns the trials of a size.
+        guess: Size to start from. For `least`, `most`, `probes`, `resolution` and `spread` see `Sizes`.
+        criterion: Required value of a metric.
+        labels: Additional columns of its row, for anything that the settings of its trials do not show.
+        after: Another search of the same family with another criterion. This search repeats all sizes of that one
+            first, and then continues with its own criterion.
 
     >>> from factrank import LayerShape
     >>> from factrank import Training, generated
@@ -70,25 +75,25 @@ class CapacitySearch:
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
-            raise InputError(f"a search has a name; got {self.name!r}")
+            raise InputError(f"a search must have a name; got {self.name!r}")
         if not callable(self.family):
-            raise InputError(f"search {self.name}: the family is a function of the size; got {self.family!r}")
+            raise InputError(f"search {self.name}: the family must be a function of the size; got {self.family!r}")
         try:
-            self.sizes  # noqa: B018 - raises where the sizes make no sense
+            self.sizes  # noqa: B018 - raises if the sizes are invalid
         except InputError as error:
             raise InputError(f"search {self.name}: {error}") from None
 
     @property
     def sizes(self) -> Sizes:
-        """Where it looks."""
+        """Search range."""
         return Sizes(self.guess, self.least, self.most, self.probes, self.resolution, self.spread)
 
     def trials(self, size: int) -> tuple[Trial, ...]:
-        """The trials of a size."""
+        """Return the trials of a size."""
         if size not in self._made:
             made = self._listed(size)
             if not made or not all(isinstance(trial, Trial) for trial in made):
-                raise InputError(f"search {self.name}: the family gives one Trial or more of a size; got {made!r}")
+                raise InputError(f"search {self.name}: the family must return one or more Trials; got {made!r}")
             self._made[size] = made
         return self._made[size]
 
@@ -98,24 +103,24 @@ class CapacitySearch:
         except FactrankError as error:
             raise InputError(f"search {self.name}, size {size}: {error}") from None
         except Exception as error:
-            what = f"its trials of size {size} cannot be listed: {type(error).__name__}: {error}"
+            what = f"cannot list its trials of size {size}: {type(error).__name__}: {error}"
             raise InputError(f"search {self.name}: {what}") from error
 
     def rounds(self, rows: Rows) -> list[list[Trial]]:
-        """The trials asked for so far, round after round."""
+        """Return the trials requested so far, by round."""
         return [[trial for size in sizes for trial in self.trials(size)] for sizes in self._replay(rows)[0]]
 
     def row(self, rows: Rows) -> Row:
-        """The interval as a row."""
+        """Return the interval as a row."""
         return self.interval(rows).to_row() | dict(self.labels)
 
     def interval(self, rows: Rows) -> CapacityInterval:
-        """What was found so far."""
+        """Return the interval found so far."""
         rounds, probes, failed, is_waiting = self._replay(rows)
         outcomes = {probe.size: probe.met for probe in probes}
         lower, upper = bracket(outcomes)
         if lower is None:
-            upper = None  # without a size that holds, one that does not bounds nothing that was found
+            upper = None  # an upper end alone is not an interval
         status, why = FINISHED, ""
         if is_waiting:
             waiting = [trial for size in rounds[-1] for trial in self.trials(size) if trial.hash not in rows]
@@ -140,7 +145,7 @@ class CapacitySearch:
         )
 
     def _replay(self, rows: Rows) -> tuple[list[list[int]], list[Probe], list[int], bool]:
-        """The sizes of each round, the probes of those that were run, sizes that failed, whether one is awaited."""
+        """Replay the rounds: their sizes, the probes so far, the sizes that failed, and whether trials are missing."""
         rounds: list[list[int]] = []
         probes: list[Probe] = []
         failed: list[int] = []
@@ -157,22 +162,22 @@ class CapacitySearch:
     def _next(
         self, n_rounds: int, earlier: Sequence[list[int]], probes: Sequence[Probe], failed: Sequence[int]
     ) -> list[int]:
-        """The sizes of the next round: those of an earlier search first."""
+        """Choose the sizes of the next round, starting with the rounds of an earlier search."""
         if n_rounds < len(earlier):
             return earlier[n_rounds]
         return self.sizes.next({probe.size: probe.met for probe in probes}, failed)
 
     def _require_column(self, rows: Sequence[Row]) -> None:
-        """A number that no sound trial has is a mistake in the criterion, and nothing about the models."""
+        """Raise if no sound trial has this metric: then the criterion is wrong, not the models."""
         column, sound = self.criterion.column, [row for row in rows if row.get("status") in SOUND]
         if sound and all(row.get(column) is None for row in sound):
             measured = [name for name, cell in sound[0].items() if is_measured_number(name, cell)]
             near = get_close_matches(column, measured, n=1)
             hint = f"; did you mean {near[0]}?" if near else ""
-            raise InputError(f"search {self.name}: no trial has a number {column!r}{hint}")
+            raise InputError(f"search {self.name}: no trial has a metric {column!r}{hint}")
 
     def _probe(self, size: int, rows: Rows) -> Probe | str | None:
-        """What came of a size: None while a trial is awaited, the word "failed" where one that would decide has."""
+        """Evaluate a size; None if a trial is missing, "failed" if a trial that could decide has failed."""
         trials = self.trials(size)
         if not all(trial.hash in rows for trial in trials):
             return None

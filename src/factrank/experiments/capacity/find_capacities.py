@@ -1,4 +1,4 @@
-"""Find capacities directly: run searches to their end, all together, in a store or without one."""
+"""Find capacities directly: run capacity searches to completion, with or without a store."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from tempfile import TemporaryDirectory
 
-from factrank.errors import InputError
+from factrank.errors import InputError, Interrupted
 from factrank.experiments.capacity.capacity_interval import CapacityInterval, Criterion
 from factrank.experiments.capacity.capacity_search import EVERY_FACT, CapacitySearch, TrialsOfSize
 from factrank.experiments.execution import run_study
@@ -28,11 +28,23 @@ def capacity(
     resolution: int | float = 1.05,
     store: Store | None = None,
 ) -> CapacityInterval:
-    """The largest size of a family of trials that meets a criterion, as an interval whose ends were both run.
+    """Find the largest size that meets a criterion, as an interval whose two ends were both run.
 
-    `family` gives the trials of a size, one per learning rate; a size is met when any of them meets the criterion at
-    its end. `sizes` are the least and the greatest that may be tried, `probes` how many are tried at once. With a
-    store, what was run before is not run again.
+    Arguments:
+        family: Returns the trials of a size, for example one per learning rate. A size meets the criterion if any of
+            them does at the end of training.
+        criterion: Required value of a metric; by default, a recall of 1.
+        guess: Size to start from.
+        sizes: Smallest and largest size to try.
+        probes: Number of sizes to try at a time.
+        resolution: Stop when upper / lower is at most this ratio.
+        store: Store for the results. Trials that it already contains are not run again.
+
+    Raises:
+        Interrupted: On Ctrl-C. With a store, the same call resumes; `finished` has the interval so far.
+
+    Returns:
+        The interval; its `status` is "finished" if both ends were found.
 
     >>> from factrank import LayerShape
     >>> from factrank import Training, Trial, generated
@@ -55,17 +67,23 @@ def run_searches(
     databases: Sequence[Data] = (),
     meter: Meter | None = None,
 ) -> list[CapacityInterval]:
-    """Run searches, such as one for each seed, round by round all together; gives their intervals.
+    """Run several searches together, for example one per seed, and return their intervals.
 
-    `databases` are those that trials name by fingerprint. Ctrl-C passes through: with a store, the same call resumes.
+    `databases` are the data that trials refer to by fingerprint. On Ctrl-C it raises `Interrupted`, whose `finished`
+    are the intervals so far; with a store, the same call resumes.
     """
     wanted = list(searches)
     if not wanted:
-        raise InputError("there is no search to run")
+        raise InputError("no searches to run")
     study = Study(NAME, "Capacity", None, "", "", no_trials, databases=tuple(databases), searches=lambda _: wanted)
     with ExitStack() as stack:
         kept = store or Store(stack.enter_context(TemporaryDirectory(prefix="factrank-")))
-        if run_study(study, "full", kept, meter=meter).interrupted:
-            raise KeyboardInterrupt
+        summary = run_study(study, "full", kept, meter=meter)
         rows = measured_rows(kept.trials())
-    return [search.interval(rows) for search in wanted]
+    found = [search.interval(rows) for search in wanted]
+    if summary.interrupted:
+        again = "store=Store(FOLDER) keeps them, so that the same call resumes"
+        if store is not None:
+            again = f"the same call resumes from {store.folder}"
+        raise Interrupted(f"{summary.n_before + summary.n_ended:,} trials have ended; {again}", found)
+    return found

@@ -1,7 +1,7 @@
-"""Columns of results: what each is called and what it means, declared once.
+"""Columns of results: their labels and meanings, each declared once.
 
-What lives here: the columns that families declare with their measures, columns of settings and runs, and labels.
-What may enter: another column that every family has.
+Contains: the columns that families declare with their measures, columns of settings and runs, and labels. Add here:
+another column that every family has.
 """
 
 from typing import TYPE_CHECKING
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from factrank.experiments.columns.labels import label as label
     from factrank.experiments.columns.labels import short_label as short_label
     from factrank.experiments.columns.measured import OF_EVERY_FAMILY as OF_EVERY_FAMILY
+    from factrank.experiments.columns.measured import columns_of as columns_of
     from factrank.experiments.columns.measured import is_measured as is_measured
     from factrank.experiments.columns.measured import measure_of as measure_of
 else:

@@ -1,4 +1,4 @@
-"""What columns are called where people read them: the labels that are declared with them, and arithmetic on them."""
+"""Labels of columns, and of arithmetic on columns, for people to read."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SEARCHES = {column.name: column for column in SEARCHES}
 
 
 def label(column: str, data: str = "trials") -> str:
-    """A column, or arithmetic on columns, in words; `data` names the table that it belongs to.
+    """Return the label of a column, or of arithmetic on columns; `data` is the name of its table.
 
     >>> label("model.d_vo"), label("recall_0.95"), label("model.d_model + model.d_vo")
     ('value-output width d_vo', 'recall at confidence 0.95', 'd_model + d_vo')
@@ -36,9 +36,9 @@ def label(column: str, data: str = "trials") -> str:
 
 
 def short_label(column: str) -> str:
-    """The same in a word or two, where room is scarce.
+    """Return a shorter label, for places with little room.
 
-    >>> short_label("model.d_vo"), short_label("database.n_queries"), short_label("recall_0.95")
+    >>> short_label("model.d_vo"), short_label("data.n_queries"), short_label("recall_0.95")
     ('d_vo', 'queries', 'recall at confidence 0.95')
     """
     text = label(column)
@@ -46,6 +46,6 @@ def short_label(column: str) -> str:
 
 
 def _last(column: str) -> str:
-    """The last part of a dotted name, with spaces, except in symbols like d_vo."""
+    """Shorten a dotted name to its last part, with spaces except in symbols such as d_vo."""
     name = column.rsplit(".", 1)[-1] if re.fullmatch(r"[A-Za-z_][\w.]*", column) else column
     return name if re.fullmatch(r"[dn]_\w{1,6}", name) else name.replace("_", " ")

@@ -1,7 +1,7 @@
-"""Execution: the trials of a study, run on this machine or on a Ray cluster.
+"""Execution: run the trials of a study on this machine or on a Ray cluster.
 
-What lives here: the runner, a study's bundles, executors, estimates of time and memory, trackers. What may enter:
-another executor or tracker.
+Contains: the runner, bundles of a study, executors, estimates of time and memory, trackers. Add here: another executor
+or tracker.
 """
 
 from typing import TYPE_CHECKING

@@ -1,9 +1,9 @@
-"""How long a study will take, and how much memory: what `--dry-run` says before anything is run.
+"""Estimate the time and memory of a study, for `--dry-run`.
 
-A trial's work is counted in multiplications. What one of them takes is read from the rows of the store that the same
-engine made or, where there are none, measured on a few epochs of a trial of the study. Trials may stop early, so the
-seconds are an upper estimate of the training. What is not training is not counted: closed forms before it, measures on
-the host after it. A study that trains nothing has no estimate.
+The cost of a trial is its number of multiplications. The time per multiplication is read from rows in the store that
+the same engine computed or, if there are none, measured on a few epochs of one trial. Trials may stop early, so the
+time is an upper bound on the training. Closed forms before training and measures on the host are not included. A study
+without training has no estimate.
 """
 
 from __future__ import annotations
@@ -19,27 +19,30 @@ from factrank.experiments.execution.runner import missing, stored_rows
 from factrank.experiments.execution.study_bundles import study_bundles
 from factrank.experiments.prepared import DataOfTrials
 from factrank.experiments.registry import family_of
-from factrank.experiments.specs import Data, Trial
+from factrank.experiments.specs import DRAWN, Data, Trial
 from factrank.experiments.store import Store, trial_of
 from factrank.experiments.study import Rows, Size, Study
 from factrank.experiments.training import train_many
 
 ROWS_READ = 200
-"""Rows of the store from which a speed is estimated."""
+"""Maximum number of stored rows used to estimate a speed."""
 
 SAMPLED, SAMPLE_PRODUCTS = 8, 2e8
-"""Models, and multiplications, of a measurement: a fraction of a second."""
+"""Number of models and multiplications of a measurement, which takes a fraction of a second."""
 
 STATE_COPIES = 5
-"""Weights, their gradient, the two moments of Adam, and the copy that a worker trains on."""
+"""Weights, gradient, two moments of Adam, and the copy that a worker trains."""
 
 
 @dataclass(frozen=True)
 class DryRun:
-    """What a run would do. `seconds` is an upper estimate for this machine, None where it is not known.
+    """Preview of a run.
 
-    `estimated_from` is "store" or "measurement"; `n_bytes` an estimate of the memory for what trains at once: a model
-    on each core, or all lanes of a bundle, and the weights of those that have ended.
+    Arguments:
+        seconds: Upper estimate for this machine; None if unknown.
+        estimated_from: "store" or "measurement".
+        n_bytes: Estimated memory of everything that trains in parallel (one model per core, or all lanes of a bundle),
+            and of the weights of models that have ended.
     """
 
     n_trials: int
@@ -50,13 +53,13 @@ class DryRun:
     estimated_from: Literal["store", "measurement", ""] = ""
     n_bytes: int = 0
     n_open: int = 0
-    """Searches that have not ended: what they ask for after this round is not known, and not counted."""
+    """Number of unfinished searches. Trials of their later rounds are unknown and not included."""
 
 
 def plan_run(
     study: Study, size: Size, store: Store, *, rerun_failed: bool = False, keep_weights: bool = False
 ) -> DryRun:
-    """How many trials there are, how many are to be run, and about how long and how large they are."""
+    """Count the trials of a study and the trials that remain to be run, and estimate their time and memory."""
     rows = stored_rows(store, rerun_failed=rerun_failed, keep_weights=keep_weights)
     rounds, n_open = _rounds_so_far(study, size, rows)
     trials = list({trial.hash: trial for part in rounds for trial in part}.values())
@@ -74,7 +77,7 @@ def plan_run(
             stored = _stored_speed(engine, store, study.databases)
             sources.add("measurement" if stored is None else "store")
             speed = _measured_speed(ours, study.databases) if stored is None else stored
-            seconds += speed * sum(bundle.products for bundle in ours)  # nan where it could not be measured
+            seconds += speed * sum(bundle.products for bundle in ours)  # NaN if it could not be measured
     largest = max(_bytes_of(bundle) for bundle in bundles)
     source: Literal["store", "measurement"] = "measurement" if "measurement" in sources else "store"
     if not sources or not isfinite(seconds):
@@ -83,7 +86,7 @@ def plan_run(
 
 
 def _rounds_so_far(study: Study, size: Size, rows: Rows) -> tuple[list[list[Trial]], int]:
-    """What the study asks for so far, round after round, and how many of its searches will ask for more."""
+    """Collect the rounds of the study so far, and count the searches that will request more."""
     if study.searches is None:
         return [study.trials_of(size)], 0
     last = [search.rounds(rows)[-1:] for search in study.searches_of(size)]
@@ -92,7 +95,7 @@ def _rounds_so_far(study: Study, size: Size, rows: Rows) -> tuple[list[list[Tria
 
 
 def _stored_speed(engine: str, store: Store, databases: Sequence[Data]) -> float | None:
-    """Seconds per multiplication in the rows of this engine, of which the shares of time add up to the whole."""
+    """Compute the seconds per multiplication in stored rows of this engine; their times add up to the total time."""
     table = store.trials()
     if not {"engine", "seconds", "epochs", "trial"} <= set(table.column_names):
         return None
@@ -103,14 +106,14 @@ def _stored_speed(engine: str, store: Store, databases: Sequence[Data]) -> float
         try:
             trial = trial_of(text)
             work += epochs * family_of(trial.model).work(trial, data_of(trial)).products
-        except Exception:  # noqa: S112 - a trial of another study, whose database is not at hand
+        except Exception:  # noqa: S112 - a trial of another study, without its database
             continue
         seconds += each
     return seconds / work if work and seconds else None
 
 
 def _measured_speed(bundles: Sequence[Bundle], databases: Sequence[Data]) -> float:
-    """Seconds per multiplication of a few models in the middle of the study, the compilation left out."""
+    """Measure the seconds per multiplication of a few models of median cost, without compilation."""
     working = (member for bundle in bundles for member in bundle.members if member.products)
     members = sorted(working, key=lambda member: member.products)
     middle = members[len(members) // 2]
@@ -122,20 +125,20 @@ def _measured_speed(bundles: Sequence[Bundle], databases: Sequence[Data]) -> flo
             started = perf_counter()
             train_many([_shortened(trial, n_epochs, seed) for seed in range(SAMPLED)], databases=databases)
             seconds = perf_counter() - started
-    except Exception:  # it will be a failed row
+    except Exception:  # the trial will fail in the run
         return nan
     return seconds / (SAMPLED * n_epochs * max(each, 1))
 
 
 def _shortened(trial: Trial, n_epochs: int, seed: int) -> Trial:
-    """A few epochs of a trial, set up as fast as its family can."""
+    """Reduce a trial to a few epochs with the fastest setup."""
     training = replace(trial.training, epochs=n_epochs, stop="never")
-    probe = family_of(trial.model).probe(replace(trial, training=training, curve_epochs=()))
-    return Trial(probe.database, probe.model, training, seed=seed)
+    probe = family_of(trial.model).probe(replace(trial, training=training, measures=(), start=DRAWN))
+    return replace(probe, seed=seed)
 
 
 def _bytes_of(bundle: Bundle) -> int:
-    """An estimate of what trains at once and of what is kept until the bundle ends."""
+    """Estimate the memory of everything that trains in parallel or is kept until the bundle ends."""
     in_lanes, sizes = bundle.engine is None, []
     for member in bundle.members:
         real = 8 if member.trial.training.precision == "float64" else 4

@@ -1,7 +1,7 @@
-"""Executors: what runs bundles of trials. This one uses the machine it is on; `ray_executor` a cluster.
+"""Executors: run bundles of trials, on this machine or on a cluster (`ray_executor`).
 
-A bundle that fails is halved until the trial is found that it fails for; that one becomes a failed row, the others go
-on.
+A bundle that fails is split in halves until the failing trial is found. That trial becomes a failed row, and the others
+continue.
 """
 
 from __future__ import annotations
@@ -22,32 +22,32 @@ from factrank.experiments.training import TrialResult, train_bundles
 from factrank.nn import SUFFIX
 
 Databases = Mapping[str, Data]
-"""The databases that trials name, by their fingerprints."""
+"""Databases that trials refer to, by fingerprint."""
 
 
 @runtime_checkable
 class Recorder(Protocol):
-    """What becomes of the outcomes of trials."""
+    """Receives the outcomes of trials."""
 
     def take(self, outcome: Outcome, *, at_once: bool = False) -> None:
-        """Keep an outcome; `at_once` asks that it is on the disk when this returns."""
+        """Record an outcome; with `at_once`, it is on disk when this returns."""
 
     def tick(self, epochs: int = 0) -> None:
-        """Called a few times a second, with the epochs behind the models in flight."""
+        """Called a few times per second, with the epochs completed by unfinished models."""
 
 
 @runtime_checkable
 class Executor(Protocol):
-    """Runs the trials of a study. Each wanted trial of the bundles gets one outcome."""
+    """Runs the trials of a study. Every wanted trial has exactly one outcome."""
 
     @property
     def keep_weights(self) -> bool:
-        """Whether results carry their trained models."""
+        """True if results include the trained models."""
 
     def run(
         self, bundles: Sequence[Bundle], wanted: AbstractSet[str], databases: Databases, recorder: Recorder
     ) -> None:
-        """Run the bundles; a `KeyboardInterrupt` passes through after what had ended was recorded.
+        """Run the bundles. On KeyboardInterrupt, record the trials that have ended and re-raise.
 
         Only the outcomes of `wanted` trials (hashes) are recorded; others run because lanes run together.
         """
@@ -55,9 +55,9 @@ class Executor(Protocol):
 
 @dataclass(frozen=True)
 class LocalExecutor:
-    """Runs bundles one after the other on all cores, or the accelerators, of this machine.
+    """Runs bundles one after the other, on all cores or accelerators of this machine.
 
-    `checkpoints` is a folder for the states of long runs, from which they go on.
+    `checkpoints` is a folder for the states of long runs, from which they resume.
     """
 
     keep_weights: bool = False
@@ -67,7 +67,7 @@ class LocalExecutor:
         self,
         bundles: Sequence[Bundle],
         wanted: AbstractSet[str],
-        databases: Databases,  # noqa: ARG002 - prepared trials have their data
+        databases: Databases,  # noqa: ARG002 - prepared trials include their data
         recorder: Recorder,
     ) -> None:
         """Run the bundles."""
@@ -89,23 +89,23 @@ def run_bundle(
         call.run()
     except _Undelivered as reason:
         raise reason.error from None
-    except Exception as error:  # whatever is wrong with one trial must not end the others
+    except Exception as error:  # one bad trial must not end the others
         left = bundle.among({trial.hash for trial in bundle.trials} - call.ended)
         mistake = isinstance(error, InputError)
         if len(left.members) > 1 and not (mistake and bundle.engine is None):
             for half in left.halves():
                 run_bundle(half, wanted, recorder, keep_weights=keep_weights, checkpoints=checkpoints)
         elif left.members and isinstance(error, CheckpointError):
-            warnings.warn(f"begun again, without checkpoints: {describe(error)}", stacklevel=2)
+            warnings.warn(f"restarted without checkpoints: {describe(error)}", stacklevel=2)
             run_bundle(left, wanted, recorder, keep_weights=keep_weights)
-        else:  # lanes of one recipe share what a mistake can be in
+        else:  # a mistake affects all lanes of a recipe
             for trial in left.trials:
                 if trial.hash in wanted:
                     recorder.take(Failure(trial, describe(error)))
 
 
-class _Undelivered(Exception):  # noqa: N818 - never seen outside
-    """The recorder could not take an outcome: no fault of the trial."""
+class _Undelivered(Exception):  # noqa: N818 - private
+    """The recorder failed; the trial is not at fault."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__()
@@ -113,7 +113,7 @@ class _Undelivered(Exception):  # noqa: N818 - never seen outside
 
 
 class _Call:
-    """One call of the engines: hands their results on, and their progress."""
+    """One call of an engine; forwards results and progress to the recorder."""
 
     def __init__(
         self,
@@ -132,7 +132,6 @@ class _Call:
         train_bundles([self._bundle], on_result=self._take, meter=self, checkpoints=self._checkpoints)
 
     def update(self, models_done: int, n_models: int, model_epochs: int, n_model_epochs: int) -> None:  # noqa: ARG002
-        """The hook for progress."""
         try:
             self._recorder.tick(max(0, model_epochs - self._epochs))
         except Exception as error:
@@ -144,7 +143,7 @@ class _Call:
         if result.trial.hash not in self._wanted:
             return
         name, is_last = f"{result.trial.hash}{SUFFIX}", len(self.ended) == len(self._bundle.members)
-        try:  # what has a checkpoint took long, and loses it when this returns; a bundle of lanes after its last
+        try:  # store before the checkpoint is deleted, which happens when this returns; for lanes, after the last trial
             at_once = self._checkpoints is not None and (is_last or (self._checkpoints / name).exists())
             kept = result if self._keep_weights else replace(result, weights=None)
             self._recorder.take(kept, at_once=at_once)
@@ -153,5 +152,5 @@ class _Call:
 
 
 def fingerprints(trials: Sequence[Trial]) -> list[str]:
-    """The databases that these trials name, each once."""
-    return list(dict.fromkeys(one.database.fingerprint for one in trials if isinstance(one.database, Given)))
+    """Return the distinct fingerprints of databases that these trials refer to."""
+    return list(dict.fromkeys(one.source.fingerprint for one in trials if isinstance(one.source, Given)))

@@ -1,4 +1,4 @@
-"""Outcomes: what came of a trial, a result or the reason why there is none."""
+"""Outcomes of trials: a result, or a failure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from factrank.experiments.training import TrialResult
 
 
 class Failure(NamedTuple):
-    """A trial that could not be run, and why."""
+    """A trial that could not be run, and its error message."""
 
     trial: Trial
     error: str
@@ -20,6 +20,10 @@ Outcome = TrialResult | Failure
 
 
 def describe(error: BaseException) -> str:
-    """What went wrong, for the row of a failed trial: the message of our own errors, the kind of any other."""
+    """Describe an error for the row of a failed trial; errors of other packages include their type.
+
+    >>> describe(MemoryError("too large"))
+    'MemoryError: too large'
+    """
     text = str(error).strip() or "no message"
     return text if isinstance(error, FactrankError) else f"{type(error).__name__}: {text}"

@@ -1,9 +1,9 @@
-"""Bundles on a Ray cluster (extra `ray`): CPU cores and GPUs each take what they can.
+"""Run bundles on a Ray cluster (extra `ray`), on all its CPU cores and GPUs.
 
-Models of the fused engine are cut into small bundles, the largest first; a bundle is a task that takes one core, or one
-GPU where the cluster has any. Tasks return results without models unless these are kept. A task whose worker dies is
-retried by Ray, then halved here; what has come back is recorded at once, so that a lost machine loses only what it was
-doing. Machines need the same factrank installed; the databases that trials name travel with them.
+Bundles of the fused engine are split into small ones, and the largest run first. Each bundle is a task for one core or
+one GPU. Tasks return results without models unless weights are kept. If a worker dies, Ray retries the task, and then
+it is split in halves. Results are recorded when they arrive, so a lost machine loses only its current tasks. All
+machines need the same version of factrank; databases that trials refer to are sent along.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ from factrank.experiments.registry import registered_by_call
 from factrank.experiments.specs import Data, Trial
 
 RETRIES = 3
-"""How often Ray starts a task again whose worker died."""
+"""How often Ray restarts a task whose worker died."""
 
 LEAST_PRODUCTS, MOST_PRODUCTS = 1e9, 4e10
-"""The work of a task of the fused engine: about half a second to 20 seconds of one core."""
+"""Work per task of the fused engine: about 0.5 to 20 seconds on one core."""
 
 TASKS_PER_CORE = 8
 GPU_FACTOR = 64
-"""How much larger the bundles of a GPU are: it trains many models side by side."""
+"""How many times larger the bundles of a GPU are, which trains many models in parallel."""
 
 WAIT_SECONDS = 0.25
 
 CONNECT_SECONDS = 10.0
-"""How long a cluster may take to answer at its address."""
+"""Timeout for connecting to a cluster."""
 
 Kind = Literal["cpu", "gpu"]
 ONE_CORE = {"FACTRANK_THREADS": "1", "OMP_NUM_THREADS": "1", "JAX_PLATFORMS": "cpu"}
@@ -49,7 +49,7 @@ ONE_CORE = {"FACTRANK_THREADS": "1", "OMP_NUM_THREADS": "1", "JAX_PLATFORMS": "c
 
 @dataclass
 class RayExecutor:
-    """Runs bundles on the cluster that `ray.init` finds (RAY_ADDRESS, a running one, else a new one here)."""
+    """Runs bundles on the cluster that `ray.init` finds: RAY_ADDRESS, a running cluster, or a new local one."""
 
     keep_weights: bool = False
     address: str | None = None
@@ -63,9 +63,9 @@ class RayExecutor:
         self._ray = _ray()
         ours = not self._ray.is_initialized()
         if ours:
-            os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is sent anywhere
+            os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # no telemetry
             _require_reachable(self.address or os.environ.get("RAY_ADDRESS", ""))
-            with warnings.catch_warnings():  # Ray's processes run another program at once: nothing of JAX is shared
+            with warnings.catch_warnings():  # forked processes exec immediately, so JAX is unaffected
                 warnings.filterwarnings("ignore", "os.fork", RuntimeWarning)
                 self._ray.init(address=self.address, include_dashboard=False, log_to_driver=False)
         try:
@@ -76,16 +76,16 @@ class RayExecutor:
 
 
 def _require_known_to_workers(bundles: Sequence[Bundle]) -> None:
-    """A worker finds families by itself: the built-in ones, and whatever entry points name."""
+    """Raise if workers cannot find a family: they only know built-in families and entry points."""
     for name in sorted({member.family.name for bundle in bundles for member in bundle.members} & registered_by_call()):
         raise InputError(
-            f"the workers of a Ray cluster do not know the family {name!r}, which was registered by a call: let its "
-            "package name it by an entry point of the group factrank.families"
+            f"the workers of a Ray cluster do not know the family {name!r}, which was added by register_family; "
+            "declare it as an entry point of its package, in the group factrank.families"
         )
 
 
 def _require_reachable(address: str) -> None:
-    """Ask at the door: Ray itself waits for minutes where nobody answers."""
+    """Test the connection, because Ray itself waits for minutes."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if not host or not port.isdigit():
         return
@@ -96,7 +96,7 @@ def _require_reachable(address: str) -> None:
 
 
 class _Flight:
-    """The tasks of one run: at most one for each core and each GPU."""
+    """Tasks of one run, at most one per core and per GPU."""
 
     def __init__(
         self, ray: Any, wanted: AbstractSet[str], databases: Databases, recorder: Recorder, *, keep_weights: bool
@@ -125,13 +125,13 @@ class _Flight:
             raise
 
     def _slots(self) -> dict[Kind, int]:
-        """Cores and GPUs of the cluster as it is now: machines come and go. A GPU needs a core beside it."""
+        """Count the cores and GPUs of the cluster now; one core is reserved for each GPU."""
         found = self._ray.cluster_resources()
         gpus = int(found.get("GPU", 0))
         return {"cpu": max(int(found.get("CPU", 1)) - gpus, 0 if gpus else 1), "gpu": gpus}
 
     def _cut(self, bundle: Bundle) -> list[Bundle]:
-        """A bundle of an engine whose models never meet in pieces of about equal work; lanes stay together."""
+        """Split a bundle into parts of about equal work; bundles of lanes are not split."""
         if bundle.engine is None:
             return [bundle]
         slots = self._slots()
@@ -147,7 +147,7 @@ class _Flight:
         return [bundle.among(part) for part in parts]
 
     def _submit(self) -> None:
-        """Give every free core and GPU something to do: the largest bundles to GPUs, several at once."""
+        """Start tasks on all free cores and GPUs; the largest bundles run on GPUs, several per task."""
         slots = self._slots()
         for kind in ("gpu", "cpu"):
             busy = sum(1 for used, _ in self._tasks.values() if used == kind)
@@ -171,16 +171,16 @@ class _Flight:
         self._tasks[self._remote[kind].remote(trials, bundle.padded, wanted, self._keep_weights, *given)] = kind, bundle
 
     def _ready(self, seconds: float) -> list[Any]:
-        """The tasks that have ended, after so many seconds if none had."""
+        """Wait up to this many seconds for tasks that have ended."""
         if not self._tasks:
-            sleep(seconds)  # the cluster has no free core at the moment
+            sleep(seconds)  # no free core
             return []
         first, _ = self._ray.wait(list(self._tasks), num_returns=1, timeout=seconds)
         others, _ = self._ray.wait(list(self._tasks), num_returns=len(self._tasks), timeout=0)
         return others if first else []
 
     def _take(self, task: Any) -> None:
-        """Record what a task returned; one whose worker died again and again is halved until the culprit is alone."""
+        """Record the results of a task; if its worker died repeatedly, split the bundle to find the failing trial."""
         _, bundle = self._tasks.pop(task)
         try:
             outcomes: list[Outcome] = self._ray.get(task)
@@ -194,7 +194,7 @@ class _Flight:
             self._recorder.take(outcome)
 
     def _end(self, *, keep: bool) -> None:
-        """Give up what is in flight; what had ended is recorded first where it is to be kept."""
+        """Cancel all tasks; if `keep`, record finished ones first."""
         for task in self._ready(0.0) if keep else []:
             self._take(task)
         for task in self._tasks:
@@ -202,7 +202,7 @@ class _Flight:
 
 
 class _Collected:
-    """Keeps the outcomes of one task."""
+    """Collects the outcomes of one task."""
 
     def __init__(self) -> None:
         self.outcomes: list[Outcome] = []
@@ -217,7 +217,7 @@ class _Collected:
 def _run_task(
     trials: Sequence[Trial], padded: bool, wanted: AbstractSet[str], keep_weights: bool, *given: Data
 ) -> list[Outcome]:
-    """On a worker: the outcomes of the trials of a bundle. They are prepared here, for the device that is here."""
+    """Run the trials of a bundle on a worker, prepared for its device, and return their outcomes."""
     collected = _Collected()
     bundles, failures = bundles_again(trials, given, padded=padded)
     collected.outcomes += [failure for failure in failures if failure.trial.hash in wanted]

@@ -1,11 +1,11 @@
-"""The runner: the trials of a study that the store does not have yet, run and stored as they end.
+"""The runner: run the trials of a study that are not in the store yet, and store them as they end.
 
-Results are stored about once a second, many in one part, so that a killed run loses at most that second and what was in
-flight. The same call later runs only what is missing; the table is the same as that of an undisturbed run, bit for bit
-for what the fused engine trains.
+Results are stored about once per second, many in one part. A killed run therefore loses at most one second of results
+and the unfinished trials. The same call resumes the run, and produces the same table as an uninterrupted run, bit for
+bit for trials of the fused engine.
 
-A study with searches runs in rounds: the listed trials, then what all searches ask for first, and so on. Bundles are
-cut from the list of one round, which follows from the rounds before it alone.
+A study with searches runs in rounds: the listed trials, then the first round of all searches, and so on. Bundles are
+formed within a round, and each round depends only on earlier rounds.
 """
 
 from __future__ import annotations
@@ -21,28 +21,31 @@ from time import perf_counter
 
 import jax
 
+from factrank.display import Shown
 from factrank.experiments.execution.executors import Executor, LocalExecutor
 from factrank.experiments.execution.outcomes import Failure, Outcome
 from factrank.experiments.execution.study_bundles import study_bundles
 from factrank.experiments.execution.trackers import Tracker
 from factrank.experiments.lanes import lane_marks
-from factrank.experiments.progress import Meter
+from factrank.experiments.progress import Meter, notebook_meter
 from factrank.experiments.registry import built_in_families
 from factrank.experiments.specs import Trial
+from factrank.experiments.statistics import frozen
 from factrank.experiments.store import Row, Store
 from factrank.experiments.study import Size, Study, measured_rows, rounds_of
 from factrank.experiments.training import TrialResult
+from factrank.notebook_progress import tell
 
 PART_SECONDS = 1.0
-"""How long a result waits for others that are stored with it, at most."""
+"""Maximum time in seconds that a result waits for others to be stored in the same part."""
 
 
 @dataclass(frozen=True)
-class RunSummary:
-    """What a run did: all trials of the study, those stored before, those that ended and failed now.
+class RunSummary(Shown):
+    """Numbers of trials of a run: all trials of the study, stored before, ended now, failed now.
 
-    Of searches, those trials count that were asked for until the run ended. `interrupted`
-    says that Ctrl-C ended it; the same call resumes.
+    Trials of searches count if they were requested before the run ended. If `interrupted`, Ctrl-C ended the run, and
+    the same call resumes it.
     """
 
     n_trials: int
@@ -54,7 +57,7 @@ class RunSummary:
 
     @property
     def n_left(self) -> int:
-        """Trials that have no row yet."""
+        """Number of trials without a row."""
         return self.n_trials - self.n_before - self.n_ended - self.n_failed
 
 
@@ -68,12 +71,50 @@ def run_study(
     tracker: Tracker | None = None,
     rerun_failed: bool = False,
 ) -> RunSummary:
-    """Run the trials of a study that are not finished in the store, and store them.
+    """Run and store the trials of a study that are not finished in the store.
 
-    Trials whose curves or readings are lost are run again, and so are those without weights if the executor keeps them.
-    Trials that failed before are run again with `rerun_failed`. A trial that fails becomes a row with its error, and
-    the others go on. Ctrl-C keeps what has ended.
+    Trials whose curves or readings are lost are run again, as are trials without weights if the executor keeps them. If
+    a trial fails, its row contains the error, and the others continue. Ctrl-C keeps trials that have ended: the summary
+    is `interrupted`, and the same call resumes.
+
+    Before the first trial of a study, the hashes of its claims are recorded in the store. A claim that is added or
+    changed later is exploratory and is not counted (`factrank.experiments.statistics.frozen_claims`).
+
+    Arguments:
+        study: The study.
+        size: "quick" or "full".
+        store: Store to read from and write to.
+        executor: Runs the bundles; by default, on this machine.
+        meter: Receives progress updates; by default, a line below the cell in notebooks.
+        tracker: Receives outcomes after they were stored.
+        rerun_failed: Whether to run trials again that failed before.
+
+    >>> import tempfile
+    >>> from factrank import LayerShape, Training, generated
+    >>> facts, training = generated("unit", n=3), Training(epochs=20)
+    >>> def trials(size):
+    ...     return [Trial(facts, LayerShape(3, 1, 1, 2), training, seed=seed) for seed in (0, 1)]
+    >>> study = Study("mine", "A study of mine", None, "Does it run?", "Two seeds.", trials)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     run_study(study, "quick", Store(folder)).n_ended
+    2
     """
+    with notebook_meter(meter) as shown:
+        summary = _run(study, size, store, executor, shown, tracker, rerun_failed)
+    if summary.interrupted:
+        tell(f"interrupted: {summary.n_left:,} of {summary.n_trials:,} trials are left; the same call resumes")
+    return summary
+
+
+def _run(
+    study: Study,
+    size: Size,
+    store: Store,
+    executor: Executor | None,
+    meter: Meter | None,
+    tracker: Tracker | None,
+    rerun_failed: bool,
+) -> RunSummary:
     started = perf_counter()
     recorder: StoreRecorder | None = None
     asked, before, interrupted = set[str](), set[str](), False
@@ -87,16 +128,18 @@ def run_study(
                 continue
             if recorder is None:
                 store.require_writable()
+                if not before:  # no result has been seen
+                    store.fix_claims(study.name, size, frozen(study.claims))
                 executor = executor or LocalExecutor(checkpoints=checkpoint_folder(store))
                 recorder = StoreRecorder(store, meter, tracker, keep_weights=executor.keep_weights)
-            assert executor is not None  # noqa: S101 - for mypy: made with the recorder
+            assert executor is not None  # noqa: S101 - for mypy: set with the recorder
             recorder.expect([trial for trial in trials if trial.hash in wanted])
             recorder.tick()
             bundles, failures = study_bundles(trials, wanted, study.databases)
             for failure in failures:
                 recorder.take(failure)
             executor.run(bundles, wanted, databases, recorder)
-            recorder.flush()  # the next round follows from the store
+            recorder.flush()  # the next round is computed from the store
     except KeyboardInterrupt:
         interrupted = True
     finally:
@@ -115,7 +158,7 @@ def run_study(
 def _rounds(
     study: Study, size: Size, store: Store, rerun_failed: bool, keep_weights: bool
 ) -> Iterator[tuple[list[Trial], set[str]]]:
-    """Round after round its trials and which of them are to be run; between two rounds the store is read."""
+    """Yield the trials of each round and the hashes to run; the store is read between rounds."""
     listed, searches = study.trials_of(size), study.searches_of(size)
     wanted = missing(listed, store, rerun_failed=rerun_failed, keep_weights=keep_weights)
     if listed:
@@ -137,7 +180,7 @@ def _rounds(
 def missing(
     trials: Sequence[Trial], store: Store, *, rerun_failed: bool = False, keep_weights: bool = False
 ) -> set[str]:
-    """The hashes of the trials that are to be run."""
+    """Return the hashes of the trials that have to be run."""
     finished = store.finished(with_weights=keep_weights)
     return {trial.hash for trial in trials} - (finished if rerun_failed else finished | store.failed())
 
@@ -145,16 +188,16 @@ def missing(
 def stored_rows(
     store: Store, *, rerun_failed: bool = False, keep_weights: bool = False, but: AbstractSet[str] = frozenset()
 ) -> dict[str, Row]:
-    """The measured rows of the trials that are not to be run again, and of those that were run just now (`but`)."""
+    """Return the rows of trials that do not have to be run again, and of trials that were just run (`but`)."""
     done = store.finished(with_weights=keep_weights) | but | (set() if rerun_failed else store.failed())
     return {name: row for name, row in measured_rows(store.trials()).items() if name in done}
 
 
 def checkpoint_folder(store: Store) -> Path:
-    """Where the states of long runs lie: a folder for each kind of device and kernel, on which their bits depend.
+    """Return the folder for states of long runs, one per kind of device and kernel because their last bits differ.
 
-    Engines of other packages have no part in its name: states would be lost when a package is added. Each file has the
-    marks of its own engine.
+    Engines of other packages do not affect its name, so installing a package does not hide existing states. Every file
+    records the marks of its engine.
     """
     device = jax.local_devices()[0].platform
     engines = [engine.marks(device) for family in built_in_families() for engine in family.engines]
@@ -163,7 +206,7 @@ def checkpoint_folder(store: Store) -> Path:
 
 
 class StoreRecorder:
-    """Stores outcomes, about once a second, and shows the progress of a whole study."""
+    """Stores outcomes about once per second, and reports the progress of the study."""
 
     def __init__(
         self,
@@ -180,12 +223,12 @@ class StoreRecorder:
         self.n_ended = self.n_failed = 0
 
     def expect(self, trials: Sequence[Trial]) -> None:
-        """Count on the outcomes of further trials."""
+        """Add trials to the total of the progress meter."""
         self._n_todo += len(trials)
         self._n_epochs += sum(trial.training.epochs for trial in trials)
 
     def take(self, outcome: Outcome, *, at_once: bool = False) -> None:
-        """Keep an outcome; it is stored within a second."""
+        """Record an outcome; it is stored within about a second."""
         self._waiting.append(outcome)
         self._epochs += outcome.trial.training.epochs
         if isinstance(outcome, Failure):
@@ -196,7 +239,7 @@ class StoreRecorder:
             self.flush()
 
     def tick(self, epochs: int = 0) -> None:
-        """Show the progress, and store what has waited for long enough."""
+        """Report progress, and store outcomes that are due."""
         if self._waiting and self._due():
             self.flush()
         if self._meter is not None:
@@ -204,7 +247,7 @@ class StoreRecorder:
             self._meter.update(self.n_ended + self.n_failed, self._n_todo, behind, self._n_epochs)
 
     def flush(self) -> None:
-        """Store what waits."""
+        """Store all recorded outcomes."""
         outcomes, self._waiting = self._waiting, []
         if outcomes:
             results = [outcome for outcome in outcomes if isinstance(outcome, TrialResult)]
@@ -218,13 +261,13 @@ class StoreRecorder:
         self._since = perf_counter()
 
     def _track(self, outcomes: Sequence[Outcome]) -> None:
-        """Tell the tracker; one that fails is a warning and is told nothing more: the results are stored."""
+        """Pass outcomes to the tracker. If it fails, warn and stop using it; the results are already stored."""
         try:
             if self._tracker is not None:
                 self._tracker.log(outcomes)
         except Exception as error:
             self._tracker = None
-            warnings.warn(f"the tracker failed and is left out: {error}", stacklevel=2)
+            warnings.warn(f"the tracker failed and was disabled: {error}", stacklevel=2)
 
     def _due(self) -> bool:
         return perf_counter() - self._since >= PART_SECONDS

@@ -1,4 +1,4 @@
-"""The bundles of a study: its trials prepared once and cut, and those that cannot run at all."""
+"""Bundles of a study: prepare its trials once and group them, and collect trials that cannot run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import jax
 
 from factrank.experiments.bundles import Bundle, cut
 from factrank.experiments.execution.outcomes import Failure, describe
-from factrank.experiments.lanes import Fillable
+from factrank.experiments.lanes import Paddable
 from factrank.experiments.prepared import DataOfTrials, Prepared, prepare
 from factrank.experiments.specs import Data, Trial
 
@@ -18,10 +18,9 @@ from factrank.experiments.specs import Data, Trial
 def study_bundles(
     trials: Sequence[Trial], wanted: AbstractSet[str], given: Iterable[Data] = ()
 ) -> tuple[list[Bundle], list[Failure]]:
-    """The bundles that hold a wanted trial (by hash), and those wanted ones that cannot run at all.
+    """Return the bundles that contain a wanted trial (hash), and the wanted trials that cannot run.
 
-    Which lanes run side by side follows from the whole list: if a wanted trial runs in lanes, the others are prepared
-    too, because they decide about the widths.
+    The widths of lanes depend on the whole list, so all trials are prepared if a wanted one runs in lanes.
     """
     data_of, device = DataOfTrials(given), jax.local_devices()[0].platform
     prepared, failures = dict[str, Prepared](), list[Failure]()
@@ -30,9 +29,9 @@ def study_bundles(
         for trial in some:
             try:
                 member = prepare(trial, data_of(trial), device)
-                member.work  # noqa: B018 - sizes beyond all bounds are found here
+                member.work  # noqa: B018 - raises if sizes are too large
                 prepared[trial.hash] = member
-            except Exception as error:  # whatever is wrong with one trial must not end the others
+            except Exception as error:  # one bad trial must not end the others
                 failures.append(Failure(trial, describe(error)))
 
     prepare_all(trial for trial in trials if trial.hash in wanted)
@@ -47,7 +46,7 @@ def study_bundles(
 def bundles_again(
     trials: Sequence[Trial], given: Iterable[Data], *, padded: bool
 ) -> tuple[list[Bundle], list[Failure]]:
-    """The trials of one bundle, prepared where they run: lanes stay together, and padded if they were cut so."""
+    """Prepare the trials of one bundle on another machine: lanes stay together, padded if they were padded before."""
     wanted = {trial.hash for trial in trials}
     bundles, failures = study_bundles(trials, wanted, given)
     lanes = [member for bundle in bundles if bundle.engine is None for member in bundle.members]
@@ -61,6 +60,6 @@ def bundles_again(
 
 
 def _padded(member: Prepared) -> Prepared:
-    if member.padded or not isinstance(member.task, Fillable):
+    if member.padded or not isinstance(member.task, Paddable):
         return member
-    return replace(member, task=member.task.filled_up(), padded=True)
+    return replace(member, task=member.task.with_padding(), padded=True)

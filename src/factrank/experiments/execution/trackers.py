@@ -1,6 +1,6 @@
-"""Trackers: a hook for whoever wants to follow trials elsewhere; the store is complete without any.
+"""Trackers: follow trials in Weights & Biases or TensorBoard. Optional; the store is complete without them.
 
-Weights & Biases and TensorBoard stand behind it. Neither is a dependency: each is imported when it is asked for.
+Neither package is a dependency: each is imported when it is used.
 """
 
 from __future__ import annotations
@@ -18,41 +18,41 @@ from factrank.experiments.store import failed_row, row_of
 
 @runtime_checkable
 class Tracker(Protocol):
-    """Hears of trials when they have been stored."""
+    """Receives trials after they were stored."""
 
     def log(self, outcomes: Sequence[Outcome]) -> None:
-        """Note these outcomes, each of which comes once."""
+        """Log these outcomes; each outcome is passed once."""
 
     def close(self) -> None:
-        """Nothing comes any more."""
+        """End tracking."""
 
 
 class WandbTracker:
-    """One run of Weights & Biases per study; each trial is a step with the columns of its row."""
+    """One Weights & Biases run per study; each trial is a step with the columns of its row."""
 
     def __init__(self, name: str) -> None:
         wandb = _module("wandb", "wandb")
         self._run = wandb.init(project="factrank", name=name)
 
     def log(self, outcomes: Sequence[Outcome]) -> None:
-        """Each trial is a step."""
+        """Log each trial as a step."""
         for outcome in outcomes:
             self._run.log({name: value for name, value in _row(outcome).items() if value is not None})
 
     def close(self) -> None:
-        """End the run."""
+        """Finish the run."""
         self._run.finish()
 
 
 class TensorBoardTracker:
-    """Scalars by trial under the name of the study, and the curves of each trial under its hash."""
+    """Scalars by trial under the name of the study, and curves of each trial under its hash."""
 
     def __init__(self, name: str, folder: Path) -> None:
         writers = _module("tensorboardX", "tensorboardX")
         self._writer, self._step = writers.SummaryWriter(str(folder / name)), 0
 
     def log(self, outcomes: Sequence[Outcome]) -> None:
-        """Metrics at the step of the trial, curves at their epochs."""
+        """Log metrics at the step of the trial, and curves at their epochs."""
         for outcome in outcomes:
             self._step += 1
             if isinstance(outcome, Failure):
@@ -68,17 +68,17 @@ class TensorBoardTracker:
                         self._writer.add_scalar(f"{outcome.trial.hash[:12]}/{name}", number, epoch)
 
     def close(self) -> None:
-        """Write what is left."""
+        """Flush and close the files."""
         self._writer.close()
 
 
 def tracker_named(kind: str, study: str, folder: Path) -> Tracker:
-    """The tracker of this name; `folder` is where one that writes files puts them."""
+    """Return a tracker by name; trackers that write files use `folder`."""
     if kind == "wandb":
         return WandbTracker(study)
     if kind == "tensorboard":
         return TensorBoardTracker(study, folder)
-    raise InputError(f"there is no tracker {kind!r}; there are wandb and tensorboard")
+    raise InputError(f"unknown tracker {kind!r}; expected wandb or tensorboard")
 
 
 def _row(outcome: Outcome) -> dict[str, object]:

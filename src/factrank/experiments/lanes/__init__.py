@@ -1,7 +1,7 @@
-"""Lanes: any model by `jit(vmap(scan))` over trials of equal shape.
+"""Lanes: train any model with `jit(vmap(scan))` over trials of equal shape.
 
-What lives here: compiled programs, which trials run side by side, bundles of lanes with their checkpoints, the ladder
-of widths, the memory of devices, optimisers. What may enter: what makes lanes faster or safer for every family.
+Contains: compiled programs, grouping of trials, bundles of lanes and their checkpoints, bundle widths, device memory,
+optimisers. Add here: anything that makes lanes faster or safer for every family.
 """
 
 from typing import TYPE_CHECKING
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from factrank.experiments.lanes.ladder import rung_below as rung_below
     from factrank.experiments.lanes.ladder import widths as widths
     from factrank.experiments.lanes.lane_checkpoints import lane_marks as lane_marks
-    from factrank.experiments.lanes.lane_groups import Fillable as Fillable
+    from factrank.experiments.lanes.lane_groups import Paddable as Paddable
     from factrank.experiments.lanes.lane_groups import side_by_side as side_by_side
     from factrank.experiments.lanes.lane_programs import Recipe as Recipe
     from factrank.experiments.lanes.lane_programs import arithmetic as arithmetic

@@ -1,4 +1,4 @@
-"""How much memory a lane takes, counted from the traced computation before anything is compiled."""
+"""Estimate the memory of a lane from the traced computation, before compiling it."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ import jax
 from jax.extend import core
 
 HOST_BYTES = 2 * 2**30
-"""What lanes may take on a CPU. A constant, so that the width of bundles does not depend on what else runs there."""
+"""Memory budget of lanes on a CPU. It is constant, so bundle widths do not depend on other processes."""
 
 DEVICE_SHARE = 0.6
-"""The share of an accelerator's memory that lanes may take."""
+"""Fraction of an accelerator's memory that lanes may use."""
 
 
 def memory_budget(device: jax.Device) -> int:
-    """Bytes that the lanes of one bundle may take on this device."""
+    """Return the number of bytes that one bundle of lanes may use on this device."""
     statistics = device.memory_stats() if device.platform != "cpu" else None
     limit = (statistics or {}).get("bytes_limit")
     return int(limit * DEVICE_SHARE) if limit else HOST_BYTES
 
 
 def traced_bytes(function: Callable[..., Any], *arguments: object) -> int:
-    """The bytes of all intermediate results of a function: an upper estimate of what it holds at once when compiled."""
+    """Return the size in bytes of all intermediate results of a function, an upper bound on its peak memory."""
     jaxpr = jax.make_jaxpr(function)(*arguments)
     return sum(_bytes(variable.aval) for variable in _outputs(jaxpr.jaxpr))
 
@@ -43,5 +43,5 @@ def _bytes(aval: Any) -> int:
 
 
 def array_bytes(tree: object) -> int:
-    """The bytes of all arrays of a tree."""
+    """Return the size in bytes of all arrays in a pytree."""
     return sum(int(getattr(leaf, "nbytes", 0)) for leaf in jax.tree.leaves(tree))

@@ -1,4 +1,4 @@
-"""Several devices: lanes are spread evenly over them."""
+"""Distribute lanes evenly over several devices."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ EVERYWHERE = PartitionSpec()  # type: ignore[no-untyped-call]
 
 @cache
 def mesh_for(width: int) -> Mesh | None:
-    """The devices for a bundle of this width, a power of two of them; none when one is enough."""
+    """Return a mesh of devices for a bundle of this width, a power of two of them; None if one device is enough."""
     devices = jax.local_devices()
     n_devices = min(rung_below(len(devices)), width)
     return Mesh(np.array(devices[:n_devices]), ("lanes",)) if n_devices > 1 else None
 
 
 def spread_lanes(lanes: Tree, width: int) -> Tree:
-    """The arrays of a bundle on the devices that will train it, a slice of the lanes on each."""
+    """Place the arrays of a bundle on its devices, an equal slice of the lanes on each."""
     mesh = mesh_for(width)
     placed: Tree = jax.device_put(lanes, None if mesh is None else NamedSharding(mesh, LANES))
     return placed

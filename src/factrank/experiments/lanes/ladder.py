@@ -1,18 +1,17 @@
-"""The ladder: the widths that bundles of lanes may have, and how a list of trials is cut into bundles.
+"""Widths of bundles of lanes, and how a number of trials is split into bundles.
 
-Widths are powers of two, so that few shapes are ever compiled; dummy lanes fill a bundle up. The cut depends on
-nothing but the number of trials and the widest bundle allowed, because the last bits of a result depend on the width
-it ran at.
+Widths are powers of two, so few shapes are compiled; bundles are padded with dummy lanes. The split depends only on the
+number of trials and the maximum width, because the last bits of a result depend on the width of its bundle.
 """
 
 from __future__ import annotations
 
 LEAST_USED = 0.75
-"""A bundle is padded with dummy lanes only when at least this share of it does real work."""
+"""A bundle is padded with dummy lanes only if at least this fraction of its lanes is used."""
 
 
 def widths(n_trials: int, widest: int) -> list[int]:
-    """The widths of the bundles for this many trials, widest first; only the last may have dummy lanes.
+    """Return the widths of the bundles for n trials, widest first; only the last may contain dummy lanes.
 
     >>> widths(300, 256)
     [256, 32, 16]
@@ -27,10 +26,14 @@ def widths(n_trials: int, widest: int) -> list[int]:
 
 
 def rung_above(n: int) -> int:
-    """The least power of two that is at least n."""
+    """Return the smallest power of two >= n.
+
+    >>> rung_above(5), rung_above(8)
+    (8, 8)
+    """
     return 1 << max(n - 1, 0).bit_length()
 
 
 def rung_below(n: int) -> int:
-    """The greatest power of two that is at most n, and at least 1."""
+    """Return the largest power of two <= n, and at least 1."""
     return 1 << max(n.bit_length() - 1, 0)

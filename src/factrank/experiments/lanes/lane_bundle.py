@@ -1,4 +1,4 @@
-"""One bundle of lanes from start to end: epochs in chunks, checks, curves, stopping, dropping of finished lanes."""
+"""A bundle of lanes from start to end: chunks of epochs, checks, curves, early stopping, removal of finished lanes."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from factrank.experiments.specs import Trial
 from factrank.experiments.task import Task
 
 DROP_AT = 4
-"""Lanes are dropped when at most 1/4 of the bundle still trains: each new width costs a compilation."""
+"""Finished lanes are removed when at most 1/4 of the bundle is still training: each new width is compiled."""
 
 DROP_AT_LENGTHS = 2
-"""Half of it where lanes differ in length: then it is known that the others go on for long."""
+"""The same for lanes of different length, at 1/2: the remaining lanes are known to train for long."""
 
 CHUNK_SECONDS = 0.5
-"""About how long compiled code runs before the interpreter sees Ctrl-C and the meter moves."""
+"""Approximate duration of a chunk. Ctrl-C and progress updates wait for the end of a chunk."""
 
 
 @dataclass
 class LaneBundle:
-    """Lanes, and the record of each real one; lanes beyond the records are dummies."""
+    """Lanes, and the record of each lane; lanes beyond the records are dummies."""
 
     program: Program
     trial: Trial
@@ -56,7 +56,7 @@ class LaneBundle:
         width: int,
         checkpoints: Path | None = None,
     ) -> LaneBundle:
-        """The bundle before the first epoch, or where a checkpoint in this folder has left it."""
+        """Return the bundle before the first epoch, or as stored in a checkpoint in this folder."""
         records = [Record(*entry, Checks.of(entry[1])) for entry in zip(places, trials, tasks, strict=True)]
         bundle = cls(program, trials[0], records, program.start(trials, tasks, width), _all=tuple(records))
         if checkpoints is not None:
@@ -69,30 +69,30 @@ class LaneBundle:
         return bundle
 
     def save(self) -> None:
-        """Write the state to resume from; between two chunks alone it is a state."""
+        """Write a checkpoint, unless a chunk is in progress."""
         if self.file is not None and self._at_rest and self.epoch:
             state = BundleState(self.lanes, self.records, self._dropped, self.epoch, self._chunk)
             self.file.save(state, self._all)
 
     @property
     def width(self) -> int:
-        """Lanes, dummies included."""
+        """Number of lanes, including dummies."""
         return len(self.lanes.done)
 
     @property
     def active(self) -> list[int]:
-        """The places in the bundle of the lanes that still train."""
+        """Indices of the lanes that are still training."""
         return [at for at, record in enumerate(self.records) if record.end is None]
 
     @property
     def checks(self) -> set[Checks]:
-        """Those of the lanes that still train; a recipe fixes all of them but the last epoch."""
+        """Checks of the lanes that are still training; they differ only in the last epoch."""
         return {self.records[at].checks for at in self.active}
 
     def run(self) -> Iterator[list[Finished]]:
-        """Train to the end; finished lanes come out as they are dropped, and an empty list after every chunk.
+        """Train to the end. Yields finished lanes when they are removed, and an empty list after every chunk.
 
-        Of a bundle that resumes, those come first that had been dropped before.
+        A resumed bundle first yields the lanes that were removed before the checkpoint.
         """
         if self._dropped:
             yield [one.record.finished(one.epoch, one.model, one.numbers, one.width) for one in self._dropped]
@@ -111,20 +111,20 @@ class LaneBundle:
             yield []
 
     def stopped(self) -> list[Finished]:
-        """The lanes that have stopped and were not handed out yet: what an interruption must not lose."""
+        """Return the lanes that have ended but were not yielded yet, so an interruption does not lose them."""
         ended = [at for at, record in enumerate(self.records) if record.end is not None and not self._is_out(record)]
         return [lane for lanes in self._hand_out(ended) for lane in lanes]
 
     @property
     def model_epochs(self) -> int:
-        """Epochs behind the lanes that were not handed out yet; one that stopped has them all behind it."""
+        """Epochs completed by lanes that were not yielded yet; a lane that stopped early counts all its epochs."""
         left = [record for record in self.records if not self._is_out(record)]
         return sum(self.epoch if record.end is None else record.checks.last for record in left)
 
     # ---------------------------------------------------------------- epochs
 
     def _advance(self) -> None:
-        """Run a chunk of epochs that ends at a check at the latest."""
+        """Run a chunk of epochs, at most up to the next check."""
         n_epochs = min(self._chunk, *(checks.after(self.epoch) - self.epoch for checks in self.checks))
         started = perf_counter()
         with arithmetic(self.trial.training.precision):
@@ -133,18 +133,18 @@ class LaneBundle:
         seconds = perf_counter() - started
         self.epoch += n_epochs
         if n_epochs == self._chunk:
-            # Grow by at most 4x: the first chunk also compiles.
+            # Grow by at most 4x, because the first chunk includes compilation.
             self._chunk = max(1, min(4 * self._chunk, int(self._chunk * CHUNK_SECONDS / max(seconds, 1e-6))))
 
     def _check(self) -> None:
-        """Note curves and first full recalls; lanes with full recall, or without a finite loss, are done."""
+        """Evaluate all lanes; lanes with enough recall, or a loss that is NaN or infinite, stop."""
         with arithmetic(self.trial.training.precision, exact=True):
             metrics = {name: np.asarray(value) for name, value in self.program.check(self.lanes).items()}
         for at in self.active:
             self.records[at].note(self.epoch, _numbers_of(metrics, at))
 
     def _end_lanes(self) -> None:
-        """End the lanes at their last epoch; those that have ended, here or at a check, change no more."""
+        """End lanes that reached their last epoch, and freeze all lanes that have ended."""
         for at in self.active:
             if self.records[at].checks.last == self.epoch:
                 self.records[at].end = self.epoch
@@ -161,7 +161,7 @@ class LaneBundle:
         return DROP_AT_LENGTHS if differ_in_length(self.trial.training) else DROP_AT
 
     def _drop(self) -> list[Finished]:
-        """Hand out the lanes that are done and go on with the others on a narrower rung."""
+        """Collect the lanes that have ended, and continue with the others in a narrower bundle."""
         active, ended = self.active, [at for at, record in enumerate(self.records) if record.end is not None]
         finished = list(self._collect(ended, dropped=True))
         width = rung_above(len(active))
@@ -171,9 +171,9 @@ class LaneBundle:
         return finished
 
     def _hand_out(self, places: Sequence[int]) -> Iterator[list[Finished]]:
-        """The results of these lanes, then all are forgotten; what takes long on the host comes one by one."""
+        """Yield the results of these lanes, one by one if they are measured on the host; then remove all lanes."""
         lanes = self._collect(places)
-        one_by_one = any(self.records[at].trial.measures.on_host for at in places)
+        one_by_one = any(self.records[at].trial.measured_on_host for at in places)
         for finished in ([lane] for lane in lanes) if one_by_one else [list(lanes)]:
             self._out.update(lane.place for lane in finished)
             yield finished
@@ -183,7 +183,7 @@ class LaneBundle:
         return record.place in self._out
 
     def _collect(self, places: Sequence[int], *, dropped: bool = False) -> Iterator[Finished]:
-        """The results of these lanes, each finished when it is asked for; checkpoints keep those that are dropped."""
+        """Yield the results of these lanes lazily; checkpoints keep the lanes that are dropped."""
         if not places:
             return
         with arithmetic(self.trial.training.precision, exact=True):

@@ -1,12 +1,12 @@
-"""Checkpoints of lanes: the state of a bundle on disk, from which it resumes to the same bits.
+"""Checkpoints of lanes: the state of a bundle on disk, from which it resumes bit for bit.
 
-One sealed safetensors file per bundle, `lanes-<hash of its trials and width>.safetensors`: the bytes of the trained
-weights and of the optimiser of the lanes that still run, the weights of those that ended and were dropped, and `notes`,
-a JSON text with the epoch, who is where, curves and what was measured of the ended ones. What does not change while
-lanes train is made from the trials again; batches follow from the seed and the epoch. In the metadata stand the
-bundle's hash and the marks: the kind of device and the versions of factrank and JAX, on which the last bits depend.
+Each bundle has one sealed safetensors file, `lanes-<hash of its trials and width>.safetensors`. It contains the trained
+weights and the optimiser state of running lanes, the weights of lanes that ended and were removed, and `notes`, a JSON
+string with the epoch, the order of the lanes, curves, and the metrics of lanes that ended. Everything that is constant
+during training is recreated from the trials; batches are determined by seed and epoch. The metadata contain the hash of
+the bundle, the device type and the versions of factrank and JAX, because the last bits depend on them.
 
-A file with other marks, of another bundle, or damaged is an error that names it, and is not deleted.
+A damaged file, or one with other metadata, is an error that names the file; it is never deleted.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ from factrank.version import __version__
 
 FORMAT, VERSION = "factrank.lanes", 1
 NOTED = ("end", "stopped", "diverged", "curves", "epochs_to")
-"""What a record notes while its lane trains."""
+"""Fields of a record that change during training."""
 NUMBERS = dict[str, float]
 Arrays = list[Shaped[np.ndarray, "..."]]
 
 
 @dataclass(frozen=True, eq=False)
 class Dropped:
-    """A lane that ended before its bundle: its model and numbers as they were collected."""
+    """A lane that ended before its bundle, with its model and metrics."""
 
     record: Record
     numbers: NUMBERS
@@ -55,7 +55,7 @@ class Dropped:
 
 @dataclass(frozen=True, eq=False)
 class BundleState:
-    """All that a bundle has to know to go on."""
+    """Everything needed to resume a bundle."""
 
     lanes: Lanes
     records: list[Record]
@@ -65,13 +65,13 @@ class BundleState:
 
 
 def lane_marks() -> dict[str, str]:
-    """What the last bits depend on in addition to the trials and the width."""
+    """Return what the last bits depend on, in addition to the trials and the width."""
     return {"device": _device(), "factrank": __version__, "jax": jax.__version__}
 
 
 @cache
 def _device() -> str:
-    """The kind of accelerator, or of processor: compiled code is made for it."""
+    """Type of accelerator or CPU that code is compiled for."""
     device = jax.local_devices()[0]
     if device.platform != "cpu":
         return str(device.device_kind)
@@ -82,22 +82,22 @@ def _device() -> str:
 
 @dataclass(frozen=True)
 class BundleFile:
-    """The checkpoint of one bundle."""
+    """Checkpoint file of one bundle."""
 
     path: Path
     bundle: str
 
     @classmethod
     def of(cls, folder: Path, trials: Sequence[Trial], width: int) -> BundleFile:
-        """That of these trials, in this order, at this width."""
+        """Return the checkpoint file of these trials, in this order, at this width."""
         text = json.dumps([FORMAT, width, [trial.hash for trial in trials]])
         name = hashlib.sha256(text.encode()).hexdigest()
         return cls(folder / f"lanes-{name}{SUFFIX}", name)
 
     def save(self, state: BundleState, records: Sequence[Record]) -> None:
-        """Write a state in one step; what cannot be written is a warning: training continues.
+        """Write a state atomically. If writing fails, emit a warning and continue training.
 
-        `records` are those of the whole bundle before anything was dropped, in its order.
+        `records` are the records of the whole bundle in order, before lanes were removed.
         """
         index = {id(record): at for at, record in enumerate(records)}
         notes = {
@@ -120,7 +120,7 @@ class BundleFile:
             warnings.warn(f"a checkpoint was not written: {error}", stacklevel=2)
 
     def load(self, first: Lanes, records: Sequence[Record]) -> BundleState | None:
-        """The state in the file, None where there is none; `first` and `records` are the bundle before its start."""
+        """Return the stored state, or None without a file; `first` and `records` are the bundle before training."""
         if not self.path.exists():
             return None
         sealed = read_checkpoint(self.path, FORMAT, VERSION, {"bundle": self.bundle, **lane_marks()})
@@ -132,7 +132,7 @@ class BundleFile:
             ) from None
 
     def remove(self) -> None:
-        """Forget a bundle that has ended."""
+        """Delete the checkpoint of a bundle that has ended."""
         self.path.unlink(missing_ok=True)
 
 
@@ -149,11 +149,11 @@ def _bytes(leaf: Shaped[np.ndarray, "..."]) -> UInt8[np.ndarray, " n"]:
 
 
 def _state(sealed: Sealed, first: Lanes, records: list[Record]) -> BundleState:
-    """The state of a file whose marks are right; an error of Python's where it is none."""
+    """Rebuild the state from a file with the right marks; raises various Python errors if it is invalid."""
     notes = json.loads(sealed.tensors["notes"].tobytes())
     running, ended = notes["lanes"], notes["dropped"]
     if sorted(one["at"] for one in [*running, *ended]) != list(range(len(records))):
-        raise ValueError("its lanes are others")
+        raise ValueError("it has other lanes")
     for one in [*running, *ended]:
         for name in NOTED:
             setattr(records[one["at"]], name, one[name])
@@ -162,7 +162,7 @@ def _state(sealed: Sealed, first: Lanes, records: list[Record]) -> BundleState:
     one_lane = jax.tree.map(lambda array: array[0], first)
     width = leaf.size // max(1, _bytes(np.asarray(jax.tree.leaves(_changing(one_lane))[0])).size)
     if width < len(places) or width & (width - 1):
-        raise ValueError("its width is no rung")
+        raise ValueError("its width is not a power of two")
     lanes = take(first, [*places, *[places[0]] * (width - len(places))], len(places))
     arrays = _filled(sealed, "lanes", jax.tree.leaves(_changing(lanes)))
     changed = jax.tree.unflatten(jax.tree.structure(_changing(lanes)), [jnp.asarray(array) for array in arrays])
@@ -179,7 +179,7 @@ def _state(sealed: Sealed, first: Lanes, records: list[Record]) -> BundleState:
 
 
 def _filled(sealed: Sealed, name: str, like: Sequence[Any]) -> Arrays:
-    """The arrays of a file, of the types and shapes of others."""
+    """Unpack arrays from a file, with the types and shapes of `like`."""
     arrays = []
     for at, leaf in enumerate(like):
         kind, packed = np.dtype(leaf.dtype), sealed.tensors[f"{name}.{at}"]

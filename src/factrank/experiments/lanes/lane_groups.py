@@ -1,11 +1,11 @@
-"""Which trials run side by side: those of one recipe, and few of several recipes that can be padded to one.
+"""Group trials that run side by side: trials with the same recipe, or with recipes that can be padded to the same one.
 
-A study over sizes has few trials of each, and a bundle of few lanes leaves most of a GPU idle: it is the number of
-compiled operations that costs, not what is in them. So trials whose recipe has fewer than 16 of them are padded to
-sizes that more trials share, where their tasks know how to (`Fillable`) and others are found that then have the same
-recipe. On a CPU, where arithmetic is what costs, nothing is padded.
+A study over sizes has few trials of each size, and a bundle with few lanes leaves most of a GPU idle, because its cost
+is the number of compiled operations. A recipe with fewer than 16 trials is therefore padded, if its tasks support it
+(`Paddable`) and other recipes become equal to it by padding. CPU trials are never padded, because arithmetic dominates
+there.
 
-Who runs with whom follows from the list of trials and the kind of device alone.
+The groups depend only on the list of trials and the kind of device.
 """
 
 from __future__ import annotations
@@ -21,41 +21,41 @@ from factrank.experiments.task import Task
 
 WIDE = {"cpu": 0}
 WIDE_ELSEWHERE = 16
-"""From so many trials on a recipe runs as it is."""
+"""A recipe with at least this many trials is not padded."""
 
 
 @runtime_checkable
-class Fillable(Protocol):
+class Paddable(Protocol):
     """A task that can be padded."""
 
-    def filled_up(self) -> Task:
-        """The same with sizes that more trials share; results are those of the real sizes, up to rounding."""
+    def with_padding(self) -> Task:
+        """Return the task padded to a common size. Its results agree with the original size, up to rounding."""
 
 
 class Member(NamedTuple):
-    """A trial by its place in the list, and the task as which it runs."""
+    """A trial, given by its index in the list, and the task that it runs as."""
 
     place: int
     task: Task
 
 
 def side_by_side(trials: Sequence[Trial], tasks: Sequence[Task]) -> dict[Recipe, list[Member]]:
-    """The groups of a list of trials; padded ones have the longest first, so that few wait for others."""
+    """Group a list of trials by recipe; padded groups are sorted from longest to shortest, to avoid idle lanes."""
     groups: dict[Recipe, list[Member]] = {}
     for place, (trial, task) in enumerate(zip(trials, tasks, strict=True)):
         groups.setdefault(recipe_of(trial, task), []).append(Member(place, task))
     wide = WIDE.get(jax.local_devices()[0].platform, WIDE_ELSEWHERE)
     narrow = {
-        recipe: recipe_of(trials[members[0].place], members[0].task.filled_up())
+        recipe: recipe_of(trials[members[0].place], members[0].task.with_padding())
         for recipe, members in groups.items()
-        if len(members) < wide and isinstance(members[0].task, Fillable)
+        if len(members) < wide and isinstance(members[0].task, Paddable)
     }
     shared = list(narrow.values())
     found: dict[Recipe, list[Member]] = {}
     for recipe, members in groups.items():
         if recipe in narrow and shared.count(narrow[recipe]) > 1:
-            filled = [Member(place, task.filled_up()) for place, task in members if isinstance(task, Fillable)]
-            found.setdefault(narrow[recipe], []).extend(filled)
+            padded = [Member(place, task.with_padding()) for place, task in members if isinstance(task, Paddable)]
+            found.setdefault(narrow[recipe], []).extend(padded)
         else:
             found[recipe] = members
     for recipe in narrow.values():

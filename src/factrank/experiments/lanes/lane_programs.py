@@ -1,11 +1,11 @@
-"""One compiled program for many trials: jit(vmap(loop over epochs)), a lane per trial.
+"""Compiled programs for many trials: jit(vmap(loop over epochs)), with one lane per trial.
 
-Lanes share a signature and differ in weights, data, learning rate, weight decay and key, and, where the learning rate
-follows a schedule, in their length. A lane computes what it would compute alone: nothing crosses between lanes, so one
-that diverges touches no other.
+Lanes have the same signature and differ in weights, data, learning rate, weight decay and key; with a learning rate
+schedule, also in length. A lane computes the same as it would alone: lanes are independent, so a lane that diverges
+does not affect the others.
 
-In bfloat16 the weights and the optimiser stay in float32, and it is float32 weights that come out and are saved. Every
-step rounds the model to bfloat16 and computes the forward and the backward pass with it; checks and measures do too.
+In bfloat16, weights and optimiser state are stored in float32, and float32 weights are returned and saved. Every step
+rounds the model to bfloat16 for the forward and backward pass; so do checks and measures.
 """
 
 from __future__ import annotations
@@ -31,30 +31,30 @@ from factrank.experiments.specs import Training, TrainingPrecision, Trial
 from factrank.experiments.task import Epoch, Metrics, Task, Tree
 
 MATMUL_PRECISION = {"float32": "highest", "tf32": "tensorfloat32", "float64": "highest", "bfloat16": "highest"}
-"""How products of float32 are taken; bfloat16 numbers are multiplied as they are."""
+"""Precision of float32 products; bfloat16 numbers are multiplied in bfloat16."""
 
 COMPILED_QUICKLY = {"xla_gpu_autotune_level": 0, "xla_gpu_enable_triton_gemm": False}
-"""For evaluations, which run seldom: on a GPU most of a compilation is a search for the fastest kernels."""
+"""Options for evaluations, which run rarely: on a GPU, searching for the fastest kernels dominates compilation."""
 
 WARM_UP_FROM = 0.01
-"""The share of the learning rate at which a warm-up begins."""
+"""Fraction of the learning rate at the start of a warm-up."""
 
 
 @contextmanager
 def arithmetic(precision: TrainingPrecision, *, exact: bool = False) -> Iterator[None]:
-    """The number format of a trial; `exact` asks for full products, as every evaluation does."""
+    """Context with the number format of a trial; `exact` selects full-precision products, for evaluations."""
     products = "highest" if exact else MATMUL_PRECISION[precision]
     with jax.enable_x64(precision == "float64"), jax.default_matmul_precision(products):
         yield
 
 
 def in_bfloat16(model: Tree) -> Tree:
-    """The model with its real weights rounded to bfloat16; gradients come back in the format of the weights."""
+    """Return the model with its real weights rounded to bfloat16; gradients have the dtype of the original weights."""
     return jax.tree.map(lambda leaf: leaf.astype(jnp.bfloat16) if eqx.is_inexact_array(leaf) else leaf, model)
 
 
 class Lanes(eqx.Module):
-    """The state of a bundle: every array has a leading axis of lanes; a lane that is `done` changes no more."""
+    """State of a bundle. Every array has a leading axis of lanes; lanes that are `done` do not change."""
 
     trained: Tree
     fixed: Tree
@@ -69,7 +69,7 @@ class Lanes(eqx.Module):
 
 @dataclass(frozen=True)
 class Recipe:
-    """What a program depends on beside its task; trials of one bundle share it, and the signature of their tasks."""
+    """Everything that a program depends on. Trials of one bundle have equal recipes."""
 
     signature: Hashable
     training: Training
@@ -78,7 +78,10 @@ class Recipe:
 
 
 def recipe_of(trial: Trial, task: Task) -> Recipe:
-    """All of a trial but its seed, learning rate, weight decay, score scale, data and, where it may differ, length."""
+    """Return the recipe of a trial: all settings except seed, learning rate, weight decay, score scale and data.
+
+    The number of epochs is also excluded if lanes of different length may run together.
+    """
     return Recipe(task.signature, _shared(trial.training), trial.curve_epochs, trial.training.weight_decay > 0)
 
 
@@ -89,15 +92,15 @@ def _shared(training: Training) -> Training:
 
 
 def differ_in_length(training: Training) -> bool:
-    """Whether lanes of different length may run side by side: those with a schedule.
+    """Return whether lanes of different length may run side by side, which requires a schedule.
 
-    At a constant rate they could too; there the bundles stay as they were cut when their results were published.
+    They could with a constant learning rate too, but published results were computed with other bundles.
     """
     return training.schedule != "constant"
 
 
 def rate_factor(training: Training, epoch: Epoch, last: Int[Array, ""]) -> Float[Array, ""]:
-    """The share of the learning rate at an epoch t of T: the rate rises, then stays or falls as a cosine.
+    """Return the factor of the learning rate at epoch t of T: warm-up, then constant or cosine decay.
 
     With w = warm_up T: 1/100 + 99/100 t / w for t < w, then 1 or (1 + cos(pi (t - w) / (T - w))) / 2.
     """
@@ -114,7 +117,7 @@ def rate_factor(training: Training, epoch: Epoch, last: Int[Array, ""]) -> Float
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """The compiled functions of a recipe; `trial` and `task` stand for all that share it."""
+    """Compiled functions of a recipe; `trial` and `task` are any trial with this recipe."""
 
     trial: Trial
     task: Task
@@ -124,7 +127,7 @@ class Program:
     # ---------------------------------------------------------------- from trials to lanes and back
 
     def start(self, trials: Sequence[Trial], tasks: Sequence[Task], width: int) -> Lanes:
-        """The lanes of these trials before training; copies of the first that are done fill up to the width."""
+        """Return the lanes of these trials before training, padded to the width with inactive copies of the first."""
         rows = [
             (task.init(np.random.default_rng(trial.seed)), task.data())
             for trial, task in zip(trials, tasks, strict=True)
@@ -151,13 +154,13 @@ class Program:
         )
 
     def models(self, lanes: Lanes, places: Sequence[int]) -> list[Any]:
-        """The models of some lanes, on the host."""
+        """Return the models of some lanes, on the host."""
         arrays = jax.device_get(eqx.combine(lanes.trained, lanes.fixed))
         return [jax.tree.map(lambda leaf, at=at: leaf[at], arrays) for at in places]
 
     @cached_property
     def lane_bytes(self) -> int:
-        """An upper estimate of the memory that one lane takes while it trains."""
+        """Upper bound on the memory of one lane during training, in bytes."""
         lanes = self.start([self.trial], [self.task], 1)
         one = jax.tree.map(lambda leaf: leaf[0], lanes)
         return 2 * array_bytes(one) + traced_bytes(partial(self._epoch, 0), one)
@@ -165,19 +168,19 @@ class Program:
     # ---------------------------------------------------------------- compiled
 
     def advance(self, lanes: Lanes, epoch: int, n_epochs: int) -> Lanes:
-        """The lanes n epochs after this one."""
+        """Train all lanes for n epochs."""
         return self._advance_on(mesh_for(len(lanes.done)))(lanes, epoch, n_epochs)
 
     def _advance_on(self, mesh: Mesh | None) -> Callable[[Lanes, int, int], Lanes]:
         if mesh in self._advances:
             return self._advances[mesh]
         over_lanes = jax.vmap(self._epochs, in_axes=(0, None, None))
-        if mesh is not None:  # each device has lanes of its own and hears nothing of the others
+        if mesh is not None:  # lanes are independent, so devices do not communicate
             over_lanes = jax.shard_map(over_lanes, mesh=mesh, in_specs=(LANES, EVERYWHERE, EVERYWHERE), out_specs=LANES)
         return self._advances.setdefault(mesh, jax.jit(over_lanes))
 
     def _epochs(self, lane: Lanes, epoch: Int[Array, ""], n_epochs: Int[Array, ""]) -> Lanes:
-        """One lane n epochs after this one, or as it is when it is done."""
+        """Train one lane for n epochs, unless it is done."""
         later: Lanes = jax.lax.fori_loop(epoch, epoch + n_epochs, self._epoch, lane)
         if self.recipe.training.stop == "never" and not differ_in_length(self.recipe.training):
             return later
@@ -186,12 +189,12 @@ class Program:
 
     @cached_property
     def check(self) -> Callable[[Lanes], Metrics]:
-        """The numbers of a curve, for every lane."""
+        """Compiled metrics of curves, for every lane."""
         return self._evaluation(self.task.check)
 
     @cached_property
     def measure(self) -> Callable[[Lanes], Metrics]:
-        """The numbers at the end, for every lane."""
+        """Compiled metrics at the end of training, for every lane."""
         return self._evaluation(self.task.measure)
 
     def _evaluation(self, score: Callable[[Any, Any], Metrics]) -> Callable[[Lanes], Metrics]:
@@ -202,7 +205,7 @@ class Program:
         return jax.jit(jax.vmap(evaluate), compiler_options=quickly)
 
     def _epoch(self, epoch: Epoch, lane: Lanes) -> Lanes:
-        """One lane after one more pass over its batches."""
+        """Train one lane for one pass over its batches."""
         batches = self.task.batches(lane.data, jax.random.fold_in(lane.key, epoch), epoch)
         n_steps, rate = jax.tree.leaves(batches)[0].shape[0], self._rate(lane, epoch)
         if n_steps == 1:
@@ -211,14 +214,13 @@ class Program:
         return later
 
     def _rate(self, lane: Lanes, epoch: Epoch) -> Float[Array, ""]:
-        """The learning rate of all steps of an epoch."""
         training = self.recipe.training
         if training.schedule == "constant" and not training.warm_up:
             return lane.learning_rate
         return lane.learning_rate * rate_factor(training, epoch, lane.last)
 
     def _step(self, lane: Lanes, batch: Tree, rate: Float[Array, ""]) -> Lanes:
-        """One lane after one step of its optimiser: w + update - learning_rate * weight_decay * w."""
+        """Update one lane with one optimiser step: w + update - learning_rate * weight_decay * w."""
 
         def loss(trained: Tree) -> Float[Array, ""]:
             return self.task.loss(self._computed(eqx.combine(trained, lane.fixed)), lane.data, batch)
@@ -233,7 +235,7 @@ class Program:
         return after
 
     def _computed(self, model: Tree) -> Tree:
-        """The model in the format of forward and backward passes."""
+        """Convert the model to the format of forward and backward passes."""
         return in_bfloat16(model) if self.recipe.training.precision == "bfloat16" else model
 
     @cached_property
@@ -245,14 +247,14 @@ class Program:
 
 
 def take(lanes: Lanes, places: Sequence[int], n_active: int) -> Lanes:
-    """The lanes at these places, which may repeat; all but the first `n_active` are done."""
+    """Return the lanes with these indices, which may repeat; only the first `n_active` are active."""
     index = jnp.asarray(places)
     taken = mark(jax.tree.map(lambda leaf: leaf[index], lanes), np.arange(len(places)) >= n_active)
     return spread_lanes(taken, len(places))
 
 
 def mark(lanes: Lanes, done: Bool[np.ndarray, " lanes"]) -> Lanes:
-    """The same lanes, these of them done."""
+    """Return the lanes with these flags as `done`."""
     marked: Lanes = eqx.tree_at(lambda state: state.done, lanes, jnp.asarray(done))
     return marked
 
@@ -263,13 +265,13 @@ def _compiled(recipe: Recipe, first: _First) -> Program:
 
 
 def program_for(trial: Trial, task: Task) -> Program:
-    """The program of a trial's recipe; compiled functions are kept for the next bundle and the next call."""
+    """Return the program of a trial's recipe. Compiled functions are cached."""
     return _compiled(recipe_of(trial, task), _First(trial, task))
 
 
 @dataclass(frozen=True)
 class _First:
-    """The first trial of a recipe; no part of a key, because all trials of a recipe compile to the same program."""
+    """First trial of a recipe. All instances compare equal, because every trial of a recipe gives the same program."""
 
     trial: Trial
     task: Task

@@ -1,4 +1,4 @@
-"""The lanes engine: trials of one recipe go together, in bundles as wide as the ladder and the memory allow."""
+"""The lanes engine: trains trials of one recipe in bundles, as wide as the memory allows."""
 
 from __future__ import annotations
 
@@ -24,12 +24,16 @@ def run_lanes(
     memory: int | None = None,
     checkpoints: Checkpoints | None = None,
 ) -> Generator[tuple[list[Finished], int], None, None]:
-    """Train these trials, which share a recipe; finished ones come out as they end, with the epochs behind the others.
+    """Train trials with the same recipe; yield finished ones as they end, and the epochs completed by the others.
 
-    `memory` is what the lanes of one bundle may take on each device, in bytes: wider bundles are cut once more. Thrown
-    an interruption, it hands out the lanes that had stopped before it lets it through. With `checkpoints` the state of
-    the lanes in flight is written now and then, and on an interruption, and lanes whose state is found there resume
-    from it.
+    On KeyboardInterrupt, yields the lanes that have ended and re-raises.
+
+    Arguments:
+        trials: The trials.
+        tasks: Their tasks.
+        memory: Bytes that the lanes of one bundle may use on each device; wider bundles are split.
+        checkpoints: Folder for the states of unfinished lanes, written periodically and on an interruption. Lanes with
+            a state there resume from it.
     """
     use_compilation_cache()
     entries = [PlacedTrial(*entry) for entry in zip(range(len(trials)), trials, tasks, strict=True)]
@@ -44,7 +48,7 @@ def run_lanes(
 
 
 class PlacedTrial(NamedTuple):
-    """A trial, its task, and its place in the list."""
+    """A trial, its task, and its index in the list."""
 
     place: int
     trial: Trial
@@ -52,7 +56,7 @@ class PlacedTrial(NamedTuple):
 
 
 def _valid_program(first: PlacedTrial) -> Program:
-    """The program of a recipe, its mistakes found before anything is trained."""
+    """Build the program of a recipe and trace it, to find mistakes before training."""
     program = program_for(first.trial, first.task)
     try:
         with arithmetic(program.recipe.training.precision):
@@ -63,7 +67,7 @@ def _valid_program(first: PlacedTrial) -> Program:
 
 
 def _widest(program: Program, memory: int | None) -> int:
-    """The widest rung that fits: every device takes its share of the lanes."""
+    """Find the largest power of two that fits into memory, counting all devices."""
     devices = jax.local_devices()
     budget = memory_budget(devices[0]) if memory is None else memory
     return rung_below(int(max(1, budget // max(1, program.lane_bytes)))) * rung_below(len(devices))
@@ -72,7 +76,7 @@ def _widest(program: Program, memory: int | None) -> int:
 def _run_bundle(
     program: Program, entries: list[PlacedTrial], width: int, checkpoints: Checkpoints | None
 ) -> Generator[tuple[list[Finished], int], None, None]:
-    """One bundle; where the memory does not suffice after all, what is left of it at half the width."""
+    """Run one bundle; if it runs out of memory, continue with the unfinished trials at half the width."""
     left = {entry.place for entry in entries}
     try:
         yield from _epochs_of(program, entries, width, left, checkpoints)
@@ -87,7 +91,7 @@ def _run_bundle(
 def _epochs_of(
     program: Program, entries: list[PlacedTrial], width: int, left: set[int], checkpoints: Checkpoints | None
 ) -> Generator[tuple[list[Finished], int], None, None]:
-    """The same without a second try; places that were handed out are taken from `left`."""
+    """Run one bundle; remove trials from `left` when they are yielded."""
     places, trials, tasks = zip(*entries, strict=True)
     with arithmetic(program.recipe.training.precision):
         folder = checkpoints.folder if checkpoints is not None else None

@@ -1,4 +1,4 @@
-"""Optimisers of optax by name."""
+"""Optax optimisers by name."""
 
 from __future__ import annotations
 
@@ -34,15 +34,19 @@ OPTIMISERS = (
     "sm3",
     "yogi",
 )
-"""Those that need a learning rate and gradients alone; others want the loss again, or draw from a seed of their own."""
+"""Optimisers that only need a learning rate and gradients; others also need the loss, or their own seed."""
 
 
 def build_optimiser(
     optimiser: Optimiser, learning_rate: Float[Array, ""] | float
 ) -> optax.GradientTransformationExtraArgs:
-    """The optimiser of optax with this learning rate, which may be traced."""
+    """Return an optax optimiser with this learning rate, which may be traced.
+
+    Raises:
+        InputError: If the name or an option is unknown or invalid.
+    """
     if optimiser.name not in OPTIMISERS:
-        raise InputError(f"there is no optimiser {optimiser.name!r}; there are {', '.join(OPTIMISERS)}")
+        raise InputError(f"unknown optimiser {optimiser.name!r}; expected one of {', '.join(OPTIMISERS)}")
     make = getattr(optax, optimiser.name)
     known = [name for name in inspect.signature(make).parameters if name != "learning_rate"]
     unknown = [name for name, _ in optimiser.options if name not in known]
@@ -51,4 +55,4 @@ def build_optimiser(
     try:
         return optax.with_extra_args_support(make(learning_rate, **dict(optimiser.options)))
     except (TypeError, ValueError) as error:
-        raise InputError(f"{optimiser.name} does not take {dict(optimiser.options)}: {error}") from None
+        raise InputError(f"{optimiser.name}: invalid options {dict(optimiser.options)}: {error}") from None

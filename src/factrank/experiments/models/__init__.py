@@ -1,7 +1,7 @@
-"""Models of any family, handed in, constructed, certified, saved and loaded.
+"""Models of any family: constructed, trained, certified, saved and loaded.
 
-What lives here: the result of every closed form, the file of a model, `verify`, and how models are handed in. What may
-enter: what serves the models of every family, whether they were trained or not.
+Contains: the result of closed forms, model files, `verify`, and the extraction of models from other objects. Add here:
+code for models of every family, trained or not.
 """
 
 from typing import TYPE_CHECKING
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from factrank.experiments.models.model_files import read_model_file as read_model_file
     from factrank.experiments.models.model_files import save as save
     from factrank.experiments.models.model_files import write_model_file as write_model_file
+    from factrank.experiments.models.verification import claimed_options as claimed_options
     from factrank.experiments.models.verification import verify as verify
 else:
     __getattr__, __dir__, __all__ = lazy_face(__name__)

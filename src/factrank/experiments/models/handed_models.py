@@ -1,4 +1,4 @@
-"""Handed models: a model of any family, in whatever it comes: bare, trained, constructed, or loaded from a file."""
+"""Extract the model, data and specification from a model, a training result, a constructed model or a loaded file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from factrank.readouts import ReadsFacts
 
 
 class HandedModel(NamedTuple):
-    """A model with its family and its specification, and the data that it should recall."""
+    """A model with its data, family and specification."""
 
     model: Any
     data: Any
@@ -22,22 +22,25 @@ class HandedModel(NamedTuple):
 
 
 def handed_model(given: Any, data: Any = None) -> HandedModel:
-    """The model in what was handed in, with the data that are given or, if none are, those that it came with.
+    """Return the model in an object, with the given data or, if None, the data of the object.
 
-    A model that came with a database speaks in its codes: the facts of another one are matched by name. What answers by
-    itself is never taken for what carries a model.
+    If the object has a database, the model uses its codes: facts of another database are matched by name. An object
+    that is itself a model is never searched for another one.
+
+    Raises:
+        InputError: If the object contains no model of a registered family, or no data.
     """
     is_model = any(family.spec_of(given) is not None for family in families().values())
     if not is_model and isinstance(given, ReadsFacts):
-        raise InputError(f"a {type(given).__name__} is no model of the families {', '.join(families())}")
+        raise InputError(f"a {type(given).__name__} is not a model of the families {', '.join(families())}")
     model = given if is_model else getattr(given, "model", given)
     family = family_of_model(model)
     own = None if is_model else _first(given, "data", "database")
     data = own if data is None else data
     if data is None:
-        raise InputError(f"a {type(given).__name__} comes without data: hand in what it should recall too")
+        raise InputError(f"a {type(given).__name__} has no data; also pass the data that it should recall")
     if isinstance(data, Given):
-        raise InputError("data are verified themselves; a fingerprint only names them")
+        raise InputError("expected data; a fingerprint only identifies them")
     data = data.build() if has_role(data, DataSpec) else data
     if isinstance(own, Database) and isinstance(data, Database) and own.vocabularies != data.vocabularies:
         data = recode(data, onto=own)
@@ -45,7 +48,7 @@ def handed_model(given: Any, data: Any = None) -> HandedModel:
 
 
 def _spec(given: Any, model: Any, family: Family) -> Any:
-    """The specification, from whatever carries the model, the trial that trained it, or the model itself."""
+    """Look up the specification in the object, in the trial that trained the model, or in the model itself."""
     if given is model:
         return family.spec_of(model)
     by_trial = getattr(getattr(given, "trial", None), "model", None)

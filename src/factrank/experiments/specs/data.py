@@ -1,4 +1,4 @@
-"""Data of a trial that every family can read: a generated database, or one that is passed alongside the trial."""
+"""Data that every family can read: a generated database, or one passed alongside the trial."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from factrank.experiments.specs.specification import NO_OPTIONS, Options, regist
 
 @dataclass(frozen=True)
 class Generated:
-    """A database by the name of its generator and its arguments, its own seed among them; see `generated`."""
+    """A database, described by its generator and the arguments, including the seed. See `generated`."""
 
     generator: str
     arguments: Options = NO_OPTIONS
 
     def build(self) -> Database:
-        """The facts."""
+        """Return the database."""
         return generate(self.generator, **dict(self.arguments))
 
 
 @dataclass(frozen=True)
 class Given:
-    """A database, or examples, that are handed in beside the trial, known by their fingerprint."""
+    """A database or examples passed alongside the trial, identified by fingerprint."""
 
     fingerprint: str
 
     def build(self) -> Data:
-        """Nothing: who runs the trial has the data."""
-        raise InputError(f"the data {self.fingerprint[:12]} are not described but given beside the trial")
+        """Raise an `InputError`: the caller has the data."""
+        raise InputError(f"the data {self.fingerprint[:12]} cannot be built; pass them alongside the trial")
 
 
 def generated(generator: str, /, **arguments: object) -> Generated:
-    """The specification of a generated database.
+    """Return the specification of a generated database.
 
     >>> generated("uniform", n_keys=20, n_queries=10, n_values=20, seed=0).build().n_facts
     200

@@ -1,4 +1,4 @@
-"""Checks that the fields of specifications share: real numbers, lists of numbers, flags."""
+"""Validation of specification fields: numbers, lists of numbers, flags."""
 
 from __future__ import annotations
 
@@ -9,7 +9,11 @@ from factrank.errors import InputError
 
 
 def as_floats(spec: object, *names: str) -> None:
-    """Integers in the place of real numbers are made real, so that equal trials have equal hashes."""
+    """Convert these fields to float, so equal trials have equal hashes.
+
+    Raises:
+        InputError: If a field is not a finite number >= 0.
+    """
     for name in names:
         value = getattr(spec, name)
         if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value) or value < 0:
@@ -18,10 +22,10 @@ def as_floats(spec: object, *names: str) -> None:
 
 
 def require_numbers(spec: object, name: str) -> None:
-    """Lists of numbers become tuples of real ones."""
+    """Convert a field to a tuple of floats; raise an `InputError` if it is not a list of numbers."""
     given = getattr(spec, name)
     if not isinstance(given, tuple | list) or not all(isinstance(number, int | float) for number in given):
-        raise InputError(f"{name} is a list of numbers; got {given!r}")
+        raise InputError(f"{name} must be a list of numbers; got {given!r}")
     object.__setattr__(spec, name, tuple(map(float, given)))
 
 
@@ -33,5 +37,5 @@ def require_flags(spec: object, *names: str) -> None:
 
 
 def are_different(given: Sequence[object]) -> bool:
-    """Whether there is at least one, and none comes twice."""
+    """Return whether there is at least one item, and all items are different."""
     return 0 < len(given) == len({repr(one) for one in given})

@@ -1,118 +1,123 @@
-"""Measures: what is measured of a trained model beside loss, recall and margins."""
+"""Measures: metrics of a trained model in addition to loss, recall and margins.
+
+A measure is a small frozen specification. Every engine supports the measures in this module; families define their own.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from math import inf
-from typing import Literal, get_args
+from functools import wraps
+from typing import ClassVar
 
 from factrank.errors import InputError
-from factrank.experiments.specs.field_checks import are_different, as_floats, require_flags, require_numbers
+from factrank.experiments.specs.field_checks import are_different, require_numbers
+from factrank.experiments.specs.result_columns import ResultColumn
 from factrank.experiments.specs.specification import register_kind
 from factrank.nn import require_sizes
 
-ReadingPrecision = Literal["float32", "float64", "bfloat16"]
+
+class Measure:
+    """A measurement of a trained model. The class declares the columns that it adds to the results."""
+
+    columns: ClassVar[tuple[ResultColumn, ...]] = ()
+    on_host: ClassVar[bool] = False
+    """True if it is computed on the host after training, which may take longer than the training."""
+    implied: ClassVar[bool] = False
+    """True if every trial of its families measures it, with the default options unless it says otherwise."""
 
 
 @dataclass(frozen=True)
-class Readings:
-    """Which readouts of a trained model are looked at: every combination of precision, temperature and tau is a row.
+class TauRecall(Measure):
+    """Recall of softmax>=tau at each threshold. The first threshold defines "tau-recall".
 
-    Logits are divided by the temperature. Weights are rounded to the precision, and the forward pass and the softmax
-    are computed in it. `ranks`: three proxies of the rank of the tensor of softmax>=tau; `cp`: its numerical CP rank
-    too, which takes minutes for large tensors.
+    Every trial measures it, at 0.95 by default.
     """
 
     taus: tuple[float, ...] = (0.95,)
-    temperatures: tuple[float, ...] = (1.0,)
-    precisions: tuple[ReadingPrecision, ...] = ("float32",)
-    ranks: bool = False
-    cp: bool = False
+    implied: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        _as_thresholds(self)
-        require_flags(self, "ranks", "cp")
-        require_numbers(self, "temperatures")
-        if not are_different(self.temperatures) or not all(0 < one < inf for one in self.temperatures):
-            raise InputError(f"temperatures must be different positive numbers, at least one; got {self.temperatures}")
-        given, known = self.precisions, get_args(ReadingPrecision)
-        if not isinstance(given, tuple | list) or not are_different(given) or not all(one in known for one in given):
-            raise InputError(f"precisions is a list of different ones of {', '.join(known)}; got {given!r}")
-        object.__setattr__(self, "precisions", tuple(given))
+        require_thresholds(self)
 
 
 @dataclass(frozen=True)
-class Measures:
-    """What is measured at the end beside loss, recall and margins.
+class Curve(Measure):
+    """Loss and recalls at these epochs; epoch 0 is before training."""
 
-    `taus`: thresholds of softmax>=tau; the first is the one that "tau-recall" means. `epochs_to`: the first check at
-    which argmax, and softmax>=tau for each tau, is right on every fact.
-
-    On the host, after training, from the weights that are handed out (see `further_measures`): `artifacts`: confident
-    predictions where the database says nothing (needs the logits of all keys x queries). `ranks`: certified bounds of
-    the ranks of the database and of the layer. `additive`: how many facts only the sum of all paths gets right.
-    `readings`: the model under other readouts. `planted_cp`: the rank of the database's tensor, estimated by CP with
-    this relative residual.
-
-    Of models of sequences: `contexts`: noise contexts in which every fact is asked for. `parts`: recall of attention
-    alone and of the MLP alone. `hallucination`: losses and answers of the relation alone. Of these and of memories:
-    `frequency_groups`: recall in so many groups of facts of equal size, the most frequent first.
-
-    Of models of sequences, to compare with protocols that estimate recall on a sample and keep the best checkpoint:
-    `test_sequences`: size of a test set, sampled once like training sequences; its recall is `test_recall`. `best`:
-    the greatest value of each recall over all checks and recorded epochs, as `best_recall`, `best_test_recall`, ....
-
-    Of memorisers: `saturation`: the share of heads that give one token of the context a weight above this threshold.
-    `tolerance`: how far from a real label an answer may be and is still right. `assumptions`: whether the vectors are
-    as independent as the theorem of Mahdavi et al. wants them, by so many random subsets of the queries.
-    """
-
-    taus: tuple[float, ...] = (0.95,)
-    artifacts: bool = False
-    epochs_to: bool = False
-    ranks: bool = False
-    additive: bool = False
-    readings: Readings | None = None
-    planted_cp: float | None = None
-    contexts: int = 4
-    parts: bool = False
-    hallucination: bool = False
-    frequency_groups: int = 0
-    test_sequences: int = 0
-    best: bool = False
-    saturation: float | None = None
-    tolerance: float = 0.01
-    assumptions: int = 0
+    epochs: tuple[int, ...]
 
     def __post_init__(self) -> None:
-        _as_thresholds(self)
-        require_flags(self, "artifacts", "epochs_to", "ranks", "additive", "parts", "hallucination", "best")
-        require_sizes({"test_sequences": self.test_sequences}, least=0)
-        require_sizes({"contexts": self.contexts})
-        require_sizes({"frequency_groups": self.frequency_groups, "assumptions": self.assumptions}, least=0)
-        if self.readings is not None and not isinstance(self.readings, Readings):
-            raise InputError(f"readings are described by Readings; got {self.readings!r}")
-        if self.planted_cp is not None:
-            as_floats(self, "planted_cp")
-            if not 0 < self.planted_cp < 1:
-                raise InputError(f"planted_cp is a relative residual between 0 and 1; got {self.planted_cp}")
-        as_floats(self, "tolerance")
-        if self.saturation is not None:
-            as_floats(self, "saturation")
-            if not 0 < self.saturation < 1:
-                raise InputError(f"saturation is an attention weight between 0 and 1; got {self.saturation}")
-
-    @property
-    def on_host(self) -> bool:
-        """Whether something is measured on the host after training, which may take longer than the training."""
-        asked = self.artifacts, self.ranks, self.additive, self.readings is not None, self.planted_cp is not None
-        return any(asked)
+        for epoch in self.epochs:
+            if type(epoch) is not int or epoch < 0:  # require_sizes is slow, and curves are long
+                require_sizes({"an epoch of a curve": epoch}, least=0)
+        object.__setattr__(self, "epochs", tuple(sorted(set(self.epochs))))
+        if not self.epochs:
+            raise InputError("a curve needs at least one epoch")
 
 
-def _as_thresholds(spec: Readings | Measures) -> None:
+def _of_any_integers(init: Callable[..., None]) -> Callable[..., None]:
+    """Accept a range, or any other iterable, for a tuple."""
+
+    @wraps(init)
+    def initialise(self: Curve, epochs: object) -> None:
+        if isinstance(epochs, str) or not isinstance(epochs, Iterable):
+            raise InputError(f"the epochs of a curve must be a list of integers; got {epochs!r}")
+        init(self, tuple(epochs))
+
+    return initialise
+
+
+Curve.__init__ = _of_any_integers(Curve.__init__)  # type: ignore[method-assign]
+
+
+@dataclass(frozen=True)
+class EpochsTo(Measure):
+    """First check at which argmax, and softmax>=tau for each tau, answers every fact correctly."""
+
+
+@dataclass(frozen=True)
+class FrequencyGroups(Measure):
+    """Recall in groups of facts of equal size, from most to least frequent."""
+
+    groups: int
+    columns: ClassVar[tuple[ResultColumn, ...]] = (
+        ResultColumn("recall_group_*", meaning="recall in a group of facts of equal size, the most frequent first"),
+    )
+
+    def __post_init__(self) -> None:
+        require_sizes({"groups": self.groups})
+
+
+@dataclass(frozen=True)
+class Best(Measure):
+    """Maximum of each recall over all checks and recorded epochs.
+
+    For comparison with protocols that report the best checkpoint.
+    """
+
+    columns: ClassVar[tuple[ResultColumn, ...]] = (
+        ResultColumn("best_*", meaning="greatest value of this recall over all checks and recorded epochs"),
+    )
+
+
+def require_thresholds(spec: object) -> None:
+    """Convert the `taus` of a specification to a tuple of floats.
+
+    Raises:
+        InputError: Unless they are different numbers in (0, 1), at least one.
+    """
     require_numbers(spec, "taus")
-    if not are_different(spec.taus) or not all(0 < tau < 1 for tau in spec.taus):
-        raise InputError(f"taus must be different numbers between 0 and 1, at least one; got {spec.taus}")
+    taus: tuple[float, ...] = getattr(spec, "taus")  # noqa: B009 - mypy does not know this field
+    if not are_different(taus) or not all(0 < tau < 1 for tau in taus):
+        raise InputError(f"taus must be different numbers between 0 and 1, at least one; got {taus}")
 
 
-register_kind("readings", Readings)
+EVERY_MEASURE: dict[str, type[Measure]] = {"tau_recall": TauRecall, "curve": Curve, "epochs_to": EpochsTo}
+"""Measures that every family supports, by their `kind`."""
+
+SHARED_MEASURES: dict[str, type[Measure]] = {"frequency_groups": FrequencyGroups, "best": Best}
+"""Measures that several families support."""
+
+for _kind, _measure in {**EVERY_MEASURE, **SHARED_MEASURES}.items():
+    register_kind(_kind, _measure, Measure)

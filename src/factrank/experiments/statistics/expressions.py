@@ -1,10 +1,10 @@
-"""Columns by name, arithmetic on columns, and the rows that have given values.
+"""Columns by name, arithmetic on columns, and selection of rows by value.
 
-Where charts and claims name a column they may also write arithmetic: names of columns and numbers with +, -, * or /
-between them, brackets, a minus in front, and the functions log (natural) and sqrt, for example
-"log(model.d_qk + model.d_vo) / model.d_model". The signs between two numbers stand between spaces or next to a bracket,
-because names may contain dashes; a column that bears the whole text as its name comes first. Nothing is executed: names
-are replaced by placeholders, Python parses the rest, and only the operations above are computed.
+Charts and claims accept arithmetic in place of a column name: column names and numbers combined with +, -, * and /,
+parentheses, unary minus, and the functions log (natural) and sqrt, for example "log(model.d_qk + model.d_vo) /
+model.d_model". Binary operators must be surrounded by spaces or parentheses, because names may contain dashes. A column
+whose name is the whole text takes precedence. Expressions are not executed: names are replaced by placeholders, Python
+parses the result, and only the operations above are evaluated.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from jaxtyping import Bool, Float
 from factrank.errors import InputError
 
 SOUND = ("finished", "stopped")
-"""The statuses of trials whose numbers mean something."""
+"""Statuses of trials whose results are valid."""
 
 OPERATIONS: dict[type[ast.operator], Callable[..., np.ndarray]] = {
     ast.Add: operator.add,
@@ -34,38 +34,42 @@ OPERATIONS: dict[type[ast.operator], Callable[..., np.ndarray]] = {
 FUNCTIONS: dict[str, Callable[..., np.ndarray]] = {"log": np.log, "sqrt": np.sqrt}
 
 MOST_WORDS = 200
-"""Names, numbers, signs and brackets of an expression."""
+"""Maximum number of names, numbers, operators and parentheses in an expression."""
 
 MARK = re.compile(r"((?<![^\s()])[-+*/](?![^\s()])|[()])")
-"""A bracket, or a sign by itself: between spaces, brackets or the ends of the text."""
+"""A parenthesis, or an operator between spaces, parentheses or the ends of the text."""
 
 ARITHMETIC = re.compile(rf"(?<![^\s()])[-+*/](?![^\s()])|(?<![^\s()-])({'|'.join(FUNCTIONS)})\(|^\s*[-(]")
-"""What tells arithmetic from a name, which may have brackets too, as "loss (nats)"."""
+"""Distinguishes arithmetic from names, which may contain parentheses too, as in "loss (nats)"."""
 
 STRAY_SIGN = re.compile(r"(?<!\S)[-+*/^]+(?!\S)")
-"""Signs in what should be a name or a number, as in "x ** 2"."""
+"""Operators inside of a name or number, as in "x ** 2"."""
 
 Value = str | int | float | bool | None
 Where = tuple[tuple[str, Value | tuple[Value, ...]], ...]
-"""Rows are kept where each column has its value, or one of its values."""
+"""Selection of rows: each column must have this value, or one of these values."""
 
 
 def frozen_where(where: object) -> Where:
-    """A selection given as a dictionary or as pairs; lists of values become tuples."""
+    """Convert a selection, given as a dictionary or as pairs, to tuples.
+
+    Raises:
+        InputError: If it is neither.
+    """
     pairs = list(where.items()) if isinstance(where, dict) else where
     if not isinstance(pairs, list | tuple):
-        raise InputError(f"a selection is a dictionary or a list of (column, value) pairs; got {where!r}")
+        raise InputError(f"a selection must be a dictionary or a list of (column, value) pairs; got {where!r}")
     kept = []
     for pair in pairs:
         if not isinstance(pair, list | tuple) or len(pair) != 2:
-            raise InputError(f"a selection is a dictionary or a list of (column, value) pairs; got {pair!r}")
+            raise InputError(f"a selection must be a dictionary or a list of (column, value) pairs; got {pair!r}")
         column, value = pair
         kept.append((str(column), tuple(value) if isinstance(value, list | tuple) else value))
     return tuple(kept)
 
 
 def columns_in(expression: str) -> list[str]:
-    """The names of columns in an expression.
+    """Return the column names in an expression.
 
     >>> columns_in("model.d_qk + 2 * model.d_vo")
     ['model.d_qk', 'model.d_vo']
@@ -74,13 +78,13 @@ def columns_in(expression: str) -> list[str]:
 
 
 def missing_columns(table: pa.Table, *expressions: str) -> list[str]:
-    """The names that are not columns of the table."""
+    """Return the names in these expressions that are not columns of the table."""
     names = [name for text in expressions if text not in table.column_names for name in columns_in(text)]
     return sorted(set(names) - set(table.column_names))
 
 
 def numbers(table: pa.Table, expression: str) -> Float[np.ndarray, " rows"]:
-    """The values of a column or of arithmetic on columns; nan where one is missing or no number.
+    """Return the values of a column or expression; NaN if one is missing or not a number.
 
     >>> numbers(pa.table({"a": [1, 2, None], "b": [10.0, 20.0, 30.0]}), "b - 2 * a").tolist()
     [8.0, 16.0, nan]
@@ -90,12 +94,16 @@ def numbers(table: pa.Table, expression: str) -> Float[np.ndarray, " rows"]:
     tree, operands = _parsed(expression)
     columns = [_operand(table, operand) for operand in operands]
     with np.errstate(all="ignore"):
-        found = _computed(tree, columns) + 0.0  # 0 rather than -0
+        found = _computed(tree, columns) + 0.0  # -0 becomes 0
     return np.where(np.isfinite(found), found, np.nan)
 
 
 def values(table: pa.Table, expression: str) -> list[Value]:
-    """The values of a column as they are, or of arithmetic on columns as numbers (whole ones as integers)."""
+    """Return the values of a column unchanged, or of an expression as numbers (integers if they are whole).
+
+    >>> values(pa.table({"d": [2, 3]}), "d / 2")
+    [1, 1.5]
+    """
     if expression in table.column_names:
         plain: list[Value] = table.column(expression).to_pylist()
         return plain
@@ -104,7 +112,11 @@ def values(table: pa.Table, expression: str) -> list[Value]:
 
 
 def selected(table: pa.Table, where: Where) -> Bool[np.ndarray, " rows"]:
-    """Which rows have the values; a column that the table lacks has no value anywhere."""
+    """Return which rows have these values. A column that is not in the table counts as null.
+
+    >>> selected(pa.table({"seed": [0, 1, 2], "d": [4, 4, 8]}), (("seed", (0, 1)), ("d", 4))).tolist()
+    [True, True, False]
+    """
     kept = np.ones(table.num_rows, dtype=bool)
     for column, wanted in where:
         choices = wanted if isinstance(wanted, tuple) else (wanted,)
@@ -116,14 +128,14 @@ def selected(table: pa.Table, where: Where) -> Bool[np.ndarray, " rows"]:
 
 
 def ended_soundly(table: pa.Table) -> Bool[np.ndarray, " rows"]:
-    """Which rows are of trials that ended with a model; all of them where the table has no status."""
+    """Return which rows belong to trials that finished or stopped; all rows if the table has no status."""
     if "status" not in table.column_names:
         return np.ones(table.num_rows, dtype=bool)
     return np.array([status in SOUND for status in table.column("status").to_pylist()], dtype=bool)
 
 
 def _same(value: Value, choice: Value) -> bool:
-    """1 and 1.0 are the same here, True and 1 are not."""
+    """Compare two values: 1 equals 1.0, but True does not equal 1."""
     if isinstance(value, bool) or isinstance(choice, bool):
         return value is choice
     return value == choice
@@ -131,7 +143,7 @@ def _same(value: Value, choice: Value) -> bool:
 
 @lru_cache(maxsize=1024)
 def _parsed(expression: str) -> tuple[ast.expr, list[str]]:
-    """The operations as a tree in which the name `_2` stands for the third of the operands, and the operands."""
+    """Parse an expression into a tree, in which the name `_2` refers to the third operand, and its operands."""
     words, operands = _words(expression)
     try:
         if len(words) > MOST_WORDS:
@@ -142,14 +154,14 @@ def _parsed(expression: str) -> tuple[ast.expr, list[str]]:
             raise SyntaxError
     except (SyntaxError, RecursionError, MemoryError):
         raise InputError(
-            f"{expression!r} is no column, and no arithmetic that is understood: names of columns and numbers, "
-            f"with + - * / between spaces, brackets, {' and '.join(FUNCTIONS)}; at most {MOST_WORDS} of these"
+            f"{expression!r} is neither a column nor valid arithmetic; use column names, numbers, + - * / between "
+            f"spaces, parentheses, {' and '.join(FUNCTIONS)}; at most {MOST_WORDS} terms in all"
         ) from None
     return tree, operands
 
 
 def _words(expression: str) -> tuple[list[str], list[str]]:
-    """Signs, brackets, functions and placeholders, and the operands that these stand for."""
+    """Split an expression into operators, parentheses, functions and placeholders, and its operands."""
     arithmetic = _number(expression) is None and ARITHMETIC.search(expression)
     words, operands = list[str](), list[str]()
     parts = MARK.split(expression) if arithmetic else [expression]
@@ -167,7 +179,7 @@ def _words(expression: str) -> tuple[list[str], list[str]]:
 
 
 def _computed(node: ast.expr, operands: list[np.ndarray]) -> np.ndarray:
-    """The value of a tree; a `SyntaxError` for every other operation."""
+    """Evaluate a tree; raise a `SyntaxError` for any other operation."""
     match node:
         case ast.Name(id=name) if name.startswith("_"):
             return operands[int(name[1:])]

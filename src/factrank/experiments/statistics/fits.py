@@ -1,14 +1,14 @@
-"""Fits: the numbers of a summary as a sum of terms, by least squares, and how well that predicts settings left out.
+"""Fits: a summary as a linear combination of terms, and how well it predicts settings that were left out.
 
-With one row per setting, y its value and X the terms, the coefficients c minimise |X c - y|^2. The error when a setting
-is left out is that of a fit to all the others; by the hat matrix H = X (X^T X)^-1 X^T it is (y - X c)_i / (1 - H_ii).
-Both errors stand beside those of the constant alone, the mean: a rule that is no better says nothing.
+With one row per setting, values y and terms X, the coefficients c minimise |X c - y|^2. The leave-one-out error of
+setting i is (y - X c)_i / (1 - H_ii), with the hat matrix H = X (X^T X)^-1 X^T. Both errors are reported next to the
+errors of the constant fit, the mean, as a baseline.
 
-Where asked for, each coefficient has a 95 % interval over settings, n of them and p terms, by Student's t:
+On request, each coefficient has a 95 % confidence interval over n settings and p terms, by Student's t:
 
     c_j +- t_{n-p}(0.975) sqrt(s^2 (X^T X)^-1_jj),    s^2 = |X c - y|^2 / (n - p)
 
-It takes the deviations from the rule to be independent and alike; claims have intervals over seeds.
+This assumes that residuals are independent and identically distributed. Claims, in contrast, have intervals over seeds.
 """
 
 from __future__ import annotations
@@ -28,15 +28,18 @@ from factrank.experiments.statistics.summaries import QUANTITY, Summary
 from factrank.experiments.study import require_name
 
 NEARLY_ONE = 1 - 1e-9
-"""A setting of this leverage determines a coefficient alone: without it there is no fit."""
+"""A setting with at least this leverage determines a coefficient alone, so it cannot be left out."""
 
 
 @dataclass(frozen=True)
 class Fit:
-    """The values of a summary as a sum of terms, each arithmetic on its settings; "1" is the constant.
+    """Values of a summary as a linear combination of terms, each an expression over its settings; "1" is the constant.
 
-    `quantity` is the label of the summary's quantity; it may be left out where there is one. `intervals` asks for
-    intervals of the coefficients.
+    Arguments:
+        summary: Name of the summary.
+        terms: Expressions over the settings of the summary.
+        quantity: Label of the quantity; optional if the summary has only one.
+        intervals: Whether to compute intervals of the coefficients.
     """
 
     name: str
@@ -51,20 +54,20 @@ class Fit:
         terms: Any = self.terms
         object.__setattr__(self, "terms", (terms,) if isinstance(terms, str) else tuple(terms))
         if not self.terms or len(set(self.terms)) < len(self.terms):
-            raise InputError(f"fit {self.name}: one term or more, all different; got {self.terms}")
+            raise InputError(f"fit {self.name}: expected one or more different terms; got {self.terms}")
         try:
             for term in self.terms:
-                columns_in(term)  # raises where arithmetic is broken
+                columns_in(term)  # raises if an expression is invalid
         except InputError as error:
             raise InputError(f"fit {self.name}: {error}") from None
 
 
 @dataclass(frozen=True)
 class FitResult:
-    """What a fit gives: coefficients in the order of the terms, and root mean square errors.
+    """Result of a fit: coefficients in the order of the terms, and root mean square errors.
 
-    `left_out` is the error on each setting of a fit to the others; the errors of the constant are those of the mean.
-    Numbers are None, and `why` says why, where they are not defined. `n_without` settings had no value.
+    `left_out` is the leave-one-out error; `constant_error` and `constant_left_out` are the errors of the mean. Numbers
+    that are not defined are None, and `why` gives the reason. `n_without` settings had no value.
     """
 
     name: str
@@ -80,11 +83,11 @@ class FitResult:
     constant_left_out: float | None = None
     why: str = ""
     intervals: tuple[tuple[float, float], ...] | None = None
-    """Those of the coefficients, where they were asked for and more settings than terms have a value."""
+    """Intervals of the coefficients, if requested and if there are more settings with a value than terms."""
 
     @property
     def formula(self) -> str:
-        """The fit as a formula, with the last parts of the names of columns; empty where there is none.
+        """The fit as a formula with short column names; empty if there is no fit.
 
         >>> FitResult("rule", "best d_vo", ("1", "model.d_model"), 9, coefficients=(-0.5, 0.25)).formula
         'best d_vo = -0.5 + 0.25 d_model'
@@ -98,12 +101,12 @@ class FitResult:
         return f"{self.quantity} = {text}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON, with the formula."""
+        """Return plain data for JSON, with the formula."""
         return asdict(self) | {"formula": self.formula}
 
 
 def require_columns_of(fit: Fit, summary: Summary) -> None:
-    """Raise unless the summary has the quantity and the settings that a fit names."""
+    """Raise an `InputError` unless the summary has the quantity and the settings that a fit uses."""
     labels = [label for label, _ in summary.quantities]
     if fit.quantity not in (labels if len(labels) > 1 else ["", *labels]):
         raise InputError(f"fit {fit.name}: quantity must be one of {', '.join(labels)}; got {fit.quantity!r}")
@@ -112,11 +115,13 @@ def require_columns_of(fit: Fit, summary: Summary) -> None:
     ]
     if unknown:
         settings = ", ".join(summary.over) or "no setting"
-        raise InputError(f"fit {fit.name}: {unknown[0]!r} is no setting of summary {summary.name}; it has {settings}")
+        raise InputError(
+            f"fit {fit.name}: {unknown[0]!r} is not a setting of summary {summary.name}; it has {settings}"
+        )
 
 
 def fit_result(fit: Fit, table: pa.Table) -> FitResult:
-    """The least-squares fit to a summary's table; settings without a value are left out, and counted.
+    """Fit the table of a summary by least squares; settings without a value are excluded and counted.
 
     >>> table = pa.table({"quantity": ["best"] * 4, "d": [1, 2, 3, 4], "value": [3.0, 5.0, 7.0, 9.0]})
     >>> result = fit_result(Fit("line", "A line", "best", ("1", "d")), table)
@@ -149,7 +154,7 @@ def _fitted(
     coefficients, _, rank, _ = np.linalg.lstsq(terms / scale, y)
     if rank < n_terms:
         return FitResult(**plain | {"why": "over these settings one term is a combination of the others"})
-    coefficients[abs(coefficients) <= 1e-13 * np.linalg.norm(y)] = 0.0  # nothing but rounding
+    coefficients[abs(coefficients) <= 1e-13 * np.linalg.norm(y)] = 0.0  # rounding error
     residuals = y - terms @ (coefficients / scale)
     basis, _ = np.linalg.qr(terms / scale)
     leverage = (basis**2).sum(axis=1)
@@ -179,6 +184,6 @@ def _root_mean_square(errors: Float[np.ndarray, " settings"]) -> float:
 
 
 def _shown(term: str) -> str:
-    """A term with the last parts of the names of columns; sums stand in brackets."""
+    """Shorten the column names in a term; sums are put in parentheses."""
     short = re.sub(r"[A-Za-z_]\w*\.(?=[A-Za-z_])", "", term)
     return f"({short})" if " + " in short or " - " in short else short

@@ -1,8 +1,11 @@
-"""Means, slopes and other quantities over the rows of a table, on all seeds and on resamples of them at once.
+"""Means, slopes and other quantities of the rows of a table, on all tables of facts and on many resamples of them.
 
-Each seed is summarised per group by the sums of 1, x, y, x^2, xy, y^2. A resample draws seeds with replacement, so that
-its sums are those of the seeds times the number of times that each was drawn: one product of matrices serves thousands
-of resamples.
+The rows of one table of facts form a unit, summarised per group by the sums of 1, x, y, x^2, xy and y^2. A resample
+draws units with replacement, so its sums are a weighted sum over units, and one matrix product computes thousands of
+resamples.
+
+A quantity theta(w) that is smooth in the weights w of the n units has the influences I_u = n dtheta/dw_u and the
+standard error sqrt(sum_u w_u I_u^2 / (n (n - 1))) (the infinitesimal jackknife): s / sqrt(n) if theta is a mean.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ from jaxtyping import Bool, Float, Int
 from factrank.experiments.statistics.expressions import Value, numbers, values
 from factrank.experiments.store import plural
 
-DATABASE_SEED, SEED = "database.seed", "seed"
+DATABASE_SEED, FINGERPRINT, SEED = "data.seed", "data.fingerprint", "seed"
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,16 +34,21 @@ class ResampledRows:
 
     @property
     def lacking(self) -> Bool[np.ndarray, " rows"]:
-        """Rows without a value; an infinite number is none: no mean, slope or interval can be made of it."""
+        """Rows without a finite value."""
         return np.asarray(~(np.isfinite(self.y) & np.isfinite(self.x)))
 
     @property
+    def unit_name(self) -> str:
+        """What a unit is: a table, a seed or a kind."""
+        return {"database": "table"}.get(first := self.units[0].split()[0], first)
+
+    @property
     def n_groups(self) -> int:
-        """How many groups there are."""
+        """Number of groups."""
         return int(self.group.max()) + 1
 
     def unequal(self, row_name: str = "trial") -> str:
-        """Which seed has another number of rows than the others in some group; empty where there is none."""
+        """Describe the first seed that has fewer rows than others in some group; empty if all have equally many."""
         counts = np.zeros((len(self.units), self.n_groups), dtype=int)
         np.add.at(counts, (self.unit, self.group), 1)
         most = counts.max(axis=0)
@@ -50,9 +58,13 @@ class ResampledRows:
         return ""
 
 
-def sample_of(rows: pa.Table, column: str, against: str, within: tuple[str, ...]) -> ResampledRows:
-    """The rows of a table; the unit that is drawn as a whole is the seed of the database, or else that of training."""
-    names = _units(rows)
+def sample_of(rows: pa.Table, column: str, against: str, within: tuple[str, ...], kinds: str = "") -> ResampledRows:
+    """Prepare rows for resampling.
+
+    Units are tables of facts, identified by fingerprint or by the seed that drew them, with all trainings on them; the
+    training seeds if there is only one table; or the values of the column `kinds`.
+    """
+    names = _units(rows, kinds)
     units, unit = np.unique(np.array(names, dtype=str), return_inverse=True)
     keys = list(zip(*(values(rows, name) for name in within), strict=True)) if within else [()] * rows.num_rows
     number = {key: at for at, key in enumerate(dict.fromkeys(keys))}
@@ -65,60 +77,107 @@ def sample_of(rows: pa.Table, column: str, against: str, within: tuple[str, ...]
     )
 
 
-def _units(rows: pa.Table) -> list[str]:
+def _units(rows: pa.Table, kinds: str) -> list[str]:
+    """Name the unit of each row: its kind, its table of facts, or its training seed if there is only one table."""
+
     def column(name: str) -> list[Value]:
         return values(rows, name) if name in rows.column_names else [None] * rows.num_rows
 
-    databases, seeds = column(DATABASE_SEED), column(SEED)
-    if len(set(databases)) > 1:
-        return [
-            f"database seed {database}" if database is not None else f"seed {seed}"
-            for database, seed in zip(databases, seeds, strict=True)
-        ]
-    return [f"seed {seed}" for seed in seeds]
+    if kinds:
+        return [f"kind {kind}" for kind in column(kinds)]
+    cells = list(zip(column(FINGERPRINT), column(DATABASE_SEED), column(SEED), strict=True))
+    if len({cell[:2] for cell in cells}) == 1:
+        return [f"seed {seed}" for *_, seed in cells]
+    return [
+        f"table {given[:12]}"
+        if isinstance(given, str)
+        else (f"database seed {drawn}" if drawn is not None else f"seed {seed}")
+        for given, drawn, seed in cells
+    ]
 
 
-def over_resamples(
-    kind: str, sample: ResampledRows, weights: Float[np.ndarray, "resamples units"], slack: float = 0.0
-) -> Float[np.ndarray, " resamples"]:
-    """A quantity on each resample, averaged over groups; nan where it is not defined."""
+@dataclass(frozen=True, eq=False)
+class Draws:
+    """A quantity on every draw of units, and the influence of each unit; None if the quantity is not smooth."""
+
+    values: Float[np.ndarray, " draws"]
+    influences: Float[np.ndarray, "draws units"] | None
+
+    def minus(self, other: Draws) -> Draws:
+        """Subtract a quantity of the same draws."""
+        smooth = self.influences is not None and other.influences is not None
+        return Draws(self.values - other.values, self.influences - other.influences if smooth else None)  # type: ignore[operator]
+
+    def errors(self, weights: Float[np.ndarray, "draws units"]) -> Float[np.ndarray, " draws"] | None:
+        """Return the standard error on every draw, or None."""
+        if self.influences is None:
+            return None
+        n_units = weights.shape[1]
+        return np.asarray(np.sqrt((weights * self.influences**2).sum(axis=1) / (n_units * max(n_units - 1, 1))))
+
+
+def over_draws(
+    kind: str, sample: ResampledRows, weights: Float[np.ndarray, "draws units"], slack: float = 0.0
+) -> Draws:
+    """Return a quantity on each draw, averaged over groups; NaN if it is undefined."""
     if kind in ("best", "least"):
         groups = [_means_by_place(sample, group, weights) for group in range(sample.n_groups)]
         by_group = [_best(*group) if kind == "best" else _least(*group, slack) for group in groups]
-        return np.asarray(np.mean(by_group, axis=0))
-    others = {"first": _first, "greatest": _greatest, "fraction": _fraction}
-    return others[kind](sample, weights) if kind in others else _from_moments(kind, sample, weights)
+        return Draws(np.asarray(np.mean(by_group, axis=0)), None)
+    if kind in ("first", "greatest"):
+        return _mean_of_units(_first(sample) if kind == "first" else _greatest(sample), weights)
+    return _fraction(sample, weights) if kind == "fraction" else _from_moments(kind, sample, weights)
 
 
-def _from_moments(
-    kind: str, sample: ResampledRows, weights: Float[np.ndarray, "resamples units"]
-) -> Float[np.ndarray, " resamples"]:
-    """Means, slopes and correlations, from the sums of 1, x, y, x^2, xy, y^2."""
+def _from_moments(kind: str, sample: ResampledRows, weights: Float[np.ndarray, "draws units"]) -> Draws:
+    """Compute means, slopes and correlations, and their influences, from the sums of 1, x, y, x^2, xy, y^2."""
     x, y = _centred(sample, ranks=kind == "rank correlation")
     sums = np.zeros((len(sample.units), 6, sample.n_groups))
     for at, term in enumerate((np.ones_like(x), x, y, x * x, x * y, y * y)):
         np.add.at(sums[:, at], (sample.unit, sample.group), term)
     n, sum_x, sum_y, sum_xx, sum_xy, sum_yy = np.moveaxis(np.tensordot(weights, sums, axes=1), 1, 0)
+    zero, one = np.zeros_like(n), np.ones_like(n)
     with np.errstate(divide="ignore", invalid="ignore"):
+        mean_x, mean_y = sum_x / n, sum_y / n
         if kind == "mean":
             offsets = np.array([sample.y[sample.group == group].mean() for group in range(sample.n_groups)])
-            return np.asarray((sum_y / n + offsets).mean(axis=1))
-        spread_x, spread_y = sum_xx - sum_x**2 / n, sum_yy - sum_y**2 / n
-        shared = sum_xy - sum_x * sum_y / n
+            slopes = np.stack([-mean_y, zero, one, zero, zero, zero], axis=1) / n[:, None]
+            return Draws((mean_y + offsets).mean(axis=1), _influences(slopes, sums))
+        # The derivatives of the three central moments with respect to the six sums.
+        of_shared = np.stack([mean_x * mean_y, -mean_y, -mean_x, zero, one, zero], axis=1)
+        of_spread_x = np.stack([mean_x**2, -2 * mean_x, zero, one, zero, zero], axis=1)
+        of_spread_y = np.stack([mean_y**2, zero, -2 * mean_y, zero, zero, one], axis=1)
+        spread_x, spread_y = sum_xx - sum_x * mean_x, sum_yy - sum_y * mean_y
+        shared = sum_xy - sum_x * mean_y
         spread_x = np.where(_nothing(spread_x, sum_xx), np.nan, spread_x)
         if kind == "slope":
-            return np.asarray((shared / spread_x).mean(axis=1))
+            slope = shared / spread_x
+            slopes = (of_shared - slope[:, None] * of_spread_x) / spread_x[:, None]
+            return Draws(slope.mean(axis=1), _influences(slopes, sums))
         spread_y = np.where(_nothing(spread_y, sum_yy), np.nan, spread_y)
-        return np.asarray((shared / np.sqrt(spread_x * spread_y)).mean(axis=1))
+        scale = np.sqrt(spread_x * spread_y)
+        found = shared / scale
+        relative = of_spread_x / spread_x[:, None] + of_spread_y / spread_y[:, None]
+        slopes = of_shared / scale[:, None] - found[:, None] * relative / 2
+        return Draws(found.mean(axis=1), _influences(slopes, sums))
+
+
+def _influences(
+    derivatives: Float[np.ndarray, "draws sums groups"], sums: Float[np.ndarray, "units sums groups"]
+) -> Float[np.ndarray, "draws units"]:
+    """Return n times the derivative by the weight of each unit, of the average over groups."""
+    n_units, _, n_groups = sums.shape
+    products = derivatives.reshape(len(derivatives), -1) @ sums.reshape(n_units, -1).T
+    return np.asarray(products * (n_units / n_groups))
 
 
 def _nothing(spread: Float[np.ndarray, "*n"], squares: Float[np.ndarray, "*n"]) -> Bool[np.ndarray, "*n"]:
-    """Where a column does not vary, up to rounding."""
+    """Check whether a column is constant, up to rounding."""
     return spread <= 1e-12 * squares
 
 
 def _centred(sample: ResampledRows, ranks: bool) -> tuple[Float[np.ndarray, " rows"], Float[np.ndarray, " rows"]]:
-    """Both columns less their mean in each group, or their ranks less the mean rank: sums then lose no digits."""
+    """Subtract the mean of each group from both columns, or from their ranks, so the sums do not lose digits."""
     x, y = np.empty_like(sample.x), np.empty_like(sample.y)
     for group in range(sample.n_groups):
         own = sample.group == group
@@ -129,7 +188,7 @@ def _centred(sample: ResampledRows, ranks: bool) -> tuple[Float[np.ndarray, " ro
 
 
 def _ranks(column: Float[np.ndarray, " rows"]) -> Float[np.ndarray, " rows"]:
-    """The place of each number among all, equal ones sharing the mean of theirs (scipy.stats takes long to load)."""
+    """Rank the numbers, averaging over ties (scipy.stats takes long to import)."""
     _, places, counts = np.unique(column, return_inverse=True, return_counts=True)
     return (np.cumsum(counts) - (counts - 1) / 2)[places]
 
@@ -137,7 +196,7 @@ def _ranks(column: Float[np.ndarray, " rows"]) -> Float[np.ndarray, " rows"]:
 def _means_by_place(
     sample: ResampledRows, group: int, weights: Float[np.ndarray, "resamples units"]
 ) -> tuple[Float[np.ndarray, " places"], Float[np.ndarray, "resamples places"]]:
-    """The values of x in a group, ascending, and the mean of y at each; nan where a resample has no row there."""
+    """Compute the mean of y at each value of x in a group, ascending; NaN if a resample has no row there."""
     own = sample.group == group
     places, place = np.unique(sample.x[own], return_inverse=True)
     sums = np.zeros((2, len(sample.units), len(places)))
@@ -151,7 +210,7 @@ def _means_by_place(
 def _best(
     places: Float[np.ndarray, " places"], means: Float[np.ndarray, "resamples places"]
 ) -> Float[np.ndarray, " resamples"]:
-    """The x at which the mean of y is greatest; the mean of several such, and nan where all are equally great."""
+    """Find the x with the largest mean of y, averaged over ties; NaN if all means are equal."""
     greatest = np.nanmax(means, axis=1)
     top = means >= greatest[:, None] - 1e-12
     middle = (top * places).sum(axis=1) / top.sum(axis=1)
@@ -161,35 +220,40 @@ def _best(
 def _least(
     places: Float[np.ndarray, " places"], means: Float[np.ndarray, "resamples places"], slack: float
 ) -> Float[np.ndarray, " resamples"]:
-    """The least x at which the mean of y is that at the greatest x, less a slack, or more."""
+    """Find the smallest x whose mean of y is at least the mean at the largest x, minus a slack."""
     enough = means >= means[:, -1:] - slack - 1e-12
     return np.where(enough.any(axis=1), places[enough.argmax(axis=1)], np.nan)
 
 
-def _first(sample: ResampledRows, weights: Float[np.ndarray, "resamples units"]) -> Float[np.ndarray, " resamples"]:
-    """The least x of each seed and group at which y is 0 or more, averaged over both; nan where a seed has none."""
+def _first(sample: ResampledRows) -> Float[np.ndarray, " units"]:
+    """Return the smallest x with y >= 0 of each unit, averaged over groups; infinite if a unit has none."""
     first = np.full((len(sample.units), sample.n_groups), np.inf)
     reached = sample.y >= 0
     np.minimum.at(first, (sample.unit[reached], sample.group[reached]), sample.x[reached])
-    with np.errstate(invalid="ignore"):  # a seed that is not drawn, and never gets there: 0 times infinity
-        drawn = np.where(weights[:, :, None] > 0, weights[:, :, None] * first, 0.0)
-    by_group = drawn.sum(axis=1) / weights.sum(axis=1, keepdims=True)
-    return np.asarray(np.where(np.isfinite(by_group), by_group, np.nan).mean(axis=1))
+    return np.asarray(first.mean(axis=1))
 
 
-def _greatest(sample: ResampledRows, weights: Float[np.ndarray, "resamples units"]) -> Float[np.ndarray, " resamples"]:
-    """The greatest y of each seed and group, averaged over both."""
+def _greatest(sample: ResampledRows) -> Float[np.ndarray, " units"]:
+    """Return the maximum of y of each unit, averaged over groups."""
     greatest = np.full((len(sample.units), sample.n_groups), -np.inf)
     np.maximum.at(greatest, (sample.unit, sample.group), sample.y)
-    by_group = (weights @ greatest) / weights.sum(axis=1, keepdims=True)
-    return np.asarray(by_group.mean(axis=1))
+    return np.asarray(greatest.mean(axis=1))
 
 
-def _fraction(sample: ResampledRows, weights: Float[np.ndarray, "resamples units"]) -> Float[np.ndarray, " resamples"]:
-    """The sum of y over the sum of x."""
-    sums = np.zeros((2, len(sample.units), sample.n_groups))
-    for total, term in zip(sums, (sample.y, sample.x), strict=True):
-        np.add.at(total, (sample.unit, sample.group), term)
-    above, below = weights @ sums[0], weights @ sums[1]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(np.where(below == 0, np.nan, above / below).mean(axis=1))
+def _mean_of_units(by_unit: Float[np.ndarray, " units"], weights: Float[np.ndarray, "draws units"]) -> Draws:
+    """Average over units; NaN on draws that contain a unit without a finite value."""
+    known = np.isfinite(by_unit)
+    finite = np.where(known, by_unit, 0.0)
+    means = np.where((weights[:, ~known] > 0).any(axis=1), np.nan, weights @ finite / weights.sum(axis=1))
+    return Draws(means, np.where(known, finite - means[:, None], 0.0))
+
+
+def _fraction(sample: ResampledRows, weights: Float[np.ndarray, "draws units"]) -> Draws:
+    """Divide the sum of y by the sum of x."""
+    sums = np.zeros((len(sample.units), 2, sample.n_groups))
+    for at, term in enumerate((sample.y, sample.x)):
+        np.add.at(sums[:, at], (sample.unit, sample.group), term)
+    above, below = np.moveaxis(np.tensordot(weights, sums, axes=1), 1, 0)
+    below = np.where(below == 0, np.nan, below)
+    found = above / below
+    return Draws(found.mean(axis=1), _influences(np.stack([1 / below, -found / below], axis=1), sums))

@@ -1,8 +1,7 @@
-"""Summaries: a quantity for every setting of a study, each with its interval over seeds, as a table.
+"""Summaries: a quantity for every setting of a study, with its confidence interval over seeds, as a table.
 
-A claim asks about one number; a summary computes it for every combination of the values of some columns, as in "the
-best d_vo, for each d_model and number of queries". Each row is what `claims.evaluate` says of the rows
-with these values alone.
+A claim evaluates one number; a summary computes it for every combination of values of some columns, such as "the best
+d_vo for each d_model and number of queries". Each row is the result of `claims.evaluate` on the rows with these values.
 """
 
 from __future__ import annotations
@@ -14,15 +13,16 @@ from typing import Any
 import pyarrow as pa
 
 from factrank.errors import InputError
-from factrank.experiments.statistics.claims import Claim, Quantity, evaluate
+from factrank.experiments.statistics.claims import Claim, Quantity
 from factrank.experiments.statistics.expressions import Value, columns_in, missing_columns, selected, values
-from factrank.experiments.statistics.quantities import DATABASE_SEED, SEED
+from factrank.experiments.statistics.quantities import DATABASE_SEED, FINGERPRINT, SEED
+from factrank.experiments.statistics.verdicts import evaluate
 from factrank.experiments.store import DataName, require_data
 from factrank.experiments.study import require_name
 
 QUANTITY = "quantity"
 MEASURED = ("value", "low", "high", "seeds", "why")
-"""The columns of a summary's table beside the quantity and the settings."""
+"""Columns of a summary's table in addition to the quantity and the settings."""
 
 MOST_COLUMNS = 3
 
@@ -31,11 +31,17 @@ Key = tuple[Value, ...]
 
 @dataclass(frozen=True)
 class Summary:
-    """Quantities by setting: `quantities` are (label, quantity) pairs, `over` the columns whose values are settings.
+    """Quantities by setting.
 
-    There is one row for each quantity and each combination of values that occurs where the quantity is defined; rows of
-    `data` without a value in a column of `over` belong to no setting. `x` is the column that is drawn as x: one of
-    `over`, or "quantity", whose labels are then numbers where they look like numbers.
+    The table has one row for each quantity and each combination of values that has rows of the quantity. Rows of `data`
+    without a value in a column of `over` are ignored.
+
+    Arguments:
+        quantities: Pairs (label, quantity).
+        over: Columns whose values are the settings.
+        data: Table that the quantities are computed from.
+        x: Column on the x axis of the chart, one of `over` or "quantity". Labels of quantities that look like numbers
+            are then drawn as numbers.
     """
 
     name: str
@@ -57,35 +63,38 @@ class Summary:
         object.__setattr__(self, "quantities", tuple((label, quantity) for label, quantity in self.quantities))
         labels = [label for label, _ in self.quantities]
         if not labels or len(set(labels)) < len(labels):
-            raise InputError(f"summary {self.name}: one quantity or more, with different labels; got {labels}")
+            raise InputError(
+                f"summary {self.name}: expected one or more quantities with different labels; got {labels}"
+            )
         taken = {QUANTITY, *MEASURED} & set(self.over)
         if taken or len(self.over) > MOST_COLUMNS or len(set(self.over)) < len(self.over):
-            why = f"; {', '.join(sorted(taken))} is a column of the summary itself" if taken else ""
+            why = f"; {', '.join(sorted(taken))} is a column of the summary" if taken else ""
             raise InputError(f"summary {self.name}: over takes at most {MOST_COLUMNS} different columns{why}")
         object.__setattr__(self, "x", self.x or (self.over[0] if self.over else QUANTITY))
         if self.x not in (*self.over, QUANTITY):
             choices = ", ".join((*self.over, QUANTITY))
             raise InputError(f"summary {self.name}: x must be one of {choices}; got {self.x!r}")
-        self.columns  # noqa: B018 - raises where arithmetic is broken
+        self.columns  # noqa: B018 - raises if an expression is invalid
 
     @property
     def columns(self) -> list[str]:
-        """The columns that it is computed from."""
+        """Columns that the summary depends on."""
         parts = [part for _, quantity in self.quantities for part in quantity.parts]
         settings = [name for text in self.over for name in columns_in(text)]
         return list(dict.fromkeys([*settings, *(name for part in parts for name in part.columns)]))
 
     @property
     def mean_of(self) -> str:
-        """The column that all of several quantities are means of; empty if there is none."""
+        """Column whose mean all quantities are, if there are several; empty otherwise."""
         means = {one.column if one.kind == "mean" and one.minus is None else "" for _, one in self.quantities}
         return means.pop() if len(means) == 1 and len(self.quantities) > 1 else ""
 
 
 def summary_table(summary: Summary, table: pa.Table, trials: pa.Table | None = None) -> pa.Table:
-    """One row per quantity and setting: quantity, the columns of `over`, value, low, high, seeds, why it has no value.
+    """Return one row per quantity and setting: quantity, the columns of `over`, value, low, high, seeds, why.
 
-    `table` is the one that `summary.data` names, `trials` the trials beside a long one, as for `evaluate`.
+    `why` explains a missing value. `table` is the table named by `summary.data`, and `trials` all trials if it is a
+    long table; see `evaluate`.
 
     >>> table = pa.table({"seed": [0, 1, 2] * 2, "d_vo": [1] * 3 + [2] * 3, "recall": [0.1, 0.2, 0.3, 0.5, 0.6, 0.7]})
     >>> summary = Summary("means", "Mean recall", (("mean", Quantity("mean", "recall")),), ("d_vo",))
@@ -117,14 +126,14 @@ def summary_table(summary: Summary, table: pa.Table, trials: pa.Table | None = N
 
 
 def _needed(table: pa.Table, summary: Summary) -> pa.Table:
-    """The table without the columns that the summary does not need: it is cut into many small ones."""
-    names = {"hash", "status", SEED, DATABASE_SEED, *summary.columns, *summary.over}
+    """Select the columns that the summary needs, because the table is split into many small ones."""
+    names = {"hash", "status", SEED, DATABASE_SEED, FINGERPRINT, *summary.columns, *summary.over}
     names |= {text for _, quantity in summary.quantities for part in quantity.parts for text in part.texts}
     return table.select([name for name in table.column_names if name in names])
 
 
 def _settings(table: pa.Table, over: tuple[str, ...]) -> dict[Key, list[int]]:
-    """The rows of each combination of values."""
+    """Group row numbers by combination of values."""
     if not over:
         return {(): list(range(table.num_rows))}
     if missing_columns(table, *over):
@@ -137,14 +146,14 @@ def _settings(table: pa.Table, over: tuple[str, ...]) -> dict[Key, list[int]]:
 
 
 def _asked(table: pa.Table, settings: dict[Key, list[int]], quantity: Quantity) -> dict[Key, None]:
-    """The settings in which the quantity has rows; of trials beside a long table, those that it may have."""
+    """Select the settings that have rows of the quantity; for trials of a long table, settings that could have some."""
     where = tuple(pair for pair in quantity.where if not missing_columns(table, pair[0]))
     kept = selected(table, where)
     return {key: None for key, rows in settings.items() if kept[rows].any() or not key}
 
 
 def _in_order(keys: dict[Key, None]) -> list[Key]:
-    """Settings in order: numbers by size, text as it first appears."""
+    """Sort settings: numbers by value, strings by first appearance."""
     places: list[dict[Value, int]] = [{} for _ in next(iter(keys), ())]
     for key in keys:
         for seen, value in zip(places, key, strict=True):

@@ -1,7 +1,7 @@
-"""The store: results of trials as Parquet parts that are written once, and weights next to them.
+"""Store: results of trials in immutable Parquet parts, and their weights.
 
-What lives here: rows and columns, parts and tables, kept weights, what was lost, exports. What may enter: another kind
-of result that every family can have.
+Contains: rows and columns, parts and tables, weights, detection of lost data, exports. Add here: another kind of result
+that every family can have.
 """
 
 from typing import TYPE_CHECKING

@@ -1,21 +1,20 @@
-"""Columns: a trial and what came of it as one flat row, under the same names everywhere.
+"""Columns: a trial and its result as one flat row.
 
-    hash, status, error, engine, device, width, seconds, epochs     what happened
-    factrank, jax, numba, python                                    the versions that ran it
-    trial                                                           its canonical JSON; `hash` is the SHA-256 of it
-    database.*, model.*, training.*, measures.*, curve_epochs, seed the trial, defaults included
-    loss, recall, recall_0.95, margin, ..., epochs_to.recall        the numbers, by their own names
+    hash, status, error, engine, device, width, seconds, epochs     the run
+    factrank, jax, numba, python                                    versions
+    trial                                                           canonical JSON; `hash` is its SHA-256
+    data.*, model.*, training.*, measures, start, seed              the trial, including defaults
+    loss, recall, recall_0.95, margin, ..., epochs_to.recall        metrics
 
-Curves and readings are tables of their own: hash, epoch or precision, temperature and tau, and the numbers.
+Curves and readings are separate tables: hash, epoch or precision, temperature and tau, and metrics.
 
-Arguments of a generator stand beside its name (`database.n_keys`), as the sizes of random examples do
-(`database.n_examples`), options of an optimiser under its own (`training.optimiser.b1`). Lists are JSON text. A number
-that does not exist is null; one that is NaN stays NaN.
+Arguments of a generator are columns next to its name (`data.n_keys`), as are the sizes of random examples
+(`data.n_examples`). Options of an optimiser follow its name (`training.optimiser.b1`). Lists are JSON strings. A metric
+that does not exist is null; NaN stays NaN.
 """
 
 from __future__ import annotations
 
-import inspect
 import json
 import platform
 from collections.abc import Callable, Iterable, Mapping
@@ -24,16 +23,26 @@ from functools import cache, lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from factrank.databases.generators import GENERATORS
+from factrank.databases.generators import GENERATORS, arguments_of
 from factrank.errors import InputError
-from factrank.experiments.specs import KINDS, Generated, Options, Trial, canonical_json, to_plain
+from factrank.experiments.registry import family_of
+from factrank.experiments.specs import (
+    KINDS,
+    DataSpec,
+    Generated,
+    Options,
+    Presentation,
+    Trial,
+    canonical_json,
+    to_plain,
+)
 from factrank.experiments.training import TrialResult
 from factrank.version import __version__
 
 Row = dict[str, object]
 
 ENDED = ("finished", "stopped", "diverged")
-"""The statuses of trials that were trained to their end and are never run again."""
+"""Statuses of trials that were trained to the end and are never run again."""
 STATUSES = (*ENDED, "failed")
 
 RUN_COLUMNS: dict[str, type] = {
@@ -51,24 +60,28 @@ RUN_COLUMNS: dict[str, type] = {
     "python": str,
     "trial": str,
 }
-"""The columns that every table has, and what they hold."""
+"""Columns of every table, and their types."""
 
 WEIGHTS_KEPT = "weights_kept"
-"""A column of the trials whose weights were stored, in stores that have some."""
+"""Column that marks trials whose weights were stored."""
 
 PUBLISHED_ONLY = "published_only"
-"""A column of trials that were restored from published tables, which leave out curves that nothing is drawn from."""
+"""Column that marks trials restored from published tables, which omit curves that are not drawn."""
 
-TRIAL_GROUPS = ("database.", "model.", "training.", "measures.", "curve_epochs", "seed")
+TRIAL_GROUPS = ("data.", "model.", "training.", "measures", "start", "seed")
 METRICS, EPOCHS_TO = "metrics.", "epochs_to."
 READING = ("precision", "temperature", "tau")
-"""What tells the readings of one trial apart."""
+"""Columns that identify the readings of a trial."""
 LONGEST_ERROR = 10_000
 LARGEST_INTEGER = 2**63 - 1
 
 
 def row_of(result: TrialResult) -> Row:
-    """The row of a trial that has ended."""
+    """Return the row of a trial that has ended.
+
+    Raises:
+        InputError: If the trial was interrupted.
+    """
     if result.status not in ENDED:
         raise InputError(f"trial {result.trial.hash[:12]} was {result.status}: it has no row yet")
     return {
@@ -87,7 +100,7 @@ def row_of(result: TrialResult) -> Row:
 
 
 def failed_row(trial: Trial, error: str) -> Row:
-    """The row of a trial that could not be trained, with the text of its error."""
+    """Return the row of a trial that could not be trained, with its error message."""
     text = plain_text(error)
     shortened = text if len(text) <= LONGEST_ERROR else f"{text[:LONGEST_ERROR]} ... ({len(text)} letters)"
     unknown = dict.fromkeys(("engine", "device", "width", "seconds", "epochs"))
@@ -95,7 +108,7 @@ def failed_row(trial: Trial, error: str) -> Row:
 
 
 def curve_rows(result: TrialResult) -> list[Row]:
-    """One row per recorded epoch: hash, epoch, and the numbers of the curve by their names."""
+    """Return one row per recorded epoch: hash, epoch, and metrics."""
     epochs = result.curves.get("epoch", [])
     names = [name for name in result.curves if name != "epoch"]
     return [
@@ -109,7 +122,7 @@ def curve_rows(result: TrialResult) -> list[Row]:
 
 
 def reading_rows(result: TrialResult) -> list[Row]:
-    """One row per reading: hash, what was read (precision, temperature, tau), and the numbers by their names."""
+    """Return one row per reading: hash, readout (precision, temperature, tau), and metrics."""
     return [
         {
             "hash": result.trial.hash,
@@ -121,38 +134,48 @@ def reading_rows(result: TrialResult) -> list[Row]:
 
 
 def trial_columns(trial: Trial) -> Row:
-    """The part of a row that is known before the trial runs.
+    """Return the part of a row that is known before the trial runs.
 
     >>> from factrank import LayerShape
     >>> from factrank import generated
     >>> trial = Trial(generated("unit", n=4), LayerShape(d_model=2, n_heads=1, d_qk=1, d_vo=2), seed=3)
     >>> row = trial_columns(trial)
-    >>> [row[name] for name in ("database.generator", "database.n", "model.d_vo", "training.optimiser", "seed")]
+    >>> [row[name] for name in ("data.generator", "data.n", "model.d_vo", "training.optimiser", "seed")]
     ['unit', 4, 2, 'adam', 3]
     """
     return {
         "hash": trial.hash,
         "trial": canonical_json(trial.to_dict()),
-        **_flattened("database", trial.database),
+        **_flattened("data", _presented(trial)),
         **_flattened("model", trial.model),
         **_flattened("training", trial.training),
-        **_flattened("measures", trial.measures),
-        "curve_epochs": json.dumps(trial.curve_epochs),
+        "measures": canonical_json(to_plain(trial.measures)),
+        "start": trial.start,
         "seed": trial.seed,
     }
 
 
+def _presented(trial: Trial) -> DataSpec:
+    """Add the presentation to the data, including defaults."""
+    presentation = family_of(trial.model).presentation
+    return trial.data if presentation is None else presentation.of(trial.data)
+
+
 def trial_of(text: str) -> Trial:
-    """The trial of a row, from its column `trial`."""
+    """Return the trial of a row, given its column `trial`.
+
+    Raises:
+        InputError: If it is not the JSON of a trial.
+    """
     try:
         plain = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise InputError(f"the column trial must hold the JSON of a trial: {error}") from None
+        raise InputError(f"the column trial must contain the JSON of a trial: {error}") from None
     return Trial.from_dict(plain)
 
 
 def in_order(names: Iterable[str]) -> list[str]:
-    """Columns in the order in which tables have them, whatever the order of the rows: what ran, trial, numbers."""
+    """Sort column names into the order of result tables: run, trial, metrics."""
     places = {name: place for place, name in enumerate(RUN_COLUMNS)}
 
     def place(name: str) -> tuple[int, str]:
@@ -166,7 +189,7 @@ def in_order(names: Iterable[str]) -> list[str]:
 
 @cache
 def versions() -> Mapping[str, str | None]:
-    """The versions that decide the last bits of a result."""
+    """Return the package versions that affect the last bits of a result."""
     return {
         "factrank": __version__,
         "jax": _version("jax"),
@@ -176,21 +199,21 @@ def versions() -> Mapping[str, str | None]:
 
 
 def plain_text(text: str) -> str:
-    """Text that can be stored as UTF-8: half surrogate pairs, as in names of odd files, are written out."""
+    """Escape lone surrogates, as in invalid file names, so the string can be stored as UTF-8."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 # ---------------------------------------------------------------- flattening
 
 
-@lru_cache(maxsize=2**14)  # the trials of a study share most of their parts
+@lru_cache(maxsize=2**14)  # most trials of a study have parts in common
 def _flattened(prefix: str, spec: Any) -> Mapping[str, object]:
-    """The fields of a specification as columns; `kind` where the field may hold several classes."""
-    columns: Row = {}
+    """Convert a specification to columns, with its `kind` if the field accepts several classes."""
+    columns: Row = {} if not isinstance(spec, Presentation) else dict(_flattened(prefix, spec.facts))
     kind = next((name for name, registered in KINDS.items() if registered is type(spec)), None)
-    if kind is not None and prefix != "database":  # the generator, the fingerprint or the sizes say it already
+    if kind is not None and prefix != "data":  # redundant: there is a generator, a fingerprint or sizes
         columns[f"{prefix}.kind"] = kind
-    names = [field.name for field in fields(spec)]
+    names = [field.name for field in fields(spec) if not (isinstance(spec, Presentation) and field.name == "facts")]
     for name in names:
         value, column = getattr(spec, name), f"{prefix}.{name}"
         if isinstance(value, Options):
@@ -209,7 +232,7 @@ def _flattened(prefix: str, spec: Any) -> Mapping[str, object]:
 
 
 def _cell(value: object) -> object:
-    """A value of a specification as a cell: numbers and text as they are, lists as JSON."""
+    """Convert a value of a specification to a cell; lists become JSON."""
     if isinstance(value, str):
         return plain_text(value)
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) > LARGEST_INTEGER:
@@ -220,32 +243,29 @@ def _cell(value: object) -> object:
 
 
 def _real(_: str, value: object) -> object:
-    """Options of optimisers are real numbers, also where they are written as integers."""
+    """Convert integers to float, because options of optimisers are real numbers."""
     is_integer = isinstance(value, int) and not isinstance(value, bool) and abs(value) <= 2**53
     return float(value) if is_integer else value  # type: ignore[arg-type]
 
 
 def _argument_types(spec: Generated) -> Callable[[str, object], object]:
-    """Arguments of generators are real numbers where the generator says so: a column has one type in all parts."""
+    """Convert generator arguments to their annotated types, so a column has one type in all parts."""
     real = _real_arguments(spec.generator)
     return lambda name, value: _real(name, value) if name in real else value
 
 
-@cache
 def _real_arguments(generator: str) -> frozenset[str]:
-    if generator not in GENERATORS:
-        return frozenset()
-    parameters = inspect.signature(GENERATORS[generator], eval_str=True).parameters
+    parameters = arguments_of(generator) if generator in GENERATORS else {}
     return frozenset(name for name, parameter in parameters.items() if parameter.annotation is float)
 
 
 def _reading_cell(value: Any) -> object:
-    """Text as it is; everything else is a real number."""
+    """Leave strings unchanged, and convert everything else to float."""
     return plain_text(value) if isinstance(value, str) else float(value)
 
 
 def _metric_column(name: str) -> str:
-    """The name of a number; one that another column has already goes under `metrics.`."""
+    """Prefix the name of a metric with `metrics.` if it is already taken."""
     name = plain_text(name)
     reserved = (*RUN_COLUMNS, "epoch", WEIGHTS_KEPT, PUBLISHED_ONLY)
     taken = name in reserved or name.startswith((*TRIAL_GROUPS, METRICS, EPOCHS_TO))

@@ -1,7 +1,8 @@
-"""Exports: a table as one Parquet or CSV file, written in one step.
+"""Export a table to a Parquet or CSV file, atomically.
 
-In CSV, text that a spreadsheet would take for a formula gets an apostrophe in front, and so does text that begins with
-one: to read it back, take one away. Numbers are written with all their digits and never altered; null is an empty cell.
+In CSV, strings that a spreadsheet would interpret as a formula, and strings that begin with an apostrophe, are prefixed
+with an apostrophe; remove one when reading the file. Numbers are written with all digits and never changed; null is an
+empty cell.
 """
 
 from __future__ import annotations
@@ -18,15 +19,15 @@ from factrank.errors import InputError
 from factrank.host import replacing
 
 FORMULA = r"^[=+\-@\t\r\n']"
-"""How text begins that spreadsheets may execute, or that already has an apostrophe."""
+"""Matches strings that spreadsheets may execute, or that begin with an apostrophe."""
 
 
 def write_table(table: pa.Table, path: str | os.PathLike[str]) -> None:
-    """Write a table in the format of the file's suffix; an error leaves the file that was there."""
+    """Write a table in the format given by the file's suffix. An error leaves an existing file unchanged."""
     path = Path(path)
     suffix = path.suffix.lower()
     if suffix not in (".parquet", ".csv"):
-        raise InputError(f"{path}: a table is exported to a file that ends in .parquet or .csv")
+        raise InputError(f"{path}: expected a file name that ends in .parquet or .csv")
     with replacing(path) as stream:
         if suffix == ".parquet":
             pq.write_table(table, stream, compression="zstd", store_schema=False, write_page_checksum=True)
@@ -35,7 +36,7 @@ def write_table(table: pa.Table, path: str | os.PathLike[str]) -> None:
 
 
 def as_data(table: pa.Table) -> pa.Table:
-    """The table with no text, and no name of a column, that a spreadsheet would execute.
+    """Escape all strings and column names that a spreadsheet would execute.
 
     >>> as_data(pa.table({"error": ["=1+1", "no"], "loss": [-1.0, 2.0]})).to_pylist()
     [{'error': "'=1+1", 'loss': -1.0}, {'error': 'no', 'loss': 2.0}]

@@ -1,7 +1,7 @@
 """Weights of trials in a store: one sealed safetensors file per trial, named after its hash.
 
-The tensors are the parts of the model by name; the metadata hold the trial and the sizes that, with its specification,
-fix those of all parts (`Family.size_names`).
+The tensors are the parts of the model. The metadata contain the trial and the sizes that, with its specification,
+determine all shapes (`Family.size_names`).
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ NAME = re.compile("[0-9a-f]{64}")
 
 
 def weights_path(folder: Path, trial_hash: str) -> Path:
-    """The file of a trial."""
+    """Return the file of a trial's weights."""
     if not NAME.fullmatch(trial_hash):
-        raise InputError(f"a trial is named by the 64 hexadecimal digits of its hash; got {trial_hash[:80]!r}")
+        raise InputError(f"the hash of a trial must have 64 hexadecimal digits; got {trial_hash[:80]!r}")
     return folder / f"{trial_hash}{SUFFIX}"
 
 
 def write_weights(path: Path, result: TrialResult) -> None:
-    """Write the weights of a trained model and force them to the disk."""
+    """Write the weights of a trained model and flush them to disk."""
     model = result.weights
     sizes = family_of(result.trial.model).sizes(model)
     metadata = {"trial": canonical_json(result.trial.to_dict()), "sizes": " ".join(map(str, sizes))}
@@ -44,7 +44,11 @@ def write_weights(path: Path, result: TrialResult) -> None:
 
 
 def read_weights(folder: Path, trial_hash: str) -> Any:
-    """The trained model of a trial, bit for bit."""
+    """Return the trained model of a trial, bit for bit.
+
+    Raises:
+        InputError: If the file is missing or damaged, or belongs to another trial.
+    """
     path = weights_path(folder, trial_hash)
     sealed = read_sealed(path, FORMAT, VERSION)
     text, sizes = sealed.metadata.get("trial", ""), sealed.metadata.get("sizes", "")
@@ -52,7 +56,7 @@ def read_weights(folder: Path, trial_hash: str) -> Any:
         raise InputError(f"{path}: not the weights of a trial")
     trial = trial_of(text)
     if trial.hash != trial_hash:
-        raise InputError(f"{path}: the weights of another trial, {trial.hash}")
+        raise InputError(f"{path}: weights of another trial, {trial.hash}")
     numbers, family = tuple(map(int, sizes.split())), family_of(trial.model)
     if len(numbers) != len(family.size_names):
         raise InputError(f"{path}: {len(numbers)} sizes do not describe the model of its trial")
@@ -60,7 +64,7 @@ def read_weights(folder: Path, trial_hash: str) -> Any:
 
 
 def weights_problems(folder: Path) -> list[str]:
-    """What is wrong with the files of a folder, by their names and heads; checksums are left to `read_weights`."""
+    """Describe the problems of all files in a folder, given their names and headers; checksums are not verified."""
     try:
         names = sorted(name for name in os.listdir(folder) if not name.startswith("."))
     except FileNotFoundError:
@@ -71,7 +75,7 @@ def weights_problems(folder: Path) -> list[str]:
 
 
 def weights_problem(path: Path) -> str | None:
-    """What is wrong with the weights of a trial, by the name and the head of their file; None if nothing is."""
+    """Describe the problem of a file of weights, given its name and header; None if the file is valid."""
     if path.suffix != SUFFIX or not NAME.fullmatch(path.stem):
         return f"{path}: not the weights of a trial: its name is not a hash with {SUFFIX}"
     try:
@@ -85,4 +89,4 @@ def weights_problem(path: Path) -> str | None:
     if metadata.get("format") != FORMAT:
         return f"{path}: a safetensors file, but not of the format {FORMAT!r}"
     is_named = hashlib.sha256(metadata.get("trial", "").encode()).hexdigest() == path.stem
-    return None if is_named else f"{path}: not the weights of the trial that its name says"
+    return None if is_named else f"{path}: the name does not match the trial in the file"

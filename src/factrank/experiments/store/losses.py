@@ -1,7 +1,7 @@
-"""Losses: trials that have ended, but whose curves, readings or weights are no longer in the store.
+"""Losses: finished trials whose curves, readings or weights are missing from the store.
 
-Whether a trial has curves and readings follows from the trial and from the epoch at which it ended; whether its weights
-were kept is a column of its row. A file that cannot be read is as good as none.
+Whether a trial has curves and readings follows from the trial and its last epoch. A column of its row records whether
+its weights were kept. Unreadable files count as missing.
 """
 
 from __future__ import annotations
@@ -13,32 +13,32 @@ from collections.abc import Set as AbstractSet
 CURVES, READINGS, WEIGHTS = "curves", "readings", "weights"
 
 Losses = Mapping[str, AbstractSet[str]]
-"""The hashes of the trials that have lost their curves, readings and weights."""
+"""Hashes of the trials that have lost their curves, readings or weights, by table."""
 
 SHOWN_HASHES, SHOWN_DIGITS = 3, 12
 
 
 def long_tables_of(trial: str, epochs: int | None) -> set[str]:
-    """Which of curves and readings a trial has that ended after so many epochs, from its canonical JSON.
+    """Return which of curves and readings a trial has, given its canonical JSON and its number of epochs.
 
-    >>> sorted(long_tables_of('{"curve_epochs": [0, 50], "measures": {"readings": {}}}', 20))
+    >>> sorted(long_tables_of('{"measures": [{"kind": "curve", "epochs": [0, 50]}, {"kind": "readings"}]}', 20))
     ['curves', 'readings']
-    >>> long_tables_of('{"curve_epochs": [50]}', 20)
+    >>> long_tables_of('{"measures": [{"kind": "curve", "epochs": [50]}]}', 20)
     set()
     """
     found: set[str] = set()
-    if not ('"curve_epochs"' in trial or '"readings"' in trial):  # most trials, and their number may be large
+    if '"measures"' not in trial:  # fast path for most trials
         return found
-    plain = json.loads(trial)
-    if any(epoch <= (epochs or 0) for epoch in plain.get("curve_epochs", ())):
+    asked = {measure["kind"]: measure for measure in json.loads(trial)["measures"]}
+    if any(epoch <= (epochs or 0) for epoch in asked.get("curve", {}).get("epochs", ())):
         found.add(CURVES)
-    if plain.get("measures", {}).get("readings") is not None:
+    if "readings" in asked:
         found.add(READINGS)
     return found
 
 
 def losses_text(folder: str, hashes: Iterable[str]) -> str:
-    """What is lost, in words."""
+    """Describe what is lost."""
     names = sorted(hashes)
     shown = ", ".join(name[:SHOWN_DIGITS] for name in names[:SHOWN_HASHES])
     more = ", ..." if len(names) > SHOWN_HASHES else ""

@@ -1,8 +1,8 @@
-"""Parts: Parquet files that are written once, in one step, and never changed.
+"""Parts: Parquet files that are written once, atomically, and never changed.
 
-A part is made complete in the folder of drafts, forced to the disk and then renamed to its place, so that a reader sees
-all of it or nothing. Its name is the time, a random number, so that two writers never meet, and a checksum of its
-bytes. Cells are int64, float64, bool or text.
+A part is written to the folder of drafts, flushed to disk, and then renamed, so readers never see an incomplete part.
+Its name consists of the time, a random number to avoid collisions, and a checksum of its bytes. Cells are int64,
+float64, bool or string.
 """
 
 from __future__ import annotations
@@ -30,25 +30,24 @@ from factrank.host import require_file
 
 SUFFIX = ".parquet"
 SEALED = re.compile(r"([0-9]{8}T[0-9]{6}\.[0-9]{9}Z-[0-9a-f]{16})-([0-9a-f]{16})")
-"""The names of parts: what a part shares with its curves and readings, and a checksum (SHA-256) of its bytes."""
+"""Name of a part: a prefix that it has in common with its curves and readings, and a checksum (SHA-256)."""
 ARROW: dict[type, Any] = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
 KNOWN: dict[str, Any] = {name: ARROW[kind] for name, kind in RUN_COLUMNS.items()} | {
     "training.batch_size": pa.int64(),
-    "measures.planted_cp": pa.float64(),
 }
-"""The types of columns that may hold nothing but nulls in a part."""
+"""Types of columns that may contain only nulls in a part."""
 MOST_LETTERS = 300
-"""An error of Arrow may quote much of a damaged file."""
+"""Maximum length of an Arrow error, which may quote much of a damaged file."""
 
 Drafts = list[tuple[Path, Path]]
-"""Files that are complete on the disk, and the places that they will have."""
+"""Files that are complete on disk, and their final paths."""
 
 
 # ---------------------------------------------------------------- writing
 
 
 def new_name() -> str:
-    """A name that no other part has; names sort by time.
+    """Return a unique name for a part; names sort by time.
 
     >>> new_name() < new_name()
     True
@@ -59,26 +58,26 @@ def new_name() -> str:
 
 
 def sealed_name(name: str, content: bytes) -> str:
-    """The name of the file: it tells whether the bytes were altered, which Parquet does not check for all of them."""
+    """Return the file name with a checksum, because Parquet's own checksums do not cover all bytes."""
     return f"{name}-{hashlib.sha256(content).hexdigest()[:16]}{SUFFIX}"
 
 
 def shared_name(file_name: str) -> str:
-    """What parts of trials, curves and readings that were written together have in common."""
+    """Return the common prefix of parts of trials, curves and readings that were written together."""
     stem = file_name.removesuffix(SUFFIX)
     sealed = SEALED.fullmatch(stem)
     return sealed[1] if sealed else stem
 
 
 def table_of(rows: Sequence[Row]) -> pa.Table:
-    """Rows as a table; columns in the order in which they first appear."""
+    """Convert rows to a table; columns are in order of first appearance."""
     names = list(dict.fromkeys(name for row in rows for name in row))
     columns = {name: _array(name, [row.get(name) for row in rows]) for name in names}
     return pa.table({name: column for name, column in columns.items() if column is not None})
 
 
 def packed(table: pa.Table) -> bytes:
-    """The bytes of a Parquet file, with checksums."""
+    """Return the bytes of a Parquet file, with checksums."""
     stream = BytesIO()
     pq.write_table(table, stream, compression="zstd", store_schema=False, write_page_checksum=True)
     return stream.getvalue()
@@ -86,7 +85,11 @@ def packed(table: pa.Table) -> bytes:
 
 @contextmanager
 def publishing(folder: Path) -> Iterator[Drafts]:
-    """Drafts that are renamed to their places at the end, in their order; none of them if an error comes first."""
+    """Rename drafts to their final paths at the end of the block, in order; none of them if there is an error.
+
+    Raises:
+        InputError: If a file cannot be written.
+    """
     drafts: Drafts = []
     try:
         yield drafts
@@ -96,15 +99,15 @@ def publishing(folder: Path) -> Iterator[Drafts]:
             _to_disk(parent)
     except (OSError, ValueError) as error:
         place, reason = getattr(error, "filename", None) or folder, getattr(error, "strerror", None) or error
-        raise InputError(f"{place}: cannot be written: {reason}; nothing that is stored was touched") from None
+        raise InputError(f"{place}: cannot be written: {reason}; stored results are unchanged") from None
     finally:
         for draft, _ in drafts:
-            with suppress(OSError):  # renamed, or on a disk that is gone
+            with suppress(OSError):  # already renamed, or the disk is gone
                 draft.unlink()
 
 
 def write_draft(drafts: Drafts, draft: Path, place: Path, content: bytes) -> None:
-    """Write a draft and force it to the disk."""
+    """Write a draft and flush it to disk."""
     drafts.append((draft, place))
     with draft.open("xb") as file:
         file.write(content)
@@ -113,7 +116,7 @@ def write_draft(drafts: Drafts, draft: Path, place: Path, content: bytes) -> Non
 
 
 def _to_disk(folder: Path) -> None:
-    """Force the names in a folder to the disk, where the system can."""
+    """Flush a folder to disk, if the system supports it."""
     with suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:
@@ -123,7 +126,7 @@ def _to_disk(folder: Path) -> None:
 
 
 def _array(name: str, values: list[object]) -> pa.Array | None:
-    """A column of one type; None where it holds only nulls and its type is not known."""
+    """Convert values to a column of a single type; None if all are null and the type is unknown."""
     kinds = {type(value) for value in values if value is not None}
     if not kinds:
         kind = pa.int64() if name.startswith(EPOCHS_TO) else KNOWN.get(name)
@@ -136,12 +139,16 @@ def _array(name: str, values: list[object]) -> pa.Array | None:
 
 
 def _is_exact(value: object) -> bool:
-    """Whether a float64 holds this number."""
+    """Check whether float64 represents this number exactly."""
     return not isinstance(value, int) or abs(value) <= 2**53
 
 
 def as_texts(values: Iterable[object]) -> list[str | None]:
-    """Values of several types as text: numbers and truth values as in JSON."""
+    """Convert values of several types to strings; numbers and booleans as in JSON.
+
+    >>> as_texts([True, 2, "two", None])
+    ['true', '2', 'two', None]
+    """
     return [value if isinstance(value, str) or value is None else json.dumps(value) for value in values]
 
 
@@ -149,10 +156,17 @@ def as_texts(values: Iterable[object]) -> list[str | None]:
 
 
 def read_part(path: Path, needed: Mapping[str, type], only: Sequence[str] | None = None) -> pa.Table:
-    """The table of a part, `only` its columns of these names, with an `InputError` for whatever else the file is.
+    """Read a part, or only some of its columns.
 
-    Columns of whole numbers, real numbers and text of any width are taken, so that parts may be rewritten by other
-    tools; the `needed` ones must be there, of their type and without nulls.
+    Integer, float and string columns of any width are accepted, so parts may be rewritten by other tools.
+
+    Arguments:
+        path: The file.
+        needed: Columns that must exist, with these types and without nulls.
+        only: Names of the columns to read; None reads all.
+
+    Raises:
+        InputError: If the file is not a valid part.
     """
     require_file(path)
     try:
@@ -180,7 +194,7 @@ def _require_unaltered(path: Path) -> None:
         with path.open("rb") as file:
             found = hashlib.file_digest(file, "sha256").hexdigest()
         if not found.startswith(sealed[2]):
-            raise InputError(f"{path}: truncated or altered: the checksum in its name does not fit its bytes")
+            raise InputError(f"{path}: truncated or modified: the checksum in its name does not match its contents")
 
 
 def _require_columns(path: Path, schema: pa.Schema, needed: Mapping[str, type]) -> None:
@@ -188,14 +202,14 @@ def _require_columns(path: Path, schema: pa.Schema, needed: Mapping[str, type]) 
     if missing:
         raise InputError(f"{path}: not a part of a store: it has no column {', '.join(missing)}")
     if len(set(schema.names)) < len(schema.names):
-        raise InputError(f"{path}: not a part of a store: two columns have one name")
+        raise InputError(f"{path}: not a part of a store: two columns have the same name")
     for name, kind in needed.items():
         if _plain_type(schema.field(name).type) != ARROW[kind]:
             raise InputError(f"{path}: not a part of a store: {name} is of the type {schema.field(name).type}")
 
 
 def _plain(path: Path, table: pa.Table) -> pa.Table:
-    """The table in the four types of a store; columns of nulls are left out."""
+    """Convert the table to the four types of a store; omit columns of nulls."""
     columns = {}
     for field in table.schema:
         kind = _plain_type(field.type)
@@ -207,7 +221,7 @@ def _plain(path: Path, table: pa.Table) -> pa.Table:
 
 
 def _plain_type(kind: Any) -> Any:
-    """Which of the four types stands for a type of Arrow; None where none does."""
+    """Map an Arrow type to the type that a store uses; None if it is not supported."""
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
     if pa.types.is_integer(kind):

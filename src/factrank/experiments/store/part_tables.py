@@ -1,4 +1,4 @@
-"""Tables: the parts of a folder under each other, and the first row of each kind."""
+"""Tables: concatenate the parts of a folder, and select the first row of each group."""
 
 from __future__ import annotations
 
@@ -17,19 +17,23 @@ from factrank.experiments.columns import is_measured
 from factrank.experiments.store.parquet_parts import SUFFIX, as_texts, read_part, shared_name
 
 PART = "\0part"
-"""A column with the shared name of the part that a row comes from, while tables are put together."""
+"""Temporary column with the common prefix of the part that a row was read from."""
 
 Problems = list[str]
 Check = Callable[[Path, pa.Table], tuple[pa.Table, Problems]]
-"""The sound rows of a part, and what is wrong with the others."""
+"""Returns the valid rows of a part, and the problems of the others."""
+
+
+class FormerVersionError(InputError):
+    """A store was written by an earlier version; it must be converted before it is read or extended."""
 
 
 def read_parts(
     folder: Path, needed: Mapping[str, type], check: Check, only: Sequence[str] | None = None
 ) -> tuple[list[pa.Table], Problems]:
-    """The tables of all readable parts by name, each with a column `PART`, and what is wrong with other files.
+    """Read all valid parts of a folder, each with a column `PART`, and describe the problems of other files.
 
-    Names that begin with a dot are left to other tools.
+    Files whose names begin with a dot are ignored.
     """
     try:
         names = sorted(name for name in os.listdir(folder) if not name.startswith("."))
@@ -43,6 +47,8 @@ def read_parts(
             if not name.endswith(SUFFIX):
                 raise InputError(f"{folder / name}: not a part of a store: its name does not end in {SUFFIX}")
             table, found = check(folder / name, read_part(folder / name, needed, only))
+        except FormerVersionError:
+            raise
         except InputError as error:
             problems.append(str(error))
             continue
@@ -52,10 +58,10 @@ def read_parts(
 
 
 def united(tables: Sequence[pa.Table]) -> pa.Table:
-    """The rows of all tables under each other, in this order; columns that a table lacks are null.
+    """Concatenate tables; missing columns are null.
 
-    Integers and real numbers become real numbers where that changes none; other mixtures become text, but what was
-    measured stays numbers, and text in its place is left out.
+    If a column has integers and floats, it becomes float if that is exact. Other mixtures become strings, except that
+    metrics stay numeric and strings in their place become null.
     """
     kinds: dict[str, set[Any]] = {}
     for table in tables:
@@ -70,7 +76,7 @@ def united(tables: Sequence[pa.Table]) -> pa.Table:
 
 
 def first_rows(table: pa.Table, keys: Sequence[str], ranks: Sequence[str] = ()) -> pa.Table:
-    """Of the rows that agree in the keys the one of least ranks, then the first; sorted by the keys."""
+    """Return one row per key, with the smallest ranks, then the first; sorted by key."""
     place = "\0place"
     placed = table.select([*keys, *ranks]).append_column(place, pa.array(np.arange(table.num_rows)))
     order = pc.sort_indices(placed, sort_keys=[(name, "ascending") for name in (*keys, *ranks, place)])
@@ -83,11 +89,10 @@ def first_rows(table: pa.Table, keys: Sequence[str], ranks: Sequence[str] = ()) 
 
 
 def _join(name: str, columns: Sequence[pa.ChunkedArray]) -> Any:
-    """The type of a column that has several."""
     if is_measured(name):
         return pa.float64()
     if {column.type for column in columns} == {pa.int64(), pa.float64()}:
-        with suppress(pa.ArrowInvalid):  # an integer that no float64 holds
+        with suppress(pa.ArrowInvalid):  # an integer that float64 cannot represent
             for column in columns:
                 column.cast(pa.float64())
             return pa.float64()

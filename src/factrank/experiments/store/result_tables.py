@@ -1,7 +1,8 @@
-"""The tables of results: one row per trial, per trial and recorded epoch, per trial and reading, and per search.
+"""Tables of results: one row per trial, per trial and recorded epoch, per trial and reading, or per search.
 
-The second and third are long: their rows name a trial by its `hash`, and `Tables.rows` puts the columns of that trial
-beside them. The last is never stored: it follows from the trials (`factrank.experiments.study.searches`).
+The second and third are long tables: their rows refer to a trial by `hash`, and `Tables.rows` adds the columns of that
+trial. The table of searches is never stored, because it follows from the trials
+(`factrank.experiments.study.searches`).
 """
 
 from __future__ import annotations
@@ -16,21 +17,21 @@ from factrank.errors import InputError
 
 DataName = Literal["trials", "curves", "readings", "searches"]
 STORED: tuple[DataName, ...] = ("trials", "curves", "readings")
-"""The tables that a store and a published folder have."""
+"""Tables in a store and in a published folder."""
 ROW_NAMES: dict[str, str] = {
     "trials": "trial",
     "curves": "recorded epoch",
     "readings": "reading",
     "searches": "search",
 }
-"""What a row of each table is called."""
+"""Singular names of the rows of each table."""
 
 
 @dataclass(frozen=True, eq=False)
 class Tables:
-    """What trials gave: `trials` has one row for each; the long tables `curves` and `readings` may lack any of them.
+    """Results of trials: `trials` has one row for each; the long tables `curves` and `readings` may have any number.
 
-    `searches` has one row per search of a study; a store, which knows no studies, has none.
+    `searches` has one row per search of a study. It is empty for a store, which does not know studies.
     """
 
     trials: pa.Table
@@ -40,7 +41,7 @@ class Tables:
 
     @classmethod
     def empty(cls) -> Tables:
-        """Tables without rows.
+        """Return tables without rows.
 
         >>> Tables.empty().readings.num_rows
         0
@@ -49,10 +50,10 @@ class Tables:
         return cls(keys, keys, keys)
 
     def rows(self, data: str) -> pa.Table:
-        """The table of this name; a long one with the columns of its trials, in their order.
+        """Return a table by name; long tables include the columns of their trials, in the order of the trials.
 
-        A column of the long table hides that of the trials of the same name. Rows of trials that are not among `trials`
-        are left out.
+        A column of the long table takes precedence over a trial column of the same name. Rows of trials that are not in
+        `trials` are omitted.
 
         >>> tables = Tables(
         ...     trials=pa.table({"hash": ["b", "a"], "model.d_vo": [2, 1], "recall": [1.0, 0.5]}),
@@ -68,9 +69,9 @@ class Tables:
         return self._long_curves if data == "curves" else self._long_readings
 
     def beside(self, data: str) -> pa.Table | None:
-        """The trials with the columns that `rows` takes from them; None where the rows themselves say what is lacking.
+        """Return the trials with the columns that `rows` adds to a long table; None for other tables.
 
-        A long table has no rows of a trial that was not run, so that what is computed from it must see the trials too.
+        A long table has no rows for trials that were not run; computations on it need this table to detect them.
         """
         require_data("a table of results", data)
         if data in ("trials", "searches"):
@@ -88,7 +89,7 @@ class Tables:
 
 
 def many_rows(data: str) -> str:
-    """What several rows of a table are called.
+    """Return the name for several rows of a table.
 
     >>> many_rows("readings"), many_rows("searches")
     ('readings', 'searches')
@@ -97,12 +98,12 @@ def many_rows(data: str) -> str:
 
 
 def plural(row_name: str) -> str:
-    """The name of a row as that of several."""
+    """Return the plural of a row name."""
     return f"{row_name}es" if row_name.endswith("ch") else f"{row_name}s"
 
 
 def require_data(what: str, data: object) -> None:
-    """Raise unless this is the name of a table."""
+    """Raise an `InputError` unless this is the name of a table."""
     if data not in get_args(DataName):
         raise InputError(f"{what} must be one of {', '.join(get_args(DataName))}; got {data!r}")
 

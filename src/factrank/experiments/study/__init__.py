@@ -1,7 +1,7 @@
-"""Studies: a question, the trials that answer it, and how the answer is shown, as plain data.
+"""Studies: a question, the trials that answer it, and how to present the answer, as plain data.
 
-What lives here: `Study`, studies in files, searches that ask for trials round by round, the tables of one study and
-its results (`StudyResults`). What may enter: another way to describe a study.
+Contains: `Study`, study files, searches that request trials round by round, and the tables and results of a study
+(`StudyResults`). Add here: another way to describe a study.
 """
 
 from typing import TYPE_CHECKING
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from factrank.experiments.study.study_files import load_study as load_study
     from factrank.experiments.study.study_results import Results as Results
     from factrank.experiments.study.study_results import StudyResults as StudyResults
+    from factrank.experiments.study.study_results import paper_statements as paper_statements
     from factrank.experiments.study.study_results import results_of as results_of
     from factrank.experiments.study.summary_records import drawn_fields as drawn_fields
     from factrank.experiments.study.summary_records import facet_columns as facet_columns

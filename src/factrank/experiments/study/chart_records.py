@@ -1,8 +1,8 @@
-"""What a chart of a study shows, as plain records: columns of the table under neutral names, means over seeds.
+"""Contents of a chart as plain records, with means over seeds.
 
-The fields are `x`, `y`, `colour`, `facet`; where means are drawn also `low`, `high` and `n`. Names of columns and texts
-in cells come from users; nothing here depends on what they are. Only trials that were trained soundly count: one that
-diverged has numbers in the table, but they measure nothing.
+The fields are `x`, `y`, `colour` and `facet`; if means are drawn also `low`, `high` and `n`. Column names and cells are
+user input, and nothing here depends on their contents. Only trials that finished or stopped are drawn: metrics of
+diverged trials are meaningless.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ ChartRecord = dict[str, Any]
 
 @dataclass(frozen=True)
 class Records:
-    """The records of a chart, and what a reader should know about them."""
+    """Records of a chart, and notes for the reader."""
 
     rows: list[ChartRecord]
     notes: tuple[str, ...] = ()
 
 
 def chart_records(chart: Chart, tables: Tables) -> Records:
-    """The records that a chart draws; none, and a note that says why, where the table has nothing to draw.
+    """Return the records of a chart; if there are none, a note explains why.
 
-    `tables` are those of the study (`trials_of_study.study_tables`).
+    `tables` are the tables of the study (`trials_of_study.study_tables`).
     """
     table = tables.rows(chart.data)
     fields = {"x": chart.x, "y": chart.y, "colour": chart.colour, "facet": chart.facet}
@@ -65,7 +65,7 @@ def chart_records(chart: Chart, tables: Tables) -> Records:
 
 
 def _sound(rows: pa.Table) -> tuple[pa.Table, int]:
-    """The rows of trials that were trained soundly, and how many other trials there are; all rows without a status."""
+    """Select the rows of trials that finished or stopped, or all if there is no status, and count other trials."""
     sound = ended_soundly(rows)
     hashes = rows.column("hash").to_pylist() if "hash" in rows.column_names else range(rows.num_rows)
     others = {name for name, is_sound in zip(hashes, sound, strict=True) if not is_sound}
@@ -73,9 +73,9 @@ def _sound(rows: pa.Table) -> tuple[pa.Table, int]:
 
 
 def cells_of(column: Sequence[Value]) -> list[Cell]:
-    """The cells of a column as a chart may show them: infinite numbers and NaN are missing, text is safe to show.
+    """Convert cells for display: infinite numbers and NaN become None, and strings are made safe to show.
 
-    Long texts are shortened, unless two different ones would then be the same, and be drawn as one.
+    Long strings are truncated, unless different strings would become equal.
 
     >>> cells_of([True, float("inf"), 3, "short"])
     ['yes', None, 3, 'short']
@@ -94,12 +94,12 @@ def _cell(value: Value, longest: int | None) -> Cell:
 
 
 def is_number(value: Cell) -> bool:
-    """Whether a cell is a number."""
+    """Return whether a cell is a number."""
     return isinstance(value, int | float)
 
 
 def _positive(chart: Chart, records: list[ChartRecord]) -> tuple[list[ChartRecord], list[tuple[int, str]]]:
-    """The records that logarithmic axes can show, and a note on the others."""
+    """Select the records that logarithmic axes can show, with notes on the others."""
     notes = []
     for field, logarithmic in (("x", chart.log_x), ("y", chart.log_y)):
         if logarithmic:
@@ -112,7 +112,7 @@ def _positive(chart: Chart, records: list[ChartRecord]) -> tuple[list[ChartRecor
 
 
 def _means(records: Sequence[ChartRecord], measured: str) -> list[ChartRecord]:
-    """The mean, least and greatest of one field over the records that agree in all others."""
+    """Compute the mean, minimum and maximum of one field, grouped by all other fields."""
     groups: dict[tuple[Cell, ...], list[float]] = {}
     others = [field for field in (records[0] if records else ()) if field != measured]
     for record in records:

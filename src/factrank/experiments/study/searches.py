@@ -1,14 +1,13 @@
-"""Searches: trials that are asked for round by round, because what comes next depends on what came before.
+"""Searches: trials that are requested round by round, because the next ones depend on earlier results.
 
-A search gives, from the rows of the trials that have ended, the lists of trials that it has asked for so far: its
-rounds. The runner runs round i of all searches of a study together, reads the store and asks again, until no search
-asks for more. Nothing of a search is stored but the rows of its trials: a killed run replays the rounds from them, and
-so does whoever has a published table.
+A search computes its rounds so far, lists of trials, from the rows of finished trials. The runner runs round i of all
+searches of a study together, reads the store, and repeats until no search requests more. Only the rows of trials are
+stored; a killed run, or anyone with a published table, replays the rounds from them.
 
     rounds of a study = its listed trials, then round 1 of all searches, round 2 of all, ...
 
-Round i of a search may depend on the rows of its rounds before i alone, so that lists that were asked for never
-change, and the bundles cut from them are always the same.
+Round i of a search may only depend on the rows of earlier rounds. Requested lists therefore never change, and neither
+do their bundles.
 """
 
 from __future__ import annotations
@@ -25,29 +24,29 @@ from factrank.experiments.specs import Trial
 from factrank.experiments.store import RUN_COLUMNS, TRIAL_GROUPS, Row, table_of, trial_columns
 
 Rows = Mapping[str, Row]
-"""What came of trials, by their hashes: status and measured numbers, without the settings of the trial."""
+"""Results of trials by hash: status and metrics, without the settings of the trial."""
 
 SEARCH_COLUMNS = ("search", "status", "why")
-"""What the row of every search begins with."""
+"""First columns of the row of every search."""
 
 
 @runtime_checkable
 class TrialSearch(Protocol):
-    """Something that is found by running trials, round after round; `experiments.capacity` has one."""
+    """Something that is found by running trials round by round, such as `CapacitySearch`."""
 
     @property
     def name(self) -> str:
-        """What it is called in its study."""
+        """Name of the search in its study."""
 
     def rounds(self, rows: Rows) -> list[list[Trial]]:
-        """The lists of trials asked for so far; all but the last have rows, and the last one may lack some."""
+        """Return the trials requested so far, by round; only the last round may have trials without rows."""
 
     def row(self, rows: Rows) -> Row:
-        """What was found: `status` is "finished" where the search has its answer, else it says what is lacking."""
+        """Return the result; `status` is "finished" if the search has its answer, otherwise it is the problem."""
 
 
 def measured_rows(table: pa.Table) -> dict[str, Row]:
-    """The rows of a table of trials by hash, without what the trial itself says, and without cells that are null."""
+    """Return the rows of a table of trials by hash, without settings and null cells."""
     if "hash" not in table.column_names:
         return {}
     left_out = {"trial", *(name for name in table.column_names if name.startswith(TRIAL_GROUPS))}
@@ -59,7 +58,7 @@ def measured_rows(table: pa.Table) -> dict[str, Row]:
 
 
 def rounds_of(searches: Sequence[TrialSearch], rows: Rows) -> list[list[Trial]]:
-    """Round after round what all searches together have asked for so far; a trial that several ask for comes once."""
+    """Return the rounds of all searches together; each round contains a trial once."""
     each = [search.rounds(rows) for search in searches]
     return [
         list({trial.hash: trial for part in parts for trial in part}.values())
@@ -68,7 +67,7 @@ def rounds_of(searches: Sequence[TrialSearch], rows: Rows) -> list[list[Trial]]:
 
 
 def search_table(searches: Sequence[TrialSearch], rows: Rows) -> pa.Table:
-    """One row per search: what it found, beside the settings that all its trials share."""
+    """Return one row per search: its result, and the settings that all its trials have in common."""
     found = []
     for search in searches:
         trials = [trial for part in search.rounds(rows) for trial in part]
@@ -80,7 +79,7 @@ def search_table(searches: Sequence[TrialSearch], rows: Rows) -> pa.Table:
 
 
 def shared_columns(trials: Sequence[Trial]) -> Row:
-    """The settings that are the same in all trials."""
+    """Return the settings that are the same in all trials."""
     columns = [trial_columns(trial) for trial in trials]
     names = [name for name in (columns[0] if columns else ()) if name not in ("hash", "trial")]
     return {
@@ -91,17 +90,17 @@ def shared_columns(trials: Sequence[Trial]) -> Row:
 
 
 def is_measured_number(name: str, cell: object) -> bool:
-    """Whether a cell of a measured row is a number that says something about the model, and not about the run."""
+    """Return whether a cell is a number that describes the model, not the run."""
     own = name not in RUN_COLUMNS or name == "epochs"
     return own and isinstance(cell, int | float) and not isinstance(cell, bool)
 
 
 def require_searches(searches: Sequence[object]) -> list[TrialSearch]:
-    """The searches, each with a name of its own."""
+    """Return the searches; raise an `InputError` unless all have different names."""
     kept: list[TrialSearch] = []
     for search in searches:
         if not isinstance(search, TrialSearch) or not isinstance(search.name, str) or not search.name:
-            raise InputError(f"searches must be a list of Search, each with a name; got {search!r} in it")
+            raise InputError(f"searches must be a list of searches with names; it contains {search!r}")
         kept.append(search)
     counts = Counter(search.name for search in kept)
     twice = next((name for name, count in counts.items() if count > 1), None)

@@ -1,8 +1,8 @@
-"""Study: a question, the trials that answer it, and how the answer is shown, as plain data.
+"""Study: a question, the trials that answer it, and how to present the answer, as plain data.
 
-A study lists its trials in two sizes: `quick` for a first look on two cores, `full` for the numbers to be published.
-It may also have searches, whose trials are asked for round by round (`searches`).
-Charts and claims name columns of the table of results (`store.columns`); nothing here draws or computes.
+A study lists its trials in two sizes: `quick` for a first impression on two cores, `full` for publication. It may also
+have searches, which request trials round by round (`searches`). Charts and claims refer to columns of the table of
+results (`store.columns`); this module neither draws nor computes.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ Size = Literal["quick", "full"]
 ChartKind = Literal["lines", "points", "heatmap", "bars"]
 ChartData = DataName
 
-SETTINGS = ("database.", "model.", "training.")
-"""How the columns of what trials are given begin."""
+SETTINGS = ("data.", "model.", "training.")
+"""Prefixes of the columns with settings of trials."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """Where a study was published: the paper, its figure or table, and a link."""
+    """Publication of a study: the paper, its figure or table, and a link."""
 
     paper: str
     figure: str = ""
@@ -39,13 +39,15 @@ class Source:
 
 @dataclass(frozen=True)
 class Chart:
-    """A chart as data: which columns of the table it shows, and how.
+    """A chart as data: the columns that it shows, and how.
 
-    `where` keeps only the rows with these values, as (column, value) pairs or a dictionary. Where a column is named,
-    arithmetic on columns may stand (`factrank.experiments.statistics.expressions`). Lines, bars and heat maps
-    draw means over the rows that agree in what is shown, in practice over seeds, lines with a band from the least to
-    the greatest. `data` says which table is drawn: one row per trial, per trial and recorded epoch or reading, or per
-    search.
+    Arithmetic on columns is accepted in place of a column (`factrank.experiments.statistics.expressions`). Lines, bars
+    and heat maps show means over all rows that agree in the columns shown, typically over seeds; lines have a band from
+    minimum to maximum.
+
+    Arguments:
+        where: Only show rows with these values, given as (column, value) pairs or a dictionary.
+        data: Table to draw: one row per trial, per trial and recorded epoch or reading, or per search.
     """
 
     name: str
@@ -71,25 +73,25 @@ class Chart:
         if self.kind == "heatmap" and not self.colour:
             raise InputError(f"chart {self.name}: a heat map needs `colour`, the column that its cells show")
         try:
-            self.columns  # noqa: B018 - raises where arithmetic is broken
+            self.columns  # noqa: B018 - raises if an expression is invalid
         except InputError as error:
             raise InputError(f"chart {self.name}: {error}") from None
 
     @property
     def columns(self) -> list[str]:
-        """The columns that it shows."""
+        """Columns that the chart shows."""
         texts = [self.x, self.y, *(text for text in (self.colour, self.facet) if text is not None)]
         return [name for text in (*texts, *(name for name, _ in self.where)) for name in columns_in(text)]
 
 
 def titled_chart(chart: Chart, titles: Mapping[str, str]) -> Chart:
-    """The chart, its axes called by these titles if it has none of its own."""
+    """Return the chart with these axis titles, unless it has its own."""
     x_title, y_title = chart.x_title or titles.get(chart.x, ""), chart.y_title or titles.get(chart.y, "")
     return replace(chart, x_title=x_title, y_title=y_title)
 
 
 def titled_summary(summary: Summary, titles: Mapping[str, str]) -> Summary:
-    """The same of a summary; y is what its quantities are means of, if they are means of one column."""
+    """Return the summary with these axis titles, unless it has its own; y has the title of the column it averages."""
     x_title = summary.x_title or titles.get(summary.x, "")
     return replace(summary, x_title=x_title, y_title=summary.y_title or titles.get(summary.mean_of, ""))
 
@@ -98,9 +100,12 @@ def titled_summary(summary: Summary, titles: Mapping[str, str]) -> Summary:
 class Study:
     """A named list of trials with its charts, summaries, fits and claims.
 
-    `trials` gives the list for each size (`no_trials` where there are only searches), `searches` what asks for further
-    trials. `databases` are those that trials name by fingerprint. `titles` are what axes call columns instead of their
-    labels, such as {"model.n_heads": "number of heads H"}, wherever a chart or a summary has no title of its own.
+    Arguments:
+        trials: Returns the list of trials for each size; `no_trials` if there are only searches.
+        databases: Data that trials refer to by fingerprint.
+        searches: Returns searches, which request additional trials.
+        titles: Axis titles of columns, such as {"model.n_heads": "number of heads H"}, for charts and summaries without
+            their own.
 
     >>> from factrank import LayerShape
     >>> from factrank import generated
@@ -131,16 +136,14 @@ class Study:
         require_name("the name of a study", self.name)
         for what, given in (("trials", self.trials), ("searches", self.searches)):
             if not callable(given) and (given is not None or what == "trials"):
-                raise InputError(
-                    f"study {self.name}: {what} is a function of the size that gives a list; got {given!r}"
-                )
+                raise InputError(f"study {self.name}: {what} must be a function that returns a list; got {given!r}")
         for what, names in (
             ("charts or summaries", [*(chart.name for chart in self.charts), *(one.name for one in self.summaries)]),
             ("fits", [fit.name for fit in self.fits]),
             ("claims", [claim.name for claim in self.claims]),
         ):
             if len(set(names)) < len(names):
-                raise InputError(f"study {self.name}: two {what} have one name among {', '.join(names)}")
+                raise InputError(f"study {self.name}: two {what} have the same name among {', '.join(names)}")
         summaries = {summary.name: summary for summary in self.summaries}
         for fit in self.fits:
             if fit.summary not in summaries:
@@ -150,19 +153,20 @@ class Study:
         if not isinstance(self.titles, Mapping) or not all(
             isinstance(text, str) for pair in self.titles.items() for text in pair
         ):
-            raise InputError(f"study {self.name}: titles gives columns their titles, as texts; got {self.titles!r}")
+            raise InputError(f"study {self.name}: titles must map columns to strings; got {self.titles!r}")
         object.__setattr__(self, "charts", tuple(titled_chart(chart, self.titles) for chart in self.charts))
         object.__setattr__(self, "summaries", tuple(titled_summary(one, self.titles) for one in self.summaries))
 
     def trials_of(self, size: Size) -> list[Trial]:
-        """The listed trials of a size, each once, in the order of the study; those of searches are not among them.
+        """Return the listed trials of a size without duplicates, in order; trials of searches are not included.
 
-        A database without facts in hand is an error, and so is a setting in charts and claims that no trial has.
+        Raises:
+            InputError: If the data of a trial are missing, or charts or claims use a setting that no trial has.
         """
         listed = self._listed(size, "trials", self.trials)
         strange = next((item for item in listed if not isinstance(item, Trial)), None)
         if strange is not None:
-            raise InputError(f"study {self.name}: its trials must be a list of Trial; got {strange!r} in it")
+            raise InputError(f"study {self.name}: trials must be a list of Trial; it contains {strange!r}")
         trials = list({trial.hash: trial for trial in listed if isinstance(trial, Trial)}.values())
         self._require_given(trials)
         first = [trial for part in rounds_of(self.searches_of(size), {})[:1] for trial in part]
@@ -170,13 +174,13 @@ class Study:
         return trials
 
     def searches_of(self, size: Size) -> tuple[TrialSearch, ...]:
-        """The searches of a size; none where the study has only listed trials."""
+        """Return the searches of a size; empty if the study has only listed trials."""
         return _searches(self, size) if self.searches is not None else ()
 
     def rounds(self, size: Size, rows: Rows) -> list[list[Trial]]:
-        """What is asked for so far, round after round: the listed trials, then those of all searches together.
+        """Return the rounds so far: the listed trials, then the rounds of all searches together.
 
-        `rows` are those of the trials that have ended (`factrank.experiments.study.searches.measured_rows`).
+        `rows` are the rows of finished trials (`factrank.experiments.study.searches.measured_rows`).
         """
         listed, asked = self.trials_of(size), rounds_of(self.searches_of(size), rows)
         for trials in asked:
@@ -185,30 +189,27 @@ class Study:
 
     def _listed(self, size: Size, what: str, function: Callable[[Size], Sequence[object]]) -> list[object]:
         if size not in get_args(Size):
-            raise InputError(f"the size of a study is quick or full; got {size!r}")
+            raise InputError(f"the size of a study must be quick or full; got {size!r}")
         try:
             return list(function(size))
         except FactrankError:
             raise
         except Exception as error:
-            raise InputError(
-                f"study {self.name}: its {what} cannot be listed: {type(error).__name__}: {error}"
-            ) from error
+            raise InputError(f"study {self.name}: cannot list its {what}: {type(error).__name__}: {error}") from error
 
     def _require_given(self, trials: Sequence[Trial]) -> None:
         given = {database.fingerprint for database in self.databases}
         for trial in trials:
-            if isinstance(trial.database, Given) and trial.database.fingerprint not in given:
+            if isinstance(trial.source, Given) and trial.source.fingerprint not in given:
                 raise InputError(
-                    f"study {self.name}: trial {trial.hash[:12]} names the database {trial.database.fingerprint[:12]}, "
+                    f"study {self.name}: trial {trial.hash[:12]} refers to the data {trial.source.fingerprint[:12]}, "
                     f"which is not among the databases of the study"
                 )
 
     def _require_columns(self, trials: Sequence[Trial]) -> None:
-        """Find misspelt settings in charts and claims before anything is trained; what is measured shows later."""
+        """Find misspelt settings in charts and claims before training; metrics are only known later."""
         kinds = {
-            (type(trial.database), getattr(trial.database, "generator", ""), type(trial.model)): trial
-            for trial in trials
+            (type(trial.data), getattr(trial.source, "generator", ""), type(trial.model)): trial for trial in trials
         }
         known = {name for trial in kinds.values() for name in trial_columns(trial)}
         named = [(f"chart {chart.name}", name) for chart in self.charts for name in chart.columns]
@@ -223,12 +224,16 @@ class Study:
                 raise InputError(f"study {self.name}, {where}: no trial has a setting {name!r}{hint}")
 
 
-def no_trials(size: Size) -> list[Trial]:  # noqa: ARG001 - what `Study.trials` is called with
-    """The list of a study that has only searches."""
+def no_trials(size: Size) -> list[Trial]:  # noqa: ARG001 - signature of `Study.trials`
+    """Return the empty list of trials of a study that has only searches.
+
+    >>> no_trials("quick")
+    []
+    """
     return []
 
 
-@lru_cache(maxsize=32)  # a search keeps the trials that it has made, and their hashes take time
+@lru_cache(maxsize=32)  # searches cache their trials, whose hashes are slow to compute
 def _searches(study: Study, size: Size) -> tuple[TrialSearch, ...]:
     if study.searches is None:
         return ()

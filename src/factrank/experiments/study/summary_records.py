@@ -1,7 +1,7 @@
-"""What the picture of a summary shows, as plain records: a point for each setting, and its 95 % interval.
+"""Contents of the chart of a summary as plain records: a point for each setting, and its 95 % interval.
 
-The records have the fields of other charts: `x`, `y`, `low`, `high`, `n`, `colour`, `facet`. Of more columns than a
-picture can show, the last ones share the headings of its panels.
+The fields are the same as in other charts: `x`, `y`, `low`, `high`, `n`, `colour`, `facet`. If there are more columns
+than fields, the panel headings combine the remaining ones.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from factrank.experiments.study.chart_records import Cell, ChartRecord, Records,
 
 
 def summary_records(summary: Summary, table: pa.Table) -> Records:
-    """What is drawn of a summary's table; none, and a note that says why, where nothing has a value."""
+    """Return the records of a summary's table; if there are none, a note explains why."""
     fields = drawn_fields(summary)
     names = _numbered([name for name, _ in summary.quantities])
     rows: list[ChartRecord] = []
@@ -38,20 +38,20 @@ def summary_records(summary: Summary, table: pa.Table) -> Records:
 
 
 def drawn_fields(summary: Summary) -> dict[str, str]:
-    """Which column is drawn as x, colour and facet."""
+    """Return the columns drawn as x, colour and facet."""
     columns = [*([QUANTITY] if len(summary.quantities) > 1 else []), *summary.over]
     others = [column for column in columns if column != summary.x]
     return {"x": summary.x, **dict(zip(("colour", "facet"), others, strict=False))}
 
 
 def facet_columns(summary: Summary) -> list[str]:
-    """The columns in the headings of panels."""
+    """Return the columns in the headings of panels."""
     columns = [*([QUANTITY] if len(summary.quantities) > 1 else []), *summary.over]
     return [column for column in columns if column != summary.x][1:]
 
 
 def _numbered(labels: Sequence[str]) -> dict[str, Cell]:
-    """Labels as numbers, where all of them are numbers."""
+    """Convert labels to numbers, if all of them are numbers."""
     try:
         numbers = {name: float(name) for name in labels}
     except ValueError:
@@ -60,7 +60,7 @@ def _numbered(labels: Sequence[str]) -> dict[str, Cell]:
 
 
 def _on_logarithmic_axes(summary: Summary, rows: list[ChartRecord]) -> tuple[list[ChartRecord], list[str]]:
-    """The records that logarithmic axes can show, their whiskers cut where they would reach 0."""
+    """Select the records that logarithmic axes can show, truncate whiskers above 0, and note what was changed."""
     kept = [
         row
         for row in rows

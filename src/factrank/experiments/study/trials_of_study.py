@@ -1,4 +1,4 @@
-"""One study in a store that may hold others: its trials in their order, and the tables of its results."""
+"""Extract one study from a store that may contain others: its trials in order, and its tables."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from factrank.experiments.study.searches import measured_rows, search_table
 from factrank.experiments.study.study import Size, Study
 
 MISSING = "missing"
-"""The status of a trial that is not in the store."""
+"""Status of a trial that is not in the store."""
 
 
 def study_table(study: Study, size: Size, table: pa.Table) -> pa.Table:
-    """One row per trial of the study, in its order; a trial that the table lacks has the status "missing".
+    """Return one row per trial of the study, in order; trials that are not in the table have the status "missing".
 
-    Claims can so tell a trial that was never run from one that the study does not ask for. Of searches there are the
-    trials that they ask for so far, round after round. Columns without any value are left out.
+    Claims can thus distinguish trials that were never run from trials that are not part of the study. Trials of
+    searches are included if they were requested so far. Columns without any value are omitted.
     """
     trials = asked_trials(study, size, table)
     hashes = table.column("hash").to_pylist() if "hash" in table.column_names else []
@@ -38,7 +38,7 @@ def study_table(study: Study, size: Size, table: pa.Table) -> pa.Table:
 
 
 def asked_trials(study: Study, size: Size, table: pa.Table) -> list[Trial]:
-    """The trials that a study asks for so far, each once; those of searches follow from the table of what was run."""
+    """Return the trials that a study has requested so far, without duplicates; searches depend on the table."""
     if study.searches is None:
         return study.trials_of(size)
     rounds = study.rounds(size, measured_rows(table))
@@ -46,17 +46,17 @@ def asked_trials(study: Study, size: Size, table: pa.Table) -> list[Trial]:
 
 
 def _table(rows: Sequence[Row], schema: pa.Schema) -> pa.Table:
-    """Rows as a table, its columns of the types of another where they have the same names."""
+    """Convert rows to a table, with the column types of a schema."""
     columns = {}
     for name in in_order({name for row in rows for name in row}):
         cells = [row.get(name) for row in rows]
         kind = schema.field(name).type if name in schema.names else None
-        texts = kind is not None and pa.types.is_string(kind)  # a column may be text for the sake of another study
+        texts = kind is not None and pa.types.is_string(kind)  # another study may have stored strings
         columns[name] = pa.array(as_texts(cells) if texts else cells, kind)
     return pa.table(columns)
 
 
 def study_tables(study: Study, size: Size, tables: Tables) -> Tables:
-    """The trials and searches of one study, and the long tables as they are (`Tables.rows` takes its rows)."""
+    """Return the trials and searches of one study; long tables are unchanged (`Tables.rows` selects their rows)."""
     searches = search_table(study.searches_of(size), measured_rows(tables.trials)) if study.searches else pa.table({})
     return replace(tables, trials=study_table(study, size, tables.trials), searches=searches)

@@ -1,7 +1,7 @@
-"""YAML 1.2 as plain data: null, numbers, text, lists and dictionaries with text as keys; nothing is ever executed.
+"""Read YAML 1.2 as plain data: null, numbers, strings, lists, and dictionaries with string keys. Nothing is executed.
 
-Everything else is an error with its line and column: other tags, other keys, a key given twice, an alias (`*name`) that
-contains itself, and more entries than `MOST_NODES` once aliases are written out.
+Everything else is an error with line and column: other tags, other keys, duplicate keys, a recursive alias (`*name`),
+or more than `MOST_NODES` entries after expanding aliases.
 """
 
 from __future__ import annotations
@@ -18,23 +18,27 @@ from factrank.errors import InputError
 from factrank.host import require_file
 
 MOST_BYTES, MOST_NODES = 2**18, 100_000
-"""The size of a file, and of what it says with all aliases written out."""
+"""Maximum size of a file in bytes, and maximum number of entries after expanding aliases."""
 
 TAGS = "tag:yaml.org,2002:"
 PLAIN = frozenset(TAGS + kind for kind in ("null", "bool", "int", "float", "str", "seq", "map", "merge"))
 
 
 class _PlainConstructor(SafeConstructor):
-    """Constructs plain data, after all nodes are checked; the safe constructor itself refuses a key given twice."""
+    """Constructs plain data after checking all nodes; the safe constructor rejects duplicate keys."""
 
     def construct_document(self, node: Node) -> object:
-        """The data of a document."""
+        """Return the data of a document."""
         _count(node, {})
         return super().construct_document(node)
 
 
 def read_yaml(path: Path) -> object:
-    """The content of a YAML file; whatever is wrong with it raises an `InputError` that names the line."""
+    """Return the contents of a YAML file.
+
+    Raises:
+        InputError: If the file is invalid; the message names the line.
+    """
     require_file(path)
     try:
         size = path.stat().st_size
@@ -65,7 +69,7 @@ def read_yaml(path: Path) -> object:
 
 
 def _count(node: Node, counted: dict[int, int]) -> int:
-    """The nodes under this one, aliases written out; 0 marks those that are being counted."""
+    """Count the nodes under this one, with aliases expanded; 0 marks nodes that are being counted."""
     if id(node) in counted:
         if counted[id(node)] == 0:
             raise _refused(node, "an alias that contains itself")
