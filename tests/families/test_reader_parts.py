@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 
 from factrank.errors import InputError
-from factrank.families.factual_recall import factual_recall_arrays
+from factrank.families.factual_recall import family as factual_recall_family
 from factrank.families.factual_recall.factual_recall_shape import FactualRecallOneHotShape, FactualRecallShape
-from factrank.families.factual_recall.factual_recall_transformer import draw_sequence_model
-from factrank.families.memory import memory_arrays
+from factrank.families.factual_recall.factual_recall_transformer import draw_factual_recall
+from factrank.families.memory import family as memory_family
 from factrank.families.memory.associative_memory import draw_memory
 from factrank.families.memory.memory_shape import MemoryShape
 from factrank.nn.part_arrays import to_arrays
@@ -23,15 +23,15 @@ SHAPES = {
 }
 
 
-def arrays_of(shape):
-    return memory_arrays if isinstance(shape, MemoryShape) else factual_recall_arrays
+def family_of(shape):
+    return memory_family.FAMILY if isinstance(shape, MemoryShape) else factual_recall_family.FAMILY
 
 
 def drawn(shape, dtype="float32"):
     rng = np.random.default_rng(0)
     if isinstance(shape, MemoryShape):
         return draw_memory(shape, SIZES[0], SIZES[2], rng=rng, dtype=dtype)
-    return draw_sequence_model(shape, SIZES, rng=rng, dtype=dtype)
+    return draw_factual_recall(shape, SIZES, rng=rng, dtype=dtype)
 
 
 @pytest.mark.parametrize("name", SHAPES)
@@ -39,7 +39,7 @@ def drawn(shape, dtype="float32"):
 def test_there_and_back(name, dtype):
     model = drawn(SHAPES[name], dtype)
     parts = to_arrays(model)
-    again = arrays_of(SHAPES[name]).model_from_arrays(SHAPES[name], SIZES, parts)
+    again = family_of(SHAPES[name]).from_parts(SHAPES[name], SIZES, parts)
     assert jax.tree.structure(again) == jax.tree.structure(model)
     for part, other in zip(jax.tree.leaves(model), jax.tree.leaves(again), strict=True):
         assert part.dtype == other.dtype
@@ -49,7 +49,7 @@ def test_there_and_back(name, dtype):
 @pytest.mark.parametrize("name", SHAPES)
 def test_parts_have_the_sizes_that_are_counted(name):
     shape = SHAPES[name]
-    counted = {part: int(np.prod(size)) for part, size in arrays_of(shape).part_sizes(shape, SIZES).items()}
+    counted = {part: int(np.prod(size)) for part, size in shape.part_sizes(*SIZES).items()}
     assert counted == {part: int(array.size) for part, array in to_arrays(drawn(shape)).items()}
     assert counted == shape.parameters_by_part(*SIZES)
     assert shape.parameters(*SIZES) == sum(counted.values()) == drawn(shape).parameters
@@ -75,4 +75,4 @@ def test_arrays_that_do_not_fit_are_named(name):
         (parts | {first: parts[first].astype(np.int32)}, f"{first} must be"),
     ):
         with pytest.raises(InputError, match=message):
-            arrays_of(shape).model_from_arrays(shape, SIZES, wrong)
+            family_of(shape).from_parts(shape, SIZES, wrong)

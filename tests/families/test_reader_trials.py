@@ -1,35 +1,36 @@
 """Memories and models of sequences on their way through a study: bundles, rows, kept weights."""
 
-import jax
 import numpy as np
 import pytest
 
 from factrank.experiments.execution.study_bundles import study_bundles
 from factrank.experiments.prepared import task_of
 from factrank.experiments.specs.data import generated
-from factrank.experiments.specs.measures import Measures
 from factrank.experiments.specs.training_spec import Training
 from factrank.experiments.specs.trial import Trial
-from factrank.experiments.store.columns import row_of, trial_columns, trial_of
+from factrank.experiments.store.columns import trial_columns, trial_of
 from factrank.experiments.store.store import Store
 from factrank.experiments.training import TrialResult
+from factrank.families.factual_recall import FactSequences
 from factrank.families.factual_recall.factual_recall_shape import FactualRecallOneHotShape, FactualRecallShape
+from factrank.families.memory import WeightedFacts
 from factrank.families.memory.memory_shape import MemoryShape
+from stored_results import require_stored
 
 
 def memory(n_inputs, seed=0, **options):
     facts = generated("associations", n_inputs=n_inputs, n_outputs=n_inputs, kind="injective", seed=seed)
-    return Trial(facts, MemoryShape(4, **options), Training(epochs=5), seed)
+    return Trial(WeightedFacts(facts, 0.5), MemoryShape(4, **options), Training(epochs=5), seed=seed)
 
 
 def sequence(n_keys, model=FactualRecallShape(4, 2, 1, 2, 8, n_noise=7, copy_groups=2, copy_size=3), seed=0):  # noqa: B008
     facts = generated("answer-sets", n_keys=n_keys, n_queries=3, answers_per_query=2, structure="random", seed=seed)
-    return Trial(facts, model, Training(epochs=5), seed, Measures(contexts=2))
+    return Trial(FactSequences(facts, contexts=2), model, Training(epochs=5), seed=seed)
 
 
 def untrained(trial):
     """A result with the weights before training."""
-    database = trial.database.build()
+    database = trial.data.build()
     task = task_of(trial, database)
     model, further, _ = task.finish(task.init(np.random.default_rng(trial.seed)), {"recall": 0.5})
     return TrialResult(trial, "finished", 5, {"loss": 1.0, "recall": 0.5, **further}, weights=model)
@@ -74,26 +75,18 @@ def test_columns_hold_the_whole_trial(name):
     row = trial_columns(trial)
     assert trial_of(row["trial"]) == trial
     assert row["model.kind"] == {"linear": "memory", "mlp": "memory", "one-hot": "one_hot"}.get(name, name)
-    assert row["measures.contexts"] == trial.measures.contexts
-    if trial.database.generator == "associations":
-        assert row["database.arguments.kind"] == "injective"  # `kind` alone would name the class
-        assert (row["model.width"], row["model.start"]) == (trial.model.width, "random")
+    assert (row["start"], row["measures"]) == ("drawn", "[]")
+    if trial.source.generator == "associations":
+        assert row["data.arguments.kind"] == "injective"  # `kind` alone would name the class
+        assert (row["data.key_exponent"], row["model.width"]) == (0.5, trial.model.width)
     else:
-        assert row["database.structure"] == "random"
+        assert (row["data.structure"], row["data.contexts"], row["data.copy_fraction"]) == ("random", 2, 0.0)
         assert row["model.length"] == 32
 
 
 def test_rows_and_weights_come_back_from_a_store(tmp_path):
-    store, results = Store(tmp_path / "store"), [untrained(trial) for trial in EACH.values()]
-    store.append(results, keep_weights=True)
-    stored = {row["hash"]: row for row in store.trials().to_pylist()}
-    for result in results:
-        row = row_of(result)
-        assert {name: stored[row["hash"]].get(name) for name in row} == row  # columns of nulls are left out
-        assert row["facts"] == len(result.trial.database.build())
+    trials = list(EACH.values())
+    rows = require_stored(Store(tmp_path / "store"), [untrained(trial) for trial in trials])
+    for trial, row in zip(trials, rows, strict=True):
+        assert row["facts"] == len(trial.data.build())
         assert row["bits_per_parameter"] == pytest.approx(0.5 * row["bits"] / row["parameters"])
-        again = store.weights(result.trial.hash)
-        assert jax.tree.structure(again) == jax.tree.structure(result.weights)
-        for part, other in zip(jax.tree.leaves(result.weights), jax.tree.leaves(again), strict=True):
-            np.testing.assert_array_equal(part, other)
-    assert not store.problems()

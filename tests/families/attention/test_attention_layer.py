@@ -206,7 +206,7 @@ def test_arrays_round_trip():
             lambda parts: parts.update(w_v=parts["w_v"].astype(np.int32)),
             "w_v must be 3-dimensional and real; got int32",
         ),
-        (lambda parts: parts.update(w_k=parts["w_k"][:1]), r"w_k must have shape \[3, 5, 1\] beside the other parts"),
+        (lambda parts: parts.update(w_k=parts["w_k"][:1]), r"w_k must have shape \[3, 5, 1\] to match the other parts"),
         (lambda parts: parts.update(w_o=parts["w_v"]), r"w_o must have shape \[3, 4, 5\].*got \[3, 5, 4\]"),
         (lambda parts: parts.update(unembedding=parts["unembedding"].T), r"unembedding must have shape \[5, "),
     ],
@@ -221,7 +221,7 @@ def test_arrays_that_do_not_fit(change, message):
 @pytest.mark.parametrize("n_keys", [0, 7, -1, True])
 def test_n_keys_lies_among_the_rows(n_keys):
     parts = parts_of(layer_of(*SHAPES[1], dtype="float32"))
-    with pytest.raises(InputError, match="n_keys must lie between 1 and 6 embedding rows"):
+    with pytest.raises(InputError, match="n_keys must be between 1 and 6"):
         layer_from_arrays(n_keys, **parts)
 
 

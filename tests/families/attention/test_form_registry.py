@@ -34,7 +34,13 @@ def test_a_form_from_outside_takes_part():
         assert found.certificate.certified
         assert "renamed" in {candidate.construction for candidate in construct(FACTS).runners_up}
         with pytest.raises(InputError, match="already a construction 'renamed'"):
-            register_form(Renamed())
+            register_form(type("Other", (Renamed,), {})())
     assert "renamed" not in CONSTRUCTIONS
     with pytest.raises(InputError, match="no construction 'renamed'"):
         construct(FACTS, only="renamed")
+
+
+@pytest.mark.parametrize(("thing", "got"), [(Renamed, "the class Renamed"), ("renamed", "str")])
+def test_what_is_no_form_is_refused(thing, got):
+    with pytest.raises(InputError, match=f"expected a closed form with name, .* and build; got {got}"):
+        CONSTRUCTIONS.register("renamed", thing)

@@ -12,11 +12,12 @@ import pytest
 from factrank.databases.database import Database
 from factrank.databases.generators.random_tables import disjoint, uniform
 from factrank.errors import InputError
+from factrank.experiments.specs import TauRecall
 from factrank.experiments.specs.data import Given
-from factrank.experiments.specs.measures import Measures, Readings
 from factrank.experiments.specs.training_spec import Training
 from factrank.experiments.specs.trial import Trial
 from factrank.experiments.training import train, train_many
+from factrank.families.attention import Additive, Hallucinations, PlantedCP, Ranks, Readings
 from factrank.families.attention.attention_layer import init_layer
 from factrank.families.attention.circuits import attribution
 from factrank.families.attention.further_measures import further_measures
@@ -32,9 +33,8 @@ LAYER = LayerShape(d_model=6, n_heads=2, d_qk=2, d_vo=2)
 SPARSE = uniform(6, 4, 5, n_facts=14, seed=0)
 READ = ("precision", "temperature", "tau")
 RECALLS = {"loss": 0.5, "recall": 1.0, "recall_0.9": 0.5, "recall_0.5": 1.0, "recall_0.95": 0.0}
-EVERYTHING = Measures(
-    (0.9, 0.5), ranks=True, additive=True, readings=Readings((0.5, 0.9), (0.5, 1.0)), planted_cp=0.05, artifacts=True
-)
+TAUS, READINGS = TauRecall((0.9, 0.5)), Readings((0.5, 0.9), (0.5, 1.0))
+EVERYTHING_ELSE = TAUS, Ranks(), Additive(), PlantedCP(0.05), Hallucinations()
 
 
 @pytest.fixture(autouse=True)
@@ -55,13 +55,13 @@ def unequal(first, second):
 @pytest.mark.parametrize("engine", ["fused", "lanes"])
 def test_everything_comes_out_under_its_name(engine):
     training = Training(epochs=60, engine=engine, score_scale=1.5)
-    bare, full = (train(SPARSE, LAYER, training, measures=one) for one in (Measures((0.9, 0.5)), EVERYTHING))
+    bare, full = (train(SPARSE, LAYER, training, measures=one) for one in (TAUS, (*EVERYTHING_ELSE, READINGS)))
     assert bare.readings == []
     assert unequal(bare.metrics, full.metrics) == {
         *certified_ranks(SPARSE),
         *("facts", "layer_rank", "parameters", "memorised", "memorised_0.9", "memorised_0.5"),
         *("predicted_2.0", "predicted_2.6", "predicted_3.6"),
-        *("violates", "memorised_rank", "artifacts_0.9", "artifacts_0.5", "silent_fibers"),
+        *("violates", "memorised_rank", "hallucinations_0.9", "hallucinations_0.5", "silent_fibers"),
         *("additive_share", "direct_alone", "heads_alone", "cp_rank", "cp_residual"),
     }
     expected = certified_ranks(SPARSE) | attribution.additive_numbers(full.model, SPARSE)
@@ -69,7 +69,7 @@ def test_everything_comes_out_under_its_name(engine):
     assert (full.metrics["facts"], full.metrics["silent_fibers"]) == (14, 10)
     assert (full.metrics["cp_rank"], full.metrics["cp_residual"]) == (14, 0.025)
     assert full.metrics["parameters"] == sum(leaf.size for leaf in jax.tree.leaves(full.weights))
-    assert repr(full.readings) == repr(readings_of(full.weights, SPARSE, EVERYTHING.readings, expected["rank_lower"]))
+    assert repr(full.readings) == repr(readings_of(full.weights, SPARSE, READINGS, expected["rank_lower"]))
     settings = [tuple(row[name] for name in READ) for row in full.readings]
     assert settings == [("float32", temperature, tau) for temperature in (0.5, 1.0) for tau in (0.5, 0.9)]
     assert [row["recall"] for row in full.readings[2:]] == [full.metrics["recall_0.5"], full.metrics["recall_0.9"]]
@@ -84,7 +84,7 @@ def test_a_layer_that_holds_more_than_its_rank_violates_the_conjecture():
         layer_rank = layer_rank_bounds(shape, *database.shape).upper.value
         assert (layer_rank < rank) == (shape is narrow)
         for recall in (1.0, 0.875):
-            trial = trial_of(database, shape, measures=Measures((0.9, 0.5), ranks=True))
+            trial = trial_of(database, shape, measures=(TAUS, Ranks()))
             model = init_layer(shape, *database.shape, key=0)
             numbers, readings = further_measures(trial, database, model, {**RECALLS, "recall": recall})
             assert readings == []
@@ -104,7 +104,7 @@ def test_models_without_a_bound_have_no_rank(options, known):
     shape, shared = TransformerShape(4, 1, 2, 2, **options), options.get("share_tokens")
     rows = shared_rows(tuple(database.keys), tuple(database.queries)) if shared else None
     model = init_transformer(shape, *database.shape, key=0, query_rows=rows)
-    trial = trial_of(database, shape, measures=Measures(ranks=True, additive=True))
+    trial = trial_of(database, shape, measures=(Ranks(), Additive()))
     numbers, _ = further_measures(trial, database, model, RECALLS)
     assert isnan(numbers["layer_rank"]) != known
     assert isnan(numbers["additive_share"]) != known
@@ -114,7 +114,7 @@ def test_models_without_a_bound_have_no_rank(options, known):
 
 def test_diverged_models_have_no_numbers_and_no_exception():
     readings = Readings((0.5,), (1.0, 2.0), ("float32", "float64", "bfloat16"), ranks=True)
-    trial = trial_of(SPARSE, measures=replace(EVERYTHING, readings=readings))
+    trial = trial_of(SPARSE, measures=(*EVERYTHING_ELSE, readings))
     sound = init_layer(LAYER, *SPARSE.shape, key=0)
     known, rows = further_measures(trial, SPARSE, sound, RECALLS)
     for value in (nan, 3e38):
@@ -137,7 +137,7 @@ def test_diverged_models_have_no_numbers_and_no_exception():
 @pytest.mark.optimised
 def test_the_host_decides_nothing_about_lanes():
     """Trials that differ only in what the host measures share a compiled program and its bits."""
-    measures = [Measures(), Measures(ranks=True), Measures(readings=Readings())]
+    measures = [(), (Ranks(),), (Readings(),)]
     trials = [trial_of(SPARSE, training=Training(epochs=5, engine="lanes"), measures=one) for one in measures]
     results = train_many(trials, databases=[SPARSE])
     assert [result.width for result in results] == [4, 4, 4]
@@ -150,7 +150,7 @@ def test_what_takes_long_is_handed_out_one_by_one(monkeypatch, engine):
     """An interruption while models are finished loses none of those that were finished before it."""
     from factrank.readouts import database_ranks
 
-    training, measures = Training(epochs=3, engine=engine), Measures(ranks=True)
+    training, measures = Training(epochs=3, engine=engine), (Ranks(),)
     trials = [trial_of(SPARSE, training=training, seed=seed, measures=measures) for seed in range(4)]
     real, calls, stored, seen = certified_ranks, [], [], []
 
@@ -183,10 +183,10 @@ def test_a_trial_that_asks_for_nothing_loads_nothing(monkeypatch):
     for name in ("readouts.reading", "readouts.database_ranks", "readouts.attribution", "tensors.planted"):
         monkeypatch.setitem(sys.modules, f"factrank.{name}", None)  # whoever imports it now fails
     assert further_measures(trial_of(SPARSE), SPARSE, model, RECALLS) == ({}, [])
-    assert set(further_measures(trial_of(SPARSE, measures=Measures(artifacts=True)), SPARSE, model, RECALLS)[0]) == {
-        "artifacts_0.95",
+    assert set(further_measures(trial_of(SPARSE, measures=(Hallucinations(),)), SPARSE, model, RECALLS)[0]) == {
+        "hallucinations_0.95",
         "silent_fibers",
         "facts",
     }
     with pytest.raises(ImportError):
-        further_measures(trial_of(SPARSE, measures=Measures(ranks=True)), SPARSE, model, RECALLS)
+        further_measures(trial_of(SPARSE, measures=(Ranks(),)), SPARSE, model, RECALLS)

@@ -94,7 +94,7 @@ def test_conditioning():
     coarse, fine = (flattening_ranks_of(layer, tolerance) for tolerance in (1e-6, 1e-13))
     assert coarse.tolerance == 1e-6
     assert coarse.key < fine.key <= layer_rank_bounds(layer.shape, 60, 8, 20).flattenings.key == 17
-    with pytest.raises(InputError, match="tolerance must lie between 0 and 1"):
+    with pytest.raises(InputError, match="tolerance must be between 0 and 1"):
         flattening_ranks_of(layer, 0.0)
 
 
@@ -204,8 +204,8 @@ def test_mistakes_are_named():
         layer_rank_bounds(shape, 3, 3, 0)
     with pytest.raises(InputError, match="0 without share_tokens; got 1"):
         layer_rank_bounds(shape, 3, 3, 3, 1)
-    with pytest.raises(InputError, match=r"at most the keys and the queries.*got 4"):
+    with pytest.raises(InputError, match=r"n_shared must be at most .*got 4"):
         layer_rank_bounds(TransformerShape(8, 1, 2, 2, share_tokens=True), 3, 5, 3, 4)
     for option in ({"n_layers": 2}, {"layer_norm": True}, {"mlp_width": 3}):
-        with pytest.raises(InputError, match="one layer without layer norm and MLP"):
+        with pytest.raises(InputError, match="a single layer without layer norm and MLP"):
             layer_rank_bounds(TransformerShape(8, 1, 2, 2, **option), 3, 3, 3)

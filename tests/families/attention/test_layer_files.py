@@ -81,13 +81,12 @@ def test_every_layer_comes_back_bit_for_bit(shape, dtype, path):
         else:
             rows = shared_rows(("Oslo", "country"), tuple(FACTS.queries)) if shape.share_tokens else None
             layer = init_transformer(shape, *FACTS.shape, key=0, dtype=dtype, query_rows=rows)
-        logits = layer.tensor()
     save_layer(path, layer, FACTS, notes={"version": "0.1.0", "trial": "ab\n\ud800", "": "é"})
     saved = load_layer(path)
     same(saved.layer, layer)
     assert saved.layer.embedding.dtype == dtype
-    with jax.enable_x64(dtype == "float64"):
-        assert (saved.layer.tensor() == logits).all()
+    if dtype == "float32":  # the same bits in the same structure: other precisions would only compile again
+        assert (saved.layer.tensor() == layer.tensor()).all()
     assert saved.notes == {"version": "0.1.0", "trial": "ab\n\ud800", "": "é"}
     assert saved.database.vocabularies == FACTS.vocabularies
     assert saved.database.triples.tolist() == FACTS.triples.tolist()
@@ -195,7 +194,7 @@ def test_what_could_not_be_loaded_is_not_saved(path):
         save_layer(path, jax.tree.map(lambda part: part.astype("float16"), layer), FACTS)
     with pytest.raises(InputError, match=r"ends in \.safetensors"):
         save_layer(path.with_suffix(".csv"), layer, FACTS)
-    with pytest.raises(InputError, match="letters of notes"):
+    with pytest.raises(InputError, match="the notes have more than"):
         save_layer(path, layer, FACTS, notes={"all": "x" * 2**21})
     with pytest.raises(InputError, match="cannot be written"):
         save_layer(path / "nowhere" / "a.safetensors", layer, FACTS)
@@ -225,17 +224,20 @@ TAMPERINGS = {
     "version 0": (saying(version="0"), "format version between 1 and 1; got '0'"),
     "no number": (saying(version="²"), "format version between"),
     "no version": (lambda tensors, metadata: metadata.pop("version"), "format version between"),
-    "no such model": (saying(model="os.system"), "expected the model AttentionLayer or PairTransformer; got 'os.sys"),
-    "no model": (lambda tensors, metadata: metadata.pop("model"), "expected the metadata model, shape and notes"),
-    "more metadata": (saying(more=""), "and no other"),
+    "no such model": (saying(model="os.system"), "the model must be AttentionLayer or PairTransformer; got 'os.sys"),
+    "no model": (
+        lambda tensors, metadata: metadata.pop("model"),
+        "the metadata must be exactly model, shape and notes",
+    ),
+    "more metadata": (saying(more=""), "the metadata must be exactly"),
     "notes no JSON": (saying(notes="{"), "notes must be JSON"),
     "notes no object": (saying(notes="[1]"), "notes must be a JSON object"),
-    "notes no text": (saying(notes='{"a": 1}'), "notes must be texts"),
+    "notes no text": (saying(notes='{"a": 1}'), "notes must map names to strings"),
     "deep notes": (saying(notes="[" * 100_000), "notes must be JSON"),
     "shape no JSON": (saying(shape="d_model=4"), "shape must be JSON"),
     "shape of digits": (saying(shape='{"d_model": ' + "1" * 5000 + "}"), "shape must be JSON"),
-    "shape lacks": (saying(shape='{"d_model": 4}'), "shape must hold d_model, n_heads, d_qk, d_vo and nothing else"),
-    "shape more": (saying(shape=json.dumps(SIZES | {"gates": 1})), "shape must hold"),
+    "shape lacks": (saying(shape='{"d_model": 4}'), "fields of the shape must be d_model, n_heads, d_qk, d_vo"),
+    "shape more": (saying(shape=json.dumps(SIZES | {"gates": 1})), "fields of the shape must be"),
     "shape bool": (saying(shape=json.dumps(SIZES | {"n_heads": True})), "n_heads in the shape must be of type int"),
     "shape zero": (saying(shape=json.dumps(SIZES | {"n_heads": 0})), "n_heads must be an integer of at least 1"),
     "shape other": (
@@ -248,7 +250,7 @@ TAMPERINGS = {
     ),
     "billions of layers": (
         saying(model="PairTransformer", shape=json.dumps(SIZES | {"n_layers": 10**12})),
-        "expected the parts of 1000000000000 layers; got 6 arrays",
+        "expected the parts of 1000000000000 layers; got only 6 arrays",
     ),
     "unknown attention": (
         saying(model="PairTransformer", shape=json.dumps(SIZES | {"attention": ["softmax"]})),
@@ -265,27 +267,27 @@ TAMPERINGS = {
         having("w_o", np.zeros((2, 1, 4), np.int32)),
         "w_o must be float32, float64 or bfloat16 .* got int32",
     ),
-    "half precision": (having("w_o", np.zeros((2, 1, 4), np.float16)), "'w_o' is of type F16; expected F32"),
+    "half precision": (having("w_o", np.zeros((2, 1, 4), np.float16)), "'w_o' is of type F16; expected one of F32"),
     "scalar part": (having("embedding", np.float32(1)), "embedding must be"),
-    "no facts": (without("support"), "expected a tensor 'support', which is missing"),
+    "no facts": (without("support"), "the tensor 'support' is missing"),
     "flat facts": (having("support", np.zeros(3, np.int32)), "support must be int32 with 2 dimensions"),
     "wide facts": (having("support", np.zeros((2, 4), np.int32)), "support must have 3 columns"),
     "long facts": (having("support", np.zeros((2, 3), np.int64)), "support must be int32"),
     "code too large": (having("support", np.array([[0, 0, 4]], np.int32)), "support: .* outside the vocabularies"),
     "code below zero": (having("support", np.array([[0, -1, 0]], np.int32)), "support: .* outside the vocabularies"),
-    "no offsets": (without("vocabulary.keys.offsets"), "'vocabulary.keys.offsets', which is missing"),
+    "no offsets": (without("vocabulary.keys.offsets"), "'vocabulary.keys.offsets' is missing"),
     "empty offsets": (
         having("vocabulary.keys.offsets", np.zeros(0, np.int64)),
-        "offsets must rise from 0 to the 8 bytes",
+        "offsets must increase from 0 to the 8 bytes",
     ),
-    "offsets fall": (having("vocabulary.keys.offsets", np.array([0, 9, 8])), "offsets must rise"),
-    "offsets begin late": (having("vocabulary.keys.offsets", np.array([1, 4, 8])), "offsets must rise"),
-    "offsets end late": (having("vocabulary.keys.offsets", np.array([0, 4, 2**62])), "offsets must rise"),
-    "offsets end early": (having("vocabulary.keys.offsets", np.array([0, 4, 7])), "offsets must rise"),
-    "offsets below": (having("vocabulary.keys.offsets", np.array([0, -(2**63), 8])), "offsets must rise"),
+    "offsets fall": (having("vocabulary.keys.offsets", np.array([0, 9, 8])), "offsets must increase"),
+    "offsets begin late": (having("vocabulary.keys.offsets", np.array([1, 4, 8])), "offsets must increase"),
+    "offsets end late": (having("vocabulary.keys.offsets", np.array([0, 4, 2**62])), "offsets must increase"),
+    "offsets end early": (having("vocabulary.keys.offsets", np.array([0, 4, 7])), "offsets must increase"),
+    "offsets below": (having("vocabulary.keys.offsets", np.array([0, -(2**63), 8])), "offsets must increase"),
     "fewer names": (having("vocabulary.keys.offsets", np.array([0, 8])), "support: .* outside"),
     "more names": (having("vocabulary.values.offsets", np.array([0, 1, 6, 10, 16, 20])), "unembedding must be"),
-    "not UTF-8": (having("vocabulary.keys.text", np.full(8, 255, np.uint8)), "vocabulary.keys.text holds .* not UTF-8"),
+    "not UTF-8": (having("vocabulary.keys.text", np.full(8, 255, np.uint8)), "vocabulary.keys.text is not UTF-8"),
     "half a letter": (having("vocabulary.keys.text", np.frombuffer("OslélLi".encode(), np.uint8)), "keys.* not UTF-8"),
     "a surrogate": (having("vocabulary.keys.text", np.frombuffer(b"Osl\xed\xa0\x80ma", np.uint8)), "keys.* not UTF-8"),
     "a name twice": (having("vocabulary.keys.text", np.frombuffer(b"OsloOslo", np.uint8)), "keys: .* distinct names"),
@@ -311,7 +313,7 @@ def test_a_changed_number_breaks_the_seal(part, path):
     tensors, metadata = content(path)
     tensors[part].flat[-1] += 1
     write(path, tensors, metadata, seal=False)
-    with pytest.raises(InputError, match="checksum does not fit the content; the file was altered or damaged"):
+    with pytest.raises(InputError, match="checksum does not match the content; the file was modified or is corrupt"):
         load_layer(path)
 
 
@@ -385,11 +387,11 @@ def test_a_file_larger_than_any_layer_is_not_read(path, monkeypatch):
         header = f'{{{MARK},"a":{{"dtype":"U8","shape":[{2**36}],"data_offsets":[0,{2**36}]}}}}'.encode()
         file.write(headed(header))
         file.truncate(file.tell() + 2**36)
-    with pytest.raises(InputError, match=r"64\.0 GiB; a layer file holds at most 16"):
+    with pytest.raises(InputError, match=r"64\.0 GiB, but a layer file has at most 16"):
         load_layer(path)
     path.unlink()
     monkeypatch.setattr(sealed_file, "MOST_BYTES", 1000)
-    with pytest.raises(InputError, match="a layer file holds at most"):
+    with pytest.raises(InputError, match="a layer file has at most"):
         save_layer(path, init_layer(LayerShape(40, 2, 3, 1), *FACTS.shape, key=0), FACTS)
 
 
@@ -431,7 +433,9 @@ def test_the_verdict_is_what_the_facts_say():
     facts = set(database)
     for codes in product(*map(range, database.shape)):
         key, query, value = (axis[code] for axis, code in zip(database.vocabularies, codes, strict=True))
-        expected = "fact" if (key, query, value) in facts else "error" if database.fiber(key, query) else "artifact"
+        expected = (
+            "fact" if (key, query, value) in facts else "error" if database.fiber(key, query) else "hallucination"
+        )
         assert verdict(saved.database, *codes) == expected
-    with pytest.raises(InputError, match="code of the query must lie between 0 and 1; got 2"):
+    with pytest.raises(InputError, match="query code must be between 0 and 1; got 2"):
         verdict(saved.database, 0, 2, 0)

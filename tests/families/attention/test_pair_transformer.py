@@ -164,10 +164,10 @@ def test_mistakes_are_named():
         TransformerShape(6, 2, 3, 2, n_layers=0)
     with pytest.raises(InputError, match="mlp_width must be an integer of at least 0; got -1"):
         TransformerShape(6, 2, 3, 2, mlp_width=-1)
-    with pytest.raises(InputError, match="query_rows goes with share_tokens"):
+    with pytest.raises(InputError, match="query_rows requires share_tokens"):
         init_transformer(shape, *SIZES, key=0, query_rows=ROWS)
-    with pytest.raises(InputError, match="query_rows goes with share_tokens"):
+    with pytest.raises(InputError, match="query_rows requires share_tokens"):
         init_transformer(TransformerShape(6, 2, 3, 2, share_tokens=True), *SIZES, key=0)
     for rows in ([0, 1], [0, 7, 1], [-1, 0, 1]):
-        with pytest.raises(InputError, match=r"query_rows must be 3 rows from 0 to 6; got \["):
+        with pytest.raises(InputError, match=r"query_rows must be 3 integers from 0 to 6; got \["):
             init_transformer(TransformerShape(6, 2, 3, 2, share_tokens=True), *SIZES, key=0, query_rows=rows)

@@ -15,10 +15,10 @@ from factrank.errors import InputError
 from factrank.experiments.models.verification import verify
 from factrank.families.factual_recall import factual_recall_form as recall_task
 from factrank.families.factual_recall.certified_sizes import smallest_factual_recall
-from factrank.families.factual_recall.factual_recall_certificate import noise_contexts
 from factrank.families.factual_recall.factual_recall_form import construct_factual_recall
 from factrank.families.factual_recall.factual_recall_shape import FactualRecallShape
-from factrank.families.factual_recall.factual_recall_transformer import FactualRecallTransformer, init_sequence_model
+from factrank.families.factual_recall.factual_recall_transformer import FactualRecallTransformer, init_factual_recall
+from factrank.families.factual_recall.proof.factual_recall_certificate import noise_contexts
 from factrank.families.factual_recall.separation import separate
 from factrank.families.factual_recall.sequence_layout import FactualRecallLayout
 from factrank.families.factual_recall.value_circuits import cut_to_rank, vote_circuit, votes_of
@@ -171,7 +171,7 @@ def test_models_without_a_proof(attention):
     assert "not a number" in verify(broken, FACTS).reason
     linear = replace(model, linear=True)
     assert "linear attention" in verify(linear, FACTS).reason
-    random = init_sequence_model(ATTENTION, *FACTS.shape, key=0)
+    random = init_factual_recall(ATTENTION, *FACTS.shape, key=0)
     found = verify(random, FACTS, length=ATTENTION.length)
     assert not found.certified
     assert found["leak"] > 0.1
@@ -249,7 +249,7 @@ def test_refusals():
         construct_factual_recall(FACTS, FactualRecallShape(4, 2, 1, 2))
     with pytest.raises(InputError, match="two heads"):
         construct_factual_recall(FACTS, FactualRecallShape(24, 1, 1, 2), reading="apart")
-    with pytest.raises(InputError, match="no linear attention"):
+    with pytest.raises(InputError, match="require softmax attention"):
         construct_factual_recall(FACTS, FactualRecallShape(24, 1, 1, 2, linear=True))
     several = Database.from_facts([("a", "p", "x"), ("a", "p", "y")], multi=True)
     with pytest.raises(InputError, match="functional"):
@@ -316,5 +316,5 @@ def test_what_cannot_be_verified_is_refused(attention):
         verify(model, FACTS, contexts=0)
     with pytest.raises(InputError, match="seed must be an integer of at least 0"):
         verify(model, FACTS, seed=-1)
-    with pytest.raises(InputError, match="the layout of the model has"):
+    with pytest.raises(InputError, match="the model's layout has"):
         verify(changed(model, embedding=np.asarray(model.embedding)[:-1]), FACTS)

@@ -10,11 +10,13 @@ import pytest
 from factrank.databases.database import Database
 from factrank.databases.generators.registry import generate
 from factrank.errors import InputError
+from factrank.experiments.specs import Best, Curve, FrequencyGroups, TauRecall
 from factrank.experiments.specs.data import Given, generated
-from factrank.experiments.specs.measures import Measures
 from factrank.experiments.specs.training_spec import Optimiser, Training
 from factrank.experiments.specs.trial import Trial
 from factrank.experiments.training import train_many
+from factrank.families.attention import Hallucinations
+from factrank.families.factual_recall import FactSequences, PartsAlone, RelationAlone, TestRecall
 from factrank.families.factual_recall.factual_recall_shape import FactualRecallOneHotShape, FactualRecallShape
 from factrank.families.factual_recall.factual_recall_task import FactualRecallTask
 from factrank.families.factual_recall.factual_recall_transformer import FactualRecallOneHot, narrowed
@@ -23,19 +25,20 @@ from factrank.families.factual_recall.sequence_batches import sample_facts
 FACTS = generated("answer-sets", n_keys=5, n_queries=3, answers_per_query=4, seed=1)
 SHAPE = FactualRecallShape(8, 2, 3, 4, mlp_width=6, length=10, copy_groups=2, copy_size=3)
 ONE_HOT = FactualRecallOneHotShape(length=10, start_scale=0.5)
-EVERYTHING = Measures(taus=(0.5,), contexts=3, parts=True, hallucination=True, frequency_groups=2, test_sequences=40)
+BATCHES = Training(batch_size=64)
+EVERYTHING = (TauRecall((0.5,)), PartsAlone(), RelationAlone(), FrequencyGroups(2), TestRecall(40))
 
 
-def task_of(model=SHAPE, training=None, measures=EVERYTHING, database=None, seed=3):
+def task_of(model=SHAPE, training=BATCHES, measures=EVERYTHING, database=None, contexts=3, **shown):
     database = FACTS.build() if database is None else database
-    trial = Trial(Given(database.fingerprint), model, training or Training(batch_size=64), seed, measures)
-    return FactualRecallTask(trial, database)
+    facts = FactSequences(Given(database.fingerprint), contexts=contexts, **shown)
+    return FactualRecallTask(Trial(facts, model, training, measures, seed=3), database)
 
 
 def unfilled(task):
     """The same task on its real sizes."""
     other = FactualRecallTask(task.trial, task.database)
-    other.__dict__["rungs"] = other.layout
+    other.__dict__["padded_layout"] = other.layout
     return other
 
 
@@ -47,9 +50,8 @@ def data_of(task):
 
 
 def test_what_a_sampled_sequence_holds():
-    zipf = Training(batch_size=4096, key_exponent=1.0, query_exponent=0.5, copy_share=0.25)
-    task = task_of(training=zipf)
-    layout, database, real = task.rungs, task.database, task.layout
+    task = task_of(training=Training(batch_size=4096), key_exponent=1.0, query_exponent=0.5, copy_fraction=0.25)
+    layout, database, real = task.padded_layout, task.database, task.layout
     assert (layout.n_keys, layout.n_queries, layout.n_values, layout.n_tokens % 8) == (8, 4, 16, 0)
     sampled = jax.jit(task.batches)(data_of(task), jax.random.key(0), 0)
     batch = jax.tree.map(lambda rows: np.asarray(rows[0]), sampled)
@@ -81,10 +83,10 @@ def test_what_a_sampled_sequence_holds():
 
 
 @pytest.mark.parametrize("model", [SHAPE, replace(ONE_HOT, linear=False)], ids=["transformer", "one-hot"])
-def test_filled_up_and_not_are_the_same(model):
-    share = 0.25 if model is SHAPE else 0.0
-    training = Training(batch_size=64, score_scale=2.0, precision="float64", copy_share=share)
-    filled = task_of(model, training, EVERYTHING if model is SHAPE else Measures())
+def test_padding_changes_nothing(model):
+    copying = 0.25 if model is SHAPE else 0.0
+    training = Training(batch_size=64, score_scale=2.0, precision="float64")
+    filled = task_of(model, training, EVERYTHING if model is SHAPE else (), copy_fraction=copying)
     found = []
     with jax.enable_x64(True), jax.default_matmul_precision("highest"):
         for task in (filled, unfilled(filled)):
@@ -92,7 +94,7 @@ def test_filled_up_and_not_are_the_same(model):
             @jax.jit
             def everything(model, data, task=task):
                 batch = jax.tree.map(lambda rows: rows[0], task.batches(data, jax.random.key(5), 0))
-                numbers = task.measure(model, data) if share else {}
+                numbers = task.measure(model, data) if copying else {}
                 return *jax.value_and_grad(task.loss)(model, data, batch), numbers
 
             found.append(everything(task.init(np.random.default_rng(0)), data_of(task)))
@@ -114,7 +116,7 @@ def planted(task, relation_only=False, spoilt=(), noise=0.0):
 
     A spoilt fact is shown a wrong answer; the first noise token pulls towards another answer by `noise`.
     """
-    layout, per_query = task.rungs, 4
+    layout, per_query = task.padded_layout, 4
     values = np.zeros((1, layout.n_tokens, layout.n_outputs), np.float32)
     for key, query, value in task.database.triples:
         values[0, layout.first_query + query, query * per_query : (query + 1) * per_query] = 100
@@ -125,7 +127,7 @@ def planted(task, relation_only=False, spoilt=(), noise=0.0):
     return FactualRecallOneHot(np.ones((1, layout.n_tokens), np.float32), values, layout, linear=True)
 
 
-PLANTED = task_of(ONE_HOT, measures=Measures(contexts=4, hallucination=True))
+PLANTED = task_of(ONE_HOT, measures=(RelationAlone(),), contexts=4)
 
 
 @pytest.fixture(scope="module")
@@ -178,10 +180,8 @@ def test_the_parts_of_a_model_without_an_mlp():
 @pytest.mark.optimised
 def test_a_lane_is_a_plain_loop():
     """Gradient descent on attention position by position, over the sequences that the trial samples."""
-    training = Training(
-        Optimiser("sgd"), 0.5, epochs=4, batch_size=16, precision="float64", key_exponent=1.0, score_scale=2.0
-    )
-    trials = [Trial(FACTS, ONE_HOT, training, seed=seed) for seed in (7, 8)]
+    training = Training(Optimiser("sgd"), 0.5, epochs=4, batch_size=16, precision="float64", score_scale=2.0)
+    trials = [Trial(FactSequences(FACTS, key_exponent=1.0), ONE_HOT, training, seed=seed) for seed in (7, 8)]
     tasks = [FactualRecallTask(trial, FACTS.build()) for trial in trials]
 
     def loss(tables, tokens, answers):
@@ -201,7 +201,7 @@ def test_a_lane_is_a_plain_loop():
             tables = jnp.asarray(start.scores), jnp.asarray(start.values)
             for epoch in range(4):
                 tables = step(tables, data, jax.random.fold_in(jax.random.key(trial.seed), epoch))
-        expected = narrowed(FactualRecallOneHot(*tables, task.rungs), task.layout)
+        expected = narrowed(FactualRecallOneHot(*tables, task.padded_layout), task.layout)
         np.testing.assert_allclose(result.weights.scores, 2 * expected.scores, atol=1e-10)
         np.testing.assert_allclose(result.weights.values, expected.values, atol=1e-10)
         assert not np.allclose(expected.values, start.values[:, :1, :1])
@@ -210,9 +210,9 @@ def test_a_lane_is_a_plain_loop():
 
 def test_a_transformer_learns_facts_and_copying():
     shape = replace(SHAPE, d_model=16, n_heads=4, mlp_width=32, d_qk=4)
-    training = Training(learning_rate=0.02, epochs=400, batch_size=128, copy_share=0.5)
-    measures = Measures(parts=True, frequency_groups=3, test_sequences=50, best=True)
-    ended = train_many([Trial(FACTS, shape, training, seed, measures, (0, 300)) for seed in range(2)])
+    facts, training = FactSequences(FACTS, copy_fraction=0.5), Training(learning_rate=0.02, epochs=400, batch_size=128)
+    measures = PartsAlone(), FrequencyGroups(3), TestRecall(50), Best(), Curve((0, 300))
+    ended = train_many([Trial(facts, shape, training, measures, seed=seed) for seed in range(2)])
     for result in ended:
         assert (result.recall, result.metrics["recall_group_3"]) == (1, 1)
         assert result.metrics["copying"] > 0.9
@@ -230,16 +230,16 @@ def test_a_transformer_learns_facts_and_copying():
 
 def test_the_test_set_is_a_fixed_sample_of_sequences():
     """Its recall is that of the model on sequences that are drawn once, by the frequencies of training."""
-    for training in (Training(batch_size=64), Training(batch_size=64, key_exponent=1.0)):
-        task = unfilled(task_of(training=training, measures=Measures(test_sequences=120)))
+    for key_exponent in (0.0, 1.0):
+        task = unfilled(task_of(measures=(TestRecall(120),), key_exponent=key_exponent))
         data, model = data_of(task), task.init(np.random.default_rng(4))
         key = jax.random.fold_in(jax.random.key(task.trial.seed), np.uint32(2**32 - 1))
         tokens, answers = sample_facts(
-            task.rungs,
+            task.padded_layout,
             data,
             jax.random.fold_in(key, np.uint32(2**32 - 2)),
             (120, 10),
-            uniform=not training.key_exponent,
+            uniform=not key_exponent,
         )
         ended = np.roll(np.asarray(tokens), -3, axis=1)  # the end token, from which the answer is read, comes last
         given = [int(model(sentence).argmax()) for sentence in ended]
@@ -247,7 +247,7 @@ def test_the_test_set_is_a_fixed_sample_of_sequences():
         assert found["test_recall"] == np.mean(given == np.asarray(answers)) > 0
 
 
-def test_databases_of_one_rung_share_a_signature():
+def test_databases_of_one_padded_size_share_a_signature():
     sizes = [{"n_keys": keys, "n_queries": 3, "answers_per_query": 4, "seed": 0} for keys in (5, 7, 8, 9)]
     signatures = [task_of(database=generate("answer-sets", **size)).signature for size in sizes]
     assert signatures[0] == signatures[1] == signatures[2] != signatures[3]
@@ -257,11 +257,26 @@ def test_what_is_refused():
     several = Database.from_facts([("a", "q", "x"), ("a", "q", "y")], multi=True)
     for options, complaint in (
         ({"database": several}, "functional"),
-        ({"measures": Measures(artifacts=True)}, "artifacts"),
-        ({"model": ONE_HOT, "measures": Measures(parts=True)}, "parts"),
-        ({"training": Training(copy_share=0.5), "model": replace(SHAPE, copy_groups=0, copy_size=0)}, "copy"),
-        ({"training": Training(copy_share=1.0, batch_size=1)}, "no room"),
-        ({"measures": Measures(frequency_groups=1000)}, "cannot be in 1000 groups"),
+        ({"measures": (Hallucinations(),)}, "a FactualRecallShape has no measure Hallucinations"),
+        ({"model": ONE_HOT, "measures": (PartsAlone(),)}, "one-hot embeddings has no MLP; leave out PartsAlone"),
+        ({"copy_fraction": 0.5, "model": replace(SHAPE, copy_groups=0, copy_size=0)}, "copy"),
+        ({"copy_fraction": 1.0, "training": Training(batch_size=1)}, "too small for a copying sequence of each"),
+        ({"copy_fraction": 1.5}, "copy_fraction must be between 0 and 1; got 1.5"),
+        ({"contexts": 0}, "contexts must be"),
+        ({"measures": (FrequencyGroups(1000),)}, "cannot split .* facts into 1000 groups"),
     ):
         with pytest.raises(InputError, match=complaint):
             task_of(**options)
+
+
+def test_sequences_at_their_defaults_are_the_facts():
+    plain = Trial(FACTS, SHAPE)
+    shown = Trial(FactSequences(FACTS), SHAPE)
+    assert (shown, shown.hash, shown.data) == (plain, plain.hash, FACTS)
+    database = FACTS.build()
+    assert FactualRecallTask(shown, database).signature == FactualRecallTask(plain, database).signature
+    for option, value in (("key_exponent", 1.0), ("query_exponent", 0.5), ("copy_fraction", 0.25), ("contexts", 5)):
+        changed = Trial(FactSequences(FACTS, **{option: value}), SHAPE)
+        assert Trial.from_dict(changed.to_dict()) == changed
+        assert (changed.source, changed.hash == plain.hash) == (FACTS, False)
+        assert FactualRecallTask(changed, database).signature != FactualRecallTask(plain, database).signature

@@ -10,8 +10,8 @@ from factrank.families.factual_recall.factual_recall_shape import FactualRecallO
 from factrank.families.factual_recall.factual_recall_transformer import (
     FactualRecallOneHot,
     FactualRecallTransformer,
-    draw_sequence_model,
-    init_sequence_model,
+    draw_factual_recall,
+    init_factual_recall,
     narrowed,
     widened,
 )
@@ -66,7 +66,7 @@ def some_sequences(layout, n=6, length=9):
 
 @pytest.mark.parametrize("shape", [COPYING, PLAIN, LINEAR], ids=["softmax, MLP and cues", "attention", "linear"])
 def test_counts_are_attention_position_by_position(shape):
-    model = init_sequence_model(shape, *SIZES, key=1)
+    model = init_factual_recall(shape, *SIZES, key=1)
     biased = jax.tree.map(lambda leaf: leaf + 0.1, model)  # so that b_in is not 0
     sequences = some_sequences(model.layout)
     with jax.default_matmul_precision("highest"):
@@ -77,14 +77,14 @@ def test_counts_are_attention_position_by_position(shape):
 
 @pytest.mark.parametrize("linear", [True, False])
 def test_one_hot_embeddings_make_tables(linear):
-    model = init_sequence_model(FactualRecallOneHotShape(n_heads=2, linear=linear, start_scale=1.0), *SIZES, key=1)
+    model = init_factual_recall(FactualRecallOneHotShape(n_heads=2, linear=linear, start_scale=1.0), *SIZES, key=1)
     sequences = some_sequences(model.layout)
     expected = [slow_one_hot(model, sequence) for sequence in sequences]
     np.testing.assert_allclose(logits_of(model, sequences), expected, rtol=1e-4, atol=1e-5)
 
 
 def test_the_order_of_the_tokens_does_not_matter_but_for_the_last():
-    model = init_sequence_model(COPYING, *SIZES, key=1)
+    model = init_factual_recall(COPYING, *SIZES, key=1)
     sequence = some_sequences(model.layout)[0]
     shuffled = np.append(np.random.default_rng(0).permutation(sequence[:-1]), sequence[-1])
     found = logits_of(model, np.stack([sequence, shuffled] * 3))
@@ -93,7 +93,7 @@ def test_the_order_of_the_tokens_does_not_matter_but_for_the_last():
 
 def test_gradients_are_those_of_attention_by_positions():
     with jax.enable_x64(True):
-        model = init_sequence_model(COPYING, *SIZES, key=2, dtype="float64")
+        model = init_factual_recall(COPYING, *SIZES, key=2, dtype="float64")
         tokens = jnp.asarray(some_sequences(model.layout))
         tokens = tokens.at[:, -1].set(model.layout.end)
 
@@ -145,7 +145,7 @@ def model_rest(model):
 
 
 def test_saturated_attention_chooses_one_token():
-    model = init_sequence_model(PLAIN, *SIZES, key=1).scaled_scores(1e4)
+    model = init_factual_recall(PLAIN, *SIZES, key=1).scaled_scores(1e4)
     sequences = some_sequences(model.layout)
     sequences[:, :2] = np.asarray(model.scores()).argmax(axis=1)
     expected = [slow_logits(model, sequence) for sequence in sequences]
@@ -154,7 +154,7 @@ def test_saturated_attention_chooses_one_token():
 
 @pytest.mark.parametrize("shape", [COPYING, FactualRecallOneHotShape(n_heads=2, start_scale=1.0, linear=False)])
 def test_filled_up_and_narrowed_again(shape):
-    model = draw_sequence_model(shape, SIZES, rng=np.random.default_rng(0))
+    model = draw_factual_recall(shape, SIZES, rng=np.random.default_rng(0))
     wide = widened(model, FactualRecallLayout(8, 4, 8, 15, model.layout.copy_groups, model.layout.copy_size))
     tokens, outputs = model.layout.token_places(wide.layout), model.layout.output_places(wide.layout)
     sequences = some_sequences(model.layout)
@@ -169,13 +169,13 @@ def test_filled_up_and_narrowed_again(shape):
 
 def test_where_models_start():
     shape = FactualRecallShape(64, 3, 4, 16, mlp_width=100)
-    model = draw_sequence_model(shape, (50, 50, 100), rng=np.random.default_rng(0))
+    model = draw_factual_recall(shape, (50, 50, 100), rng=np.random.default_rng(0))
     assert isinstance(model, FactualRecallTransformer)
     spreads = {"embedding": 64, "w_q": 4, "w_k": 4, "w_v": 16, "w_o": 64, "w_in": 64, "w_out": 100, "unembedding": 64}
     for name, variance in spreads.items():
         assert np.std(getattr(model, name)) * np.sqrt(variance) == pytest.approx(1, abs=0.05)
     assert model.parameters == shape.parameters(50, 50, 100)
-    alike = draw_sequence_model(FactualRecallOneHotShape(start_scale=0.25), SIZES, rng=np.random.default_rng(0))
+    alike = draw_factual_recall(FactualRecallOneHotShape(start_scale=0.25), SIZES, rng=np.random.default_rng(0))
     assert isinstance(alike, FactualRecallOneHot)
     assert (alike.scores == 0.25).all()
     assert (alike.values == 0.25).all()

@@ -118,5 +118,5 @@ def test_positions_of_an_odd_size_end_with_a_sine():
 
 
 def test_without_an_embedding_vectors_have_the_size_of_the_model():
-    with pytest.raises(InputError, match="without an embedding vectors have d_model = 6"):
+    with pytest.raises(InputError, match="without an embedding, vectors must have d_model = 6"):
         some_model(MemoriserShape(**WIDE, embedded=False), 7)

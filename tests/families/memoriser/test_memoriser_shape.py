@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from factrank.errors import InputError
+from factrank.families.memoriser.family import FAMILY
 from factrank.families.memoriser.memoriser import draw_memoriser
-from factrank.families.memoriser.memoriser_arrays import model_from_arrays, part_sizes
 from factrank.families.memoriser.memoriser_shape import MemoriserShape
 from factrank.nn.part_arrays import to_arrays
 
@@ -28,7 +28,7 @@ def drawn(name, dtype="float32"):
 def test_parts_have_the_sizes_that_are_counted(name):
     shape, sizes = SHAPES[name]
     arrays = to_arrays(drawn(name))
-    assert {part: array.shape for part, array in arrays.items()} == part_sizes(shape, sizes)
+    assert {part: array.shape for part, array in arrays.items()} == shape.part_sizes(*sizes)
     assert {part: array.size for part, array in arrays.items()} == shape.parameters_by_part(*sizes)
     heads = 2 * shape.n_heads * shape.d_model * (shape.d_qk + shape.d_vo)
     embedding = (sizes[0] + 1) * shape.d_model if shape.embedded else 0
@@ -39,7 +39,7 @@ def test_parts_have_the_sizes_that_are_counted(name):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_there_and_back(name, dtype):
     model, (shape, sizes) = drawn(name, dtype), SHAPES[name]
-    again = model_from_arrays(shape, sizes, to_arrays(model))
+    again = FAMILY.from_parts(shape, sizes, to_arrays(model))
     assert jax.tree.structure(again) == jax.tree.structure(model)
     for part, other in zip(jax.tree.leaves(model), jax.tree.leaves(again), strict=True):
         assert part.dtype == other.dtype
@@ -57,8 +57,8 @@ def test_what_does_not_fit_is_refused():
         (parts | {"w_q": parts["w_q"].astype(int)}, "w_q must be"),
     ):
         with pytest.raises(InputError, match=message):
-            model_from_arrays(shape, sizes, changed)
-    with pytest.raises(InputError, match="without an embedding vectors have d_model = 6 dimensions; got 5"):
+            FAMILY.from_parts(shape, sizes, changed)
+    with pytest.raises(InputError, match="without an embedding, vectors must have d_model = 6 dimensions; got 5"):
         SHAPES["without embedding"][0].parameters(5, 2)
     with pytest.raises(InputError, match="n_outputs must be"):
         shape.parameters(5, 0)

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 from factrank.errors import InputError
+from factrank.experiments.specs import Curve, FrequencyGroups, TauRecall
 from factrank.experiments.specs.data import Given
-from factrank.experiments.specs.measures import Measures
 from factrank.experiments.specs.training_spec import Optimiser, Training
 from factrank.experiments.specs.trial import Trial
 from factrank.experiments.training import train_many
+from factrank.families.memoriser import Saturation, Tolerance
 from factrank.families.memoriser.examples.example_batches import ExampleLayout
 from factrank.families.memoriser.examples.example_vectors import stored
 from factrank.families.memoriser.examples.examples import RandomExamples, VectorExamples
@@ -27,7 +28,8 @@ SGD = Training(optimiser=Optimiser("sgd"), learning_rate=0.1, epochs=3, batch_si
 CLASSES = RandomExamples(20, 4, 5, n_classes=7, seed=3)
 MANY = replace(CLASSES, n_examples=BLOCK + 9, n_contexts=3)
 REAL = RandomExamples(11, 4, 5, n_contexts=1, seed=3)
-MEASURES = Measures(taus=(0.15, 0.2), saturation=0.3, tolerance=0.3)
+TAUS, SATURATION, TOLERANCE = TauRecall((0.15, 0.2)), Saturation(0.3), Tolerance(0.3)
+MEASURES = TAUS, SATURATION, TOLERANCE
 
 
 def trial_of(examples, shape=SHAPE, training=SGD, measures=MEASURES, **more):
@@ -60,7 +62,7 @@ def expected_numbers(model, examples):
     vectors = vectors_of(examples, numbers)
     with jax.enable_x64(True):
         loss, outputs, attention = map(np.array, all_losses(model, *vectors))
-    saturated, labels = attention.max(axis=-1) > MEASURES.saturation, vectors[2]
+    saturated, labels = attention.max(axis=-1) > SATURATION.threshold, vectors[2]
     found = {
         "loss": loss.mean(),
         "saturated": saturated.mean(),
@@ -70,20 +72,20 @@ def expected_numbers(model, examples):
     }
     if examples.n_classes is None:
         errors = np.abs(outputs[:, 0] - labels)
-        right, explained = (errors <= MEASURES.tolerance).mean(), 1 - loss.mean() / labels.var()
+        right, explained = (errors <= TOLERANCE.error).mean(), 1 - loss.mean() / labels.var()
         return found | {"recall": right, "max_error": errors.max(), "explained": explained}
     own = outputs[numbers, labels].copy()
     outputs[numbers, labels] = -np.inf
     margins = own - outputs.max(axis=1)
-    shares = {f"recall_{tau}": (np.exp(-loss) >= tau).mean() for tau in MEASURES.taus}
+    shares = {f"recall_{tau}": (np.exp(-loss) >= tau).mean() for tau in TAUS.taus}
     return found | shares | {"recall": (margins > 0).mean(), "margin": margins.min()}
 
 
 @pytest.fixture(scope="module")
 def trained():
     """Lanes of different numbers of examples and contexts side by side, and real labels."""
-    trials = [trial_of(CLASSES, curve_epochs=(0,)), trial_of(MANY, seed=1, curve_epochs=(0,)), trial_of(REAL)]
-    return train_many(trials)
+    before = *MEASURES, Curve((0,))
+    return train_many([trial_of(CLASSES, measures=before), trial_of(MANY, seed=1, measures=before), trial_of(REAL)])
 
 
 def test_steps_are_those_of_gradient_descent_on_the_examples_of_each_pass(trained):
@@ -136,7 +138,7 @@ def test_given_examples_train_as_random_ones_do_and_a_lane_alone_as_among_others
 def test_a_memoriser_learns_its_examples_stops_and_hands_out_its_score_scale():
     training = Training(learning_rate=0.02, epochs=400, stop="recall", check_every=50, score_scale=2.0, frozen=("w_v",))
     examples = RandomExamples(12, 4, 6, n_classes=3)
-    [result] = train_many([trial_of(examples, SHAPE, replace(training, batch_size=12), Measures(taus=(0.5,)))])
+    [result] = train_many([trial_of(examples, SHAPE, replace(training, batch_size=12), (TauRecall((0.5,)),))])
     assert (result.status, result.recall) == ("stopped", 1.0)
     known = stored(examples)
     answers = np.asarray(jax.jit(slow_read)(result.weights, known.queries, known.contexts)[1]).argmax(axis=1)
@@ -146,8 +148,8 @@ def test_a_memoriser_learns_its_examples_stops_and_hands_out_its_score_scale():
 
 
 def test_a_solved_start_fits_as_many_examples_as_its_rank_and_no_more():
-    solved, untrained = replace(SHAPE, start="solved"), replace(SGD, epochs=0)
-    sizes = [trial_of(replace(REAL, n_examples=n), solved, untrained) for n in (10, 11)]
+    untrained = replace(SGD, epochs=0)
+    sizes = [trial_of(replace(REAL, n_examples=n), training=untrained, start="solved") for n in (10, 11)]
     fitted, missed, drawn = train_many([*sizes, trial_of(REAL, training=untrained)])
     assert [result.metrics["rank"] for result in (fitted, missed, drawn)] == [10, 10, 10]
     assert (fitted.metrics["max_error"], fitted.metrics["explained"]) == pytest.approx((0, 1), abs=1e-6)
@@ -157,7 +159,7 @@ def test_a_solved_start_fits_as_many_examples_as_its_rank_and_no_more():
 
 def test_of_what_is_not_a_number_no_example_is_right():
     task = MemoriserTask(trial_of(CLASSES), CLASSES)
-    measure = jax.jit(MemoriserExamination(Measures(), ExampleLayout.of(CLASSES)).measure)
+    measure = jax.jit(MemoriserExamination((0.95,), None, 0.01, ExampleLayout.of(CLASSES)).measure)
     with jax.enable_x64(True):
         model = jax.tree.map(lambda part: np.full_like(part, np.nan), task.init(np.random.default_rng(0)))
         numbers = measure(model, task.data())
@@ -174,7 +176,7 @@ def test_of_equal_labels_nothing_is_explained():
     assert data["label_variance"] == 0
     model = task.init(rng)
     totals = {"loss": jnp.ones(()), "recall": jnp.ones((), jnp.int32), "max_error": jnp.ones(())}
-    examination = MemoriserExamination(Measures(), ExampleLayout.of(equal))
+    examination = MemoriserExamination((0.95,), None, 0.01, ExampleLayout.of(equal))
     numbers = {name: float(number) for name, number in examination._numbers(model, data, totals).items()}
     assert np.isnan(numbers["explained"])
     assert np.isnan(task.finish(model, numbers)[1]["memorised_examples"])
@@ -183,26 +185,27 @@ def test_of_equal_labels_nothing_is_explained():
 
 
 def test_lanes_share_a_program_unless_the_computation_differs():
-    def signature(examples, shape=SHAPE, measures=MEASURES):
-        return MemoriserTask(trial_of(examples, shape, measures=measures), examples).signature
+    def signature(examples, measures=MEASURES, start="drawn"):
+        return MemoriserTask(trial_of(examples, measures=measures, start=start), examples).signature
 
-    assert signature(CLASSES) == signature(MANY) == signature(replace(CLASSES, seed=4), replace(SHAPE, start="solved"))
+    assert signature(CLASSES) == signature(MANY) == signature(replace(CLASSES, seed=4), start="solved")
     others = [signature(replace(CLASSES, n_contexts=1)), signature(replace(CLASSES, n_classes=None))]
-    others += [signature(stored(CLASSES)), signature(CLASSES, measures=Measures()), signature(REAL)]
+    others += [signature(stored(CLASSES)), signature(CLASSES, measures=()), signature(REAL)]
     assert len({signature(CLASSES), *others}) == 6
 
 
 @pytest.mark.parametrize(
-    ("examples", "shape", "training", "message"),
+    ("examples", "options", "message"),
     [
-        (replace(CLASSES, n_examples=2**20 + 1), SHAPE, SGD, "at most 1,048,576 examples; got 1,048,577"),
-        (CLASSES, SHAPE, replace(SGD, epochs=2**28), "must be below 2,147,483,648; got 268,435,456 x 8"),
-        (REAL, SHAPE, replace(SGD, stop="recall_tau"), "real labels have no probabilities"),
-        (CLASSES, replace(SHAPE, start="solved"), replace(SGD, score_scale=2.0), "needs score_scale 1"),
-        (CLASSES, replace(SHAPE, embedded=False), SGD, "vectors have d_model = 6 dimensions; got 5"),
-        (CLASSES, SHAPE, replace(SGD, copy_share=0.5), "a memoriser has no training.copy_share"),
+        (replace(CLASSES, n_examples=2**20 + 1), {}, "at most 1,048,576 examples; got 1,048,577"),
+        (CLASSES, {"training": replace(SGD, epochs=2**28)}, "must be below 2,147,483,648; got 268,435,456 x 8"),
+        (REAL, {"training": replace(SGD, stop="recall_tau")}, "real labels have no probabilities"),
+        (CLASSES, {"training": replace(SGD, score_scale=2.0), "start": "solved"}, "requires score_scale 1"),
+        (CLASSES, {"shape": replace(SHAPE, embedded=False)}, "vectors must have d_model = 6 dimensions; got 5"),
+        (CLASSES, {"start": "logistic"}, "start of a MemoriserShape must be one of drawn, solved; got 'logistic'"),
+        (CLASSES, {"measures": (FrequencyGroups(2),)}, "a MemoriserShape has no measure FrequencyGroups"),
     ],
 )
-def test_what_cannot_be_trained_is_refused(examples, shape, training, message):
+def test_what_cannot_be_trained_is_refused(examples, options, message):
     with pytest.raises(InputError, match=message):
-        MemoriserTask(trial_of(examples, shape, training), examples)
+        MemoriserTask(trial_of(examples, **options), examples)

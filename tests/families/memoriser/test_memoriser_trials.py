@@ -1,8 +1,8 @@
 """Memorisers on their way through a study: bundles, rows, kept weights, and examples that are given."""
 
+import json
 from dataclasses import fields, replace
 
-import jax
 import numpy as np
 import pytest
 
@@ -13,23 +13,24 @@ from factrank.experiments.execution import estimate
 from factrank.experiments.execution.study_bundles import study_bundles
 from factrank.experiments.prepared import task_of
 from factrank.experiments.specs.data import Given
-from factrank.experiments.specs.measures import Measures
 from factrank.experiments.specs.training_spec import Training
 from factrank.experiments.specs.trial import Trial
-from factrank.experiments.store.columns import row_of, trial_columns, trial_of
+from factrank.experiments.store.columns import trial_columns, trial_of
 from factrank.experiments.store.store import Store
 from factrank.experiments.study.study import Study
 from factrank.experiments.training import TrialResult, best_of
 from factrank.families.attention.layer_shape import LayerShape
+from factrank.families.memoriser import Saturation
 from factrank.families.memoriser.examples.examples import RandomExamples, VectorExamples
 from factrank.families.memoriser.memoriser_shape import MemoriserShape
+from stored_results import require_stored
 
 EXAMPLES, SHAPE = RandomExamples(40, 4, 6, n_classes=5), MemoriserShape(2, 6, 3)
 COSINE = Training(epochs=5, batch_size=8, schedule="cosine", warm_up=0.2)
 RNG = np.random.default_rng(0)
 VECTORS = VectorExamples.of(RNG.random((9, 6)), RNG.random((4, 6)), RNG.random(9))
 EACH = {
-    "classes": Trial(EXAMPLES, SHAPE, COSINE, measures=Measures(saturation=0.9)),
+    "classes": Trial(EXAMPLES, SHAPE, COSINE, (Saturation(0.9),)),
     "one label": Trial(replace(EXAMPLES, n_classes=None, n_contexts=1), replace(SHAPE, positions=False)),
     "in float64": Trial(EXAMPLES, replace(SHAPE, embedded=False, scaled_by="d_qk"), Training(precision="float64")),
     "given": Trial(Given(VECTORS.fingerprint), SHAPE),
@@ -38,7 +39,7 @@ EACH = {
 
 def untrained(trial):
     """A result with the weights before training."""
-    task = task_of(trial, VECTORS if isinstance(trial.database, Given) else trial.database.build())
+    task = task_of(trial, VECTORS if isinstance(trial.data, Given) else trial.data.build())
     numbers = {"loss": 1.0, "recall": 0.5, "explained": 0.25}
     model, further, _ = task.finish(task.init(np.random.default_rng(trial.seed)), numbers)
     return TrialResult(trial, "finished", 5, {**numbers, **further}, weights=model)
@@ -54,7 +55,7 @@ def together(trials, databases=()):
 
 def test_sizes_lengths_and_seeds_share_a_bundle_and_models_do_not():
     trials = [
-        Trial(replace(EXAMPLES, n_examples=n, seed=seed), SHAPE, replace(COSINE, epochs=epochs), seed)
+        Trial(replace(EXAMPLES, n_examples=n, seed=seed), SHAPE, replace(COSINE, epochs=epochs), seed=seed)
         for n, epochs in ((40, 5), (50, 7))
         for seed in range(2)
     ]
@@ -84,29 +85,20 @@ def test_columns_hold_the_whole_trial():
         row = trial_columns(trial)
         assert trial_of(row["trial"]) == trial
         assert row["model.kind"] == "memoriser"
-        for part, prefix in ((trial.model, "model"), (trial.database, "database")):
+        for part, prefix in ((trial.model, "model"), (trial.data, "data")):
             said = {f"{prefix}.{field.name}": getattr(part, field.name) for field in fields(part)}
             assert said.items() <= row.items()
     row = trial_columns(EACH["classes"])
     sizes = "n_examples", "context_size", "d_input", "n_classes", "n_contexts", "seed"
-    assert [row[f"database.{name}"] for name in sizes] == [40, 4, 6, 5, None, 0]
-    assert (row["training.schedule"], row["training.warm_up"], row["measures.saturation"]) == ("cosine", 0.2, 0.9)
+    assert [row[f"data.{name}"] for name in sizes] == [40, 4, 6, 5, None, 0]
+    assert (row["training.schedule"], row["training.warm_up"], row["start"]) == ("cosine", 0.2, "drawn")
+    assert json.loads(row["measures"]) == [{"kind": "saturation", "threshold": 0.9}]
 
 
 def test_rows_and_weights_come_back_from_a_store(tmp_path):
-    store, results = Store(tmp_path / "store"), [untrained(trial) for trial in EACH.values()]
-    store.append(results, keep_weights=True)
-    stored = {row["hash"]: row for row in store.trials().to_pylist()}
-    for result in results:
-        row = row_of(result)
-        assert {name: stored[row["hash"]].get(name) for name in row} == row  # columns of nulls are left out
-        assert all(is_measured(name) for name in result.metrics)
-        again = store.weights(result.trial.hash)
-        assert jax.tree.structure(again) == jax.tree.structure(result.weights)
-        for part, other in zip(jax.tree.leaves(result.weights), jax.tree.leaves(again), strict=True):
-            assert part.dtype == other.dtype
-            np.testing.assert_array_equal(part, other)
-    assert not store.problems()
+    results = [untrained(trial) for trial in EACH.values()]
+    require_stored(Store(tmp_path / "store"), results)
+    assert all(is_measured(name) for result in results for name in result.metrics)
 
 
 @pytest.mark.parametrize(("n_contexts", "fewer"), [(None, None), (1, 1), (5000, 256)])
@@ -118,7 +110,7 @@ def test_a_speed_is_measured_without_reading_all_examples(monkeypatch, tmp_path,
     assert (planned.n_to_run, planned.estimated_from) == (1, "measurement")
     assert planned.seconds >= 0
     assert planned.n_bytes > 0
-    assert {one.database for one in seen} == {replace(examples, n_examples=256, n_contexts=fewer)}
+    assert {one.data for one in seen} == {replace(examples, n_examples=256, n_contexts=fewer)}
     assert {one.model for one in seen} == {SHAPE}
 
 
@@ -126,12 +118,11 @@ def test_a_speed_is_measured_on_what_trains_and_from_random_weights(monkeypatch,
     """Solves are no steps: nine of ten trials are solved only, and still one that trains is timed."""
     seen = []
     monkeypatch.setattr(estimate, "train_many", lambda trials, databases: seen.extend(trials))
-    solved = replace(SHAPE, start="solved")
-    still = [Trial(EXAMPLES, solved, Training(epochs=0), seed=seed) for seed in range(9)]
-    moving = Trial(EXAMPLES, solved, Training(epochs=100))
+    still = [Trial(EXAMPLES, SHAPE, Training(epochs=0), start="solved", seed=seed) for seed in range(9)]
+    moving = Trial(EXAMPLES, SHAPE, Training(epochs=100), start="solved")
     plan = estimate.plan_run(Study("x", "", None, "", "", lambda _: [*still, moving]), "quick", Store(tmp_path))
     assert plan.estimated_from == "measurement"
-    assert {one.model for one in seen} == {SHAPE}
+    assert {(one.model, one.start) for one in seen} == {(SHAPE, "drawn")}
     assert all(one.training.epochs > 0 for one in seen)
 
 

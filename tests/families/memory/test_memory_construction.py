@@ -175,5 +175,5 @@ def test_small_and_wrong_databases():
     with pytest.raises(InputError, match="1 inputs and 1 outputs"):
         verify(one.model, associations(2, 2, kind="injective", seed=0))
     mixed = MlpMemory(np.ones((1, 2), np.float32), np.ones((1, 2)), np.ones((2, 2)), np.ones((2, 2)))
-    with pytest.raises(InputError, match="one precision"):
+    with pytest.raises(InputError, match="same precision"):
         verify(mixed, one.data)

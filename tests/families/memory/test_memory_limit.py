@@ -14,7 +14,7 @@ def test_the_largest_of_normal_numbers():
     rng = np.random.default_rng(0)
     assert expected_maximum(3.0) == pytest.approx(3 / (2 * sqrt(pi)), abs=1e-9)
     assert expected_maximum(1000.0) == pytest.approx(rng.standard_normal((4000, 1000)).max(axis=1).mean(), abs=0.02)
-    with pytest.raises(InputError, match="at least one"):
+    with pytest.raises(InputError, match="at least 1"):
         expected_maximum(0.5)
 
 

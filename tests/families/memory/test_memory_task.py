@@ -12,23 +12,27 @@ from factrank.databases.database import Database
 from factrank.databases.generators.association_tables import associations
 from factrank.errors import InputError
 from factrank.experiments.models.verification import verify
+from factrank.experiments.specs import DRAWN, FrequencyGroups, TauRecall
 from factrank.experiments.specs.data import Given, generated
-from factrank.experiments.specs.measures import Measures
 from factrank.experiments.specs.training_spec import Optimiser, Training
 from factrank.experiments.specs.trial import Trial
 from factrank.experiments.training import train_many
+from factrank.families.attention import Ranks
+from factrank.families.factual_recall import FactSequences
+from factrank.families.memory import WeightedFacts
 from factrank.families.memory import memory_task as module
-from factrank.families.memory.associative_memory import LinearMemory, cut_down, draw_memory, filled_up
+from factrank.families.memory.associative_memory import LinearMemory, draw_memory, resized
 from factrank.families.memory.memory_construction import construct_memory
 from factrank.families.memory.memory_shape import MemoryShape
-from factrank.families.memory.memory_task import MemoryTask, log_partitions, log_partitions_by_autodiff, size_rung
+from factrank.families.memory.memory_task import MemoryTask, log_partitions, log_partitions_by_autodiff, padded_size
 
 LINEAR, MLP = MemoryShape(5), MemoryShape(5, width=7)
-ZIPF = Training(precision="float64", key_exponent=1.0)
+FLOAT64 = Training(precision="float64")
 
 
-def task_of(database, shape=LINEAR, training=ZIPF, **measures):
-    return MemoryTask(Trial(Given(database.fingerprint), shape, training, measures=Measures(**measures)), database)
+def task_of(database, shape=LINEAR, training=FLOAT64, *measures, key_exponent=1.0, start=DRAWN):
+    facts = WeightedFacts(Given(database.fingerprint), key_exponent)
+    return MemoryTask(Trial(facts, shape, training, measures, start), database)
 
 
 def some_facts():
@@ -75,10 +79,10 @@ def reference(model, database, exponent):
 @pytest.mark.parametrize("shape", [LINEAR, MLP])
 def test_loss_gradient_and_measures_are_those_of_the_formulas(shape):
     facts = some_facts()
-    task = task_of(facts, shape, taus=(0.05, 0.1))
+    task = task_of(facts, shape, FLOAT64, TauRecall((0.05, 0.1)))
     assert task.signature[2] == (16, 16)
     model = task.init(np.random.default_rng(0))
-    loss, gradients, margins, probability = reference(cut_down(model, 9, 11), facts, 1.0)
+    loss, gradients, margins, probability = reference(resized(model, 9, 11), facts, 1.0)
     found, gradient, measured = evaluated(task, model)
     _, both, _ = evaluated(task_of(facts, replace(shape, trained_embeddings=True)), model)
     assert found == pytest.approx(loss, rel=1e-12)
@@ -96,13 +100,13 @@ def test_loss_gradient_and_measures_are_those_of_the_formulas(shape):
 
 def test_filling_up_changes_nothing(monkeypatch):
     facts, found = some_facts(), []
-    for rung in (size_rung, lambda size: size):
-        monkeypatch.setattr(module, "size_rung", rung)
-        task = task_of(facts, replace(MLP, trained_embeddings=True), Training(key_exponent=0.5))
+    for rung in (padded_size, lambda size: size):
+        monkeypatch.setattr(module, "padded_size", rung)
+        task = task_of(facts, replace(MLP, trained_embeddings=True), Training(), key_exponent=0.5)
         model = task.init(np.random.default_rng(3))
         loss, gradient, numbers = evaluated(task, model)
         finished, _, _ = task.finish(model, numbers)
-        found.append((loss, numbers, jax.tree.leaves(cut_down(gradient, 9, 11)), jax.tree.leaves(finished)))
+        found.append((loss, numbers, jax.tree.leaves(resized(gradient, 9, 11)), jax.tree.leaves(finished)))
     padded, plain = found
     assert padded[0] == pytest.approx(plain[0], abs=1e-6)
     assert padded[1] == pytest.approx(plain[1], abs=1e-6)
@@ -136,7 +140,7 @@ def adam(trial, database):
     model = draw_memory(trial.model, n_keys, n_values, rng=np.random.default_rng(trial.seed), dtype="float64")
     first = second = np.zeros_like(model.weights)
     for t in range(1, trial.training.epochs + 1):
-        gradient = reference(model, database, trial.training.key_exponent)[1][0]
+        gradient = reference(model, database, trial.data.key_exponent)[1][0]
         first, second = 0.9 * first + 0.1 * gradient, 0.999 * second + 0.001 * gradient**2
         step = first / (1 - 0.9**t) / (np.sqrt(second / (1 - 0.999**t)) + 1e-8)
         model = eqx.tree_at(lambda one: one.weights, model, model.weights - trial.training.learning_rate * step)
@@ -145,14 +149,12 @@ def adam(trial, database):
 
 @pytest.mark.optimised
 def test_lanes_of_one_rung_train_together_as_each_would_in_numpy():
-    training = Training(epochs=30, learning_rate=0.3, precision="float64", key_exponent=1.0)
-    trials = [
-        Trial(generated("associations", n_inputs=n, n_outputs=m, kind="random", seed=n), LINEAR, training, seed=n)
-        for n, m in ((13, 14), (14, 13))
-    ]
+    training = Training(epochs=30, learning_rate=0.3, precision="float64")
+    functions = [generated("associations", n_inputs=n, n_outputs=27 - n, kind="random", seed=n) for n in (13, 14)]
+    trials = [Trial(WeightedFacts(facts, 1.0), LINEAR, training, seed=seed) for seed, facts in enumerate(functions)]
     results = train_many(trials)
     for trial, result in zip(trials, results, strict=True):
-        facts = trial.database.build()
+        facts = trial.source.build()
         model = adam(trial, facts)
         for a, b in zip(jax.tree.leaves(result.weights), jax.tree.leaves(model), strict=True):
             np.testing.assert_allclose(a, b, atol=1e-9)
@@ -171,17 +173,19 @@ def test_lanes_of_one_rung_train_together_as_each_would_in_numpy():
 
 def test_closed_forms_are_starts_and_need_no_training():
     facts = associations(9, 11, kind="random", seed=2)
-    shapes = [MemoryShape(5, width, start=start) for width in (None, 7) for start in ("two-sided", "logistic", "zero")]
-    for shape in shapes:
-        start = cut_down(task_of(facts, shape, Training()).init(np.random.default_rng(4)), 9, 11)
-        last = jax.tree.leaves(start)[-1]
-        if shape.start == "zero":
-            assert not last.any()
+    tasks = [
+        task_of(facts, shape, start=start) for shape in (LINEAR, MLP) for start in ("two-sided", "logistic", "zero")
+    ]
+    for task in tasks:
+        first = resized(task.init(np.random.default_rng(4)), 9, 11)
+        start, shape = task.trial.start, task.trial.model
+        if start == "zero":
+            assert not jax.tree.leaves(first)[-1].any()
             continue
-        built = construct_memory(facts, shape, form=shape.start, seed=4).model
-        for a, b in zip(jax.tree.leaves(start), jax.tree.leaves(built), strict=True):
+        built = construct_memory(facts, shape, form=start, seed=4, precision="float64").model
+        for a, b in zip(jax.tree.leaves(first), jax.tree.leaves(built), strict=True):
             np.testing.assert_array_equal(a, b)
-    assert len({task_of(facts, shape, Training()).signature for shape in shapes}) == 2
+    assert len({task.signature for task in tasks}) == 2  # a start is no other computation
 
 
 # -------------------------------------------------------------------- what is measured, and what is refused
@@ -190,16 +194,16 @@ def test_closed_forms_are_starts_and_need_no_training():
 def test_groups_by_frequency_and_the_smallest_memories():
     eye = np.eye(5, dtype=np.float32)
     facts = Database.from_facts([(f"i{n}", "f", f"o{n}") for n in range(5)])
-    task = task_of(facts, LINEAR, Training(key_exponent=2.0), frequency_groups=2)
+    task = task_of(facts, LINEAR, Training(), FrequencyGroups(2), key_exponent=2.0)
     model = LinearMemory(eye, eye, np.diag(np.array([1, 1, -1, 1, -1], np.float32)))
-    found = task.exact(evaluated(task, filled_up(model, 8, 8))[2])
+    found = task.exact(evaluated(task, resized(model, 8, 8))[2])
     assert (found["recall_group_1"], found["recall_group_2"], found["recall"]) == (2 / 3, 1 / 2, 3 / 5)
     weights = np.arange(1.0, 6) ** -2 / (np.arange(1.0, 6) ** -2).sum()
     right, wrong = np.log(np.e + 4) - 1, np.log(np.exp(-1) + 4) + 1
     assert found["loss"] == pytest.approx(weights @ np.array([right, right, wrong, right, wrong]), rel=1e-6)
 
     tied = eqx.tree_at(lambda memory: memory.weights, model, np.zeros_like(eye))
-    assert evaluated(task, filled_up(tied, 8, 8))[2]["recall"] == 0  # ties are wrong
+    assert evaluated(task, resized(tied, 8, 8))[2]["recall"] == 0  # ties are wrong
 
     for n_inputs in (1, 3):  # with one output there is nothing to tell apart
         same = Database.from_facts([(f"i{n}", "f", "o") for n in range(n_inputs)])
@@ -210,19 +214,23 @@ def test_groups_by_frequency_and_the_smallest_memories():
 
 def test_what_a_memory_cannot_be_is_refused():
     facts = associations(4, 4, kind="injective", seed=0)
-    for training in (Training(batch_size=2), Training(query_exponent=1.0), Training(score_scale=2.0)):
-        with pytest.raises(InputError, match="an associative memory has no training"):
+    for training, option in ((Training(batch_size=2), "batch_size"), (Training(score_scale=2.0), "score_scale")):
+        with pytest.raises(InputError, match=f"leave out {option}"):
             task_of(facts, LINEAR, training)
-    with pytest.raises(InputError, match="an associative memory has no measures"):
-        task_of(facts, LINEAR, ranks=True)
+    with pytest.raises(InputError, match="a MemoryShape has no measure Ranks; it has Curve, EpochsTo, FrequencyGroups"):
+        task_of(facts, LINEAR, Training(), Ranks())
+    with pytest.raises(InputError, match=r"start of a MemoryShape must be one of drawn, zero, .*; got 'solved'"):
+        task_of(facts, start="solved")
+    with pytest.raises(InputError, match="a MemoryShape reads facts; got FactSequences"):
+        Trial(FactSequences(Given(facts.fingerprint), contexts=2), LINEAR)
     with pytest.raises(InputError, match="5 groups"):
-        task_of(facts, LINEAR, frequency_groups=5)
+        task_of(facts, LINEAR, Training(), FrequencyGroups(5))
     two = Database.from_facts([("a", "f", "b"), ("a", "g", "b")])
     several = Database.from_facts([("a", "f", "b"), ("a", "f", "c")], multi=True)
     for wrong, message in ((two, "one query"), (several, "one value per key"), (facts.select(keys=[]), "no")):
         with pytest.raises(InputError, match=message):
             task_of(wrong)
-    with pytest.raises(InputError, match="no part 'bias'"):
+    with pytest.raises(InputError, match="cannot freeze 'bias'"):
         train_many(
             [Trial(generated("associations", n_inputs=2, n_outputs=2, seed=0), LINEAR, Training(frozen=("bias",)))]
         )
@@ -232,3 +240,17 @@ def test_frozen_parts_and_embeddings():
     task = task_of(some_facts(), MLP, Training(frozen=("w_in",), optimiser=Optimiser("sgd")))
     assert task.frozen == ("inputs", "outputs", "w_in")
     assert task_of(some_facts(), replace(MLP, trained_embeddings=True), Training()).frozen == ()
+
+
+def test_facts_are_weighted_by_the_rank_of_their_key():
+    facts = some_facts()
+    keys = facts.triples[:, 0]
+    weights = task_of(facts, key_exponent=0.7).data()["weights"]
+    expected = (keys + 1.0) ** -0.7
+    np.testing.assert_allclose(weights[keys], expected / expected.sum(), rtol=1e-14)
+    assert weights.sum() == pytest.approx(1)
+    equal = task_of(facts, key_exponent=0.0)
+    assert equal.trial == Trial(Given(facts.fingerprint), LINEAR, FLOAT64)  # to weight all alike is to say nothing
+    np.testing.assert_allclose(equal.data()["weights"][keys], 1 / len(facts), rtol=1e-14)
+    with pytest.raises(InputError, match="got facts with a presentation"):
+        WeightedFacts(WeightedFacts(Given(facts.fingerprint)), 1.0)

@@ -1,4 +1,4 @@
-"""Layers and transformers as plain arrays by name: the sizes of their parts, and the model of given arrays."""
+"""Layers and transformers as named arrays: the expected shape of each part, and models built from arrays."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from jaxtyping import Array, Shaped
 
 from factrank.errors import InputError
 from factrank.families.attention.attention_layer import AttentionLayer
+from factrank.families.attention.attention_layer import part_sizes as layer_parts
 from factrank.families.attention.layer_shape import LayerShape
 from factrank.families.attention.pair_transformer import AnyLayer, Block, Mlp, Norm, PairTransformer, TransformerShape
 from factrank.nn import PartSizes, require_same_parts, require_sizes, to_jax
@@ -19,10 +20,13 @@ QUERY_ROWS = "query_rows"
 def model_from_arrays(
     shape: LayerShape | TransformerShape, sizes: tuple[int, int, int], parts: Mapping[str, Shaped[np.ndarray, "..."]]
 ) -> AnyLayer:
-    """The model of this shape for (n_keys, n_queries, n_values), with an `InputError` where a part does not fit.
+    """Build the model of a given shape for (n_keys, n_queries, n_values) from named arrays.
 
     float64 parts stay float64. JAX computes with them in 64 bits only inside `with jax.enable_x64(True):`; outside it
     warns and computes in 32.
+
+    Raises:
+        InputError: a part is missing, unknown, or has the wrong shape or type.
     """
     require_parts(shape, sizes, parts)
     arrays = to_jax(parts)
@@ -43,19 +47,20 @@ def model_from_arrays(
 def part_sizes(
     shape: LayerShape | TransformerShape, sizes: tuple[int, int, int], n_tokens: int | None = None
 ) -> PartSizes:
-    """The size of every part of a model of this shape, for (n_keys, n_queries, n_values).
+    """Return the shape of every part of a model, for (n_keys, n_queries, n_values).
 
-    There is one embedding row for each key and query, unless tokens are shared: then `n_tokens` says how many.
+    The embedding has `n_tokens` rows: by default one per key and query, fewer if tokens are shared.
     """
     n_keys, n_queries, n_values = sizes
     require_sizes({"n_keys": n_keys, "n_queries": n_queries, "n_values": n_values})
     d_model, n_rows = shape.d_model, n_keys + n_queries if n_tokens is None else n_tokens
-    expected: PartSizes = {"embedding": (n_rows, d_model), "unembedding": (d_model, n_values)}
+    heads = shape if isinstance(shape, LayerShape) else shape.layer
+    plain = {name: size for name, (size, _) in layer_parts(heads, n_rows, 0, n_values).items()}
     if isinstance(shape, LayerShape):
-        return expected | _head_sizes(shape)
+        return plain
     norm, width = {"scale": (d_model,), "bias": (d_model,)}, shape.mlp_width
     mlp = {"w_in": (d_model, width), "b_in": (width,), "w_out": (width, d_model), "b_out": (d_model,)}
-    block = dict(_head_sizes(shape.layer))
+    block, expected = plain, {name: plain.pop(name) for name in ("embedding", "unembedding")}
     if shape.layer_norm:
         block |= _under("attention_norm", norm)
     if shape.mlp_width:
@@ -70,10 +75,10 @@ def part_sizes(
 def require_parts(
     shape: LayerShape | TransformerShape, sizes: tuple[int, int, int], parts: Mapping[str, Shaped[np.ndarray, "..."]]
 ) -> None:
-    """Raise an `InputError` that names the first part that is missing, unknown, or of the wrong size or type."""
+    """Raise an `InputError` naming the first part that is missing, unknown, or of the wrong shape or type."""
     n_layers = 1 if isinstance(shape, LayerShape) else shape.n_layers
-    if n_layers > len(parts):  # before a list of billions of layers is made
-        raise InputError(f"expected the parts of {n_layers} layers; got {len(parts)} arrays in all")
+    if n_layers > len(parts):  # checked before allocating a list of billions of layers
+        raise InputError(f"expected the parts of {n_layers} layers; got only {len(parts)} arrays")
     shared = isinstance(shape, TransformerShape) and shape.share_tokens and np.ndim(parts.get("embedding", 0)) == 2
     n_tokens = len(parts["embedding"]) if shared else sizes[0] + sizes[1]
     require_same_parts(part_sizes(shape, sizes, n_tokens), parts, whole=(QUERY_ROWS,))
@@ -83,13 +88,7 @@ def require_parts(
 
 def _require_rows(rows: Shaped[np.ndarray, " queries"], n_tokens: int, n_keys: int) -> None:
     if n_tokens < n_keys or rows.min() < 0 or rows.max() >= n_tokens:
-        raise InputError(f"{n_tokens} embedding rows do not serve {n_keys} keys and the rows named in {QUERY_ROWS}")
-
-
-def _head_sizes(shape: LayerShape) -> PartSizes:
-    query_key, n_heads = (shape.n_heads, shape.d_model, shape.d_qk), shape.n_heads
-    value, output = (n_heads, shape.d_model, shape.d_vo), (n_heads, shape.d_vo, shape.d_model)
-    return {"w_q": query_key, "w_k": query_key, "w_v": value, "w_o": output}
+        raise InputError(f"{QUERY_ROWS} must index {n_tokens} embedding rows, at least as many as the {n_keys} keys")
 
 
 def _under(prefix: str, sizes: Mapping[str, tuple[int, ...]]) -> PartSizes:

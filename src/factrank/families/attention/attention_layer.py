@@ -1,11 +1,11 @@
-r"""AttentionLayer: the single attention layer of Wong 2025 (arXiv 2502.05076, section 3), pure.
+r"""The single attention layer of Wong 2025 (arXiv 2502.05076, section 3).
 
-It reads [key, query] and predicts the value at the last position. With x_t the embedding of token t,
+It reads [key, query] and predicts the value at the last position. If $x_t$ is the embedding of token t,
 
 $$L[k,q,:] = x_q U + \sum_h \bigl( A^h[k,q]\, V^h[k,:] + (1 - A^h[k,q])\, V^h[q,:] \bigr), \qquad
-  V^h[t,:] = x_t W_V^h W_O^h U,$$
+  V^h[t,:] = x_t W_V^h W_O^h U.$$
 
-no positions, no layer norm, no MLP. Key and query tokens have separate embedding rows, keys first.
+There are no positions, no layer norm and no MLP. Keys and queries have separate embedding rows, keys first.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ PARTS = ("embedding", "w_q", "w_k", "w_v", "w_o", "unembedding")
 
 
 class AttentionLayer(PairReader):
-    """The weights of one layer; `layer(k, q)` are the logits of one pair, `tensor()` those of all.
+    """A single attention layer. `layer(k, q)` returns the logits of one pair, `tensor()` the logits of all pairs.
 
-    `n_keys` splits the embedding rows into key tokens and query tokens.
+    The first `n_keys` rows of the embedding are keys, the others queries.
     """
 
     embedding: Float[AnyArray, "tokens d_model"]
@@ -55,43 +55,41 @@ class AttentionLayer(PairReader):
 
     @property
     def shape(self) -> LayerShape:
-        """The four sizes."""
+        """Return the four sizes."""
         return LayerShape(self.w_q.shape[1], self.w_q.shape[0], self.w_q.shape[2], self.w_v.shape[2])
 
     @property
     def n_queries(self) -> int:
-        """Number of query tokens."""
+        """Return the number of query tokens."""
         return self.embedding.shape[0] - self.n_keys
 
     @property
     def n_values(self) -> int:
-        """Number of values to choose from."""
+        """Return the number of values."""
         return self.unembedding.shape[1]
 
     @property
     def parameters(self) -> int:
-        """All stored scalars."""
+        """Return the number of stored scalars."""
         return self.shape.parameters(self.n_keys, self.n_queries, self.n_values)
 
     def scaled_scores(self, scale: Float[Array, ""] | float) -> AttentionLayer:
-        """The layer whose attention scores are `scale` times as large: the scale is taken into W_Q."""
+        """Return a layer with its attention scores multiplied by `scale`, which is folded into W_Q."""
         scaled: AttentionLayer = eqx.tree_at(lambda layer: layer.w_q, self, (self.w_q * scale).astype(self.w_q.dtype))
         return scaled
 
-    # ---------------------------------------------------------------- logits
-
     def parts(self) -> LayerTensor:
-        """The three parts of the tensor: direct, attention, circuits."""
+        """Decompose the tensor into direct path, attention and circuits."""
         layer = on_device(self)
         tokens = layer.embedding[: self.n_keys], layer.embedding[self.n_keys :]
         return decompose(*tokens, Heads(layer.w_q, layer.w_k, layer.w_v, layer.w_o), layer.unembedding)
 
     def _read(self, pairing: Pairing, keys: Codes, queries: Codes) -> Float[Array, "*pair values"]:
-        """The one forward pass: tables per token, then pairs.
+        """Compute logits from per-token tables.
 
-        For every pair it is cheaper to unembed token tables first (H V products per pair) than the residual
-        stream (H d_model + d_model V products), unless there are many heads. For a list of facts the tables of all
-        tokens may be the larger job.
+        On the full grid, unembedding the tables first (H V products per pair) is cheaper than unembedding the residual
+        stream (H d_model + d_model V products), unless there are many heads. For a list of facts, the tables of all
+        tokens may cost more than the facts.
         """
         key_tokens, query_tokens = self.embedding[: self.n_keys], self.embedding[self.n_keys :]
         n_heads, d_model, n_values = self.w_o.shape[0], self.w_o.shape[2], self.n_values
@@ -115,10 +113,15 @@ class AttentionLayer(PairReader):
 def init_layer(
     shape: LayerShape, n_keys: int, n_queries: int, n_values: int, *, key: RandomKey, dtype: str = "float32"
 ) -> AttentionLayer:
-    """A layer with random weights: embeddings of unit variance, every matrix normal with variance 1 / fan-in.
+    """Initialise a layer with random weights.
 
-    W_O sums over heads, so its fan-in is H d_vo. The numbers are drawn by NumPy in float64: one key gives the same
-    weights on every device and, up to rounding, in every precision.
+    Embeddings have unit variance; every matrix is normal with variance 1 / fan-in, where the fan-in of W_O is
+    H d_vo because it sums over heads. NumPy draws the numbers in float64, so a key gives the same weights on every
+    device and, up to rounding, in every precision.
+
+    >>> layer = init_layer(LayerShape(d_model=8, n_heads=2, d_qk=2, d_vo=2), 20, 5, 10, key=0)
+    >>> layer.parameters, layer.tensor().shape
+    (408, (20, 5, 10))
     """
     return on_device(draw_layer(shape, n_keys, n_queries, n_values, rng=generator_of(key), dtype=dtype))
 
@@ -126,7 +129,7 @@ def init_layer(
 def draw_layer(
     shape: LayerShape, n_keys: int, n_queries: int, n_values: int, *, rng: np.random.Generator, dtype: str = "float32"
 ) -> AttentionLayer:
-    """The same with weights that stay on the host."""
+    """Initialise a layer like `init_layer`, but keep the weights on the host."""
     require_sizes({"n_keys": n_keys, "n_queries": n_queries, "n_values": n_values})
     parts = part_sizes(shape, n_keys, n_queries, n_values)
     drawn = {name: draw(rng, size, fan_in, dtype) for name, (size, fan_in) in parts.items()}
@@ -134,7 +137,7 @@ def draw_layer(
 
 
 def part_sizes(shape: LayerShape, n_keys: int, n_queries: int, n_values: int) -> dict[str, tuple[tuple[int, ...], int]]:
-    """The size of each part and its fan-in, in the order of the fields, which is that of drawing."""
+    """Return the shape and fan-in of each part, in field order, which is also the order of drawing."""
     d_model, n_heads, d_qk, d_vo = asdict(shape).values()
     return {
         "embedding": ((n_keys + n_queries, d_model), 1),
@@ -147,7 +150,17 @@ def part_sizes(shape: LayerShape, n_keys: int, n_queries: int, n_values: int) ->
 
 
 def layer_from_arrays(n_keys: int, **parts: object) -> AttentionLayer:
-    """A layer from plain arrays (anything NumPy understands), with a clear error where sizes do not fit."""
+    """Build a layer from arrays, or anything that NumPy converts to arrays.
+
+    Raises:
+        InputError: parts are missing or unknown, shapes do not match, or `n_keys` is out of range.
+
+    >>> layer = init_layer(LayerShape(d_model=8, n_heads=2, d_qk=2, d_vo=2), 20, 5, 10, key=0)
+    >>> names = "embedding", "w_q", "w_k", "w_v", "w_o", "unembedding"
+    >>> again = layer_from_arrays(20, **{name: getattr(layer, name) for name in names})
+    >>> bool((again.tensor() == layer.tensor()).all())
+    True
+    """
     missing, unknown = set(PARTS) - set(parts), set(parts) - set(PARTS)
     if missing or unknown:
         raise InputError(f"expected the parts {', '.join(PARTS)}; missing {sorted(missing)}, unknown {sorted(unknown)}")
@@ -156,21 +169,14 @@ def layer_from_arrays(n_keys: int, **parts: object) -> AttentionLayer:
         dimensions = 2 if "embedding" in name else 3
         if array.ndim != dimensions or array.dtype.name not in REAL:
             raise InputError(f"{name} must be {dimensions}-dimensional and real; got {array.dtype}{list(array.shape)}")
-    d_model, (n_heads, _, d_qk), d_vo = arrays["embedding"].shape[1], arrays["w_q"].shape, arrays["w_v"].shape[2]
-    expected = {
-        "w_q": (n_heads, d_model, d_qk),
-        "w_k": (n_heads, d_model, d_qk),
-        "w_v": (n_heads, d_model, d_vo),
-        "w_o": (n_heads, d_vo, d_model),
-        "unembedding": (d_model, arrays["unembedding"].shape[1]),
-    }
-    for name, size in expected.items():
-        if arrays[name].shape != size:
-            raise InputError(
-                f"{name} must have shape {list(size)} beside the other parts; got {list(arrays[name].shape)}"
-            )
-    if isinstance(n_keys, bool) or not isinstance(n_keys, int) or not 0 < n_keys < arrays["embedding"].shape[0]:
+    (n_tokens, d_model), (n_heads, _, d_qk) = arrays["embedding"].shape, arrays["w_q"].shape
+    shape, n_values = LayerShape(d_model, n_heads, d_qk, arrays["w_v"].shape[2]), arrays["unembedding"].shape[1]
+    for name, (size, _) in part_sizes(shape, 0, n_tokens, n_values).items():
+        got = list(arrays[name].shape)
+        if got != list(size):
+            raise InputError(f"{name} must have shape {list(size)} to match the other parts; got {got}")
+    if isinstance(n_keys, bool) or not isinstance(n_keys, int) or not 0 < n_keys < n_tokens:
         raise InputError(
-            f"n_keys must lie between 1 and {arrays['embedding'].shape[0] - 1} embedding rows; got {n_keys}"
+            f"n_keys must be between 1 and {n_tokens - 1}: there are {n_tokens} embedding rows; got {n_keys}"
         )
     return on_device(AttentionLayer(n_keys=n_keys, **arrays))

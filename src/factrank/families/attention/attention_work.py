@@ -1,4 +1,4 @@
-"""How much work a layer or a transformer is: multiplications of a forward pass, and the numbers that it keeps."""
+"""Cost of a layer or transformer: multiplications in a forward pass, and numbers kept in memory."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ LayerSizes = tuple[int, int, int, int, int, int, int]
 
 
 def sizes_of(layer: LayerShape, shape: tuple[int, int, int]) -> LayerSizes:
-    """The seven sizes of a layer on a database of this shape."""
+    """Return the seven sizes of a layer on a database of this shape."""
     return (*shape, layer.d_model, layer.n_heads, layer.d_qk, layer.d_vo)
 
 
 def products(sizes: LayerSizes, n_facts: int) -> int:
-    """About how many multiplications one forward pass takes: projections, value tables, then the facts."""
+    """Estimate the multiplications in a forward pass: projections, value tables, then the facts."""
     n_keys, n_queries, n_values, d_model, n_heads, d_qk, d_vo = sizes
     n_tokens = n_keys + n_queries
     projections = n_tokens * d_model * n_heads * (2 * d_qk + d_vo)
@@ -24,7 +24,7 @@ def products(sizes: LayerSizes, n_facts: int) -> int:
 
 
 def forward_products(spec: LayerShape | TransformerShape, shape: tuple[int, int, int], n_facts: int) -> int:
-    """The same for every layer of a model, with its MLPs."""
+    """Estimate the multiplications in a forward pass through all layers of a model, MLPs included."""
     if isinstance(spec, LayerShape):
         return products(sizes_of(spec, shape), n_facts)
     mlp = 2 * n_facts * spec.d_model * spec.mlp_width
@@ -32,7 +32,7 @@ def forward_products(spec: LayerShape | TransformerShape, shape: tuple[int, int,
 
 
 def kept_numbers(spec: LayerShape | TransformerShape, shape: tuple[int, int, int]) -> int:
-    """About how many numbers a forward pass keeps of its tables: queries, keys, values and their logits."""
+    """Estimate how many numbers a forward pass keeps in its tables: queries, keys, values and their logits."""
     n_keys, n_queries, n_values = shape
     layer = spec.layer if isinstance(spec, TransformerShape) else spec
     return (n_keys + n_queries) * layer.n_heads * (2 * layer.d_qk + layer.d_vo + n_values)

@@ -1,10 +1,9 @@
-r"""Training a model on the facts of a database: cross-entropy, recall and margins.
+r"""The task of training a model on the facts of a database: cross-entropy, recall and margins.
 
 $$\mathrm{loss} = -\frac1n \sum_{(k,q,v) \in D} \log \mathrm{softmax}(L[k,q,:])_v$$
 
-When most (key, query) pairs have a fact, the logits of all pairs are computed from value tables, without a gather,
-and a weight of 0 leaves out the pairs without one; otherwise, and for batches, only the pairs with facts are
-computed.
+If most (key, query) pairs have a fact, the logits of all pairs are computed from value tables without a gather, and
+pairs without a fact get weight 0. Otherwise, and for batches, only pairs with facts are computed.
 """
 
 from __future__ import annotations
@@ -22,9 +21,10 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 from factrank.databases import Database
 from factrank.errors import InputError
 from factrank.experiments import Epoch, Metrics, Reading, tau_recall
-from factrank.experiments.specs import Trial, require_options
+from factrank.experiments.specs import EpochsTo, Trial
 from factrank.families.attention.attention_layer import AttentionLayer, draw_layer
 from factrank.families.attention.further_measures import further_measures
+from factrank.families.attention.layer_measures import Hallucinations
 from factrank.families.attention.layer_shape import LayerShape
 from factrank.families.attention.pair_transformer import (
     PairTransformer,
@@ -35,18 +35,14 @@ from factrank.families.attention.pair_transformer import (
 from factrank.readouts import fibers_of, margins, probabilities
 
 PairModel = AttentionLayer | PairTransformer
-GRID_SHARE = 0.5
-"""From this share of pairs with a fact on, the logits of all pairs cost less than a gather (twice as fast at 1)."""
-
-
-OPTIONS = frozenset({"score_scale", "frozen", "batch_size", "artifacts", "ranks", "additive", "readings", "planted_cp"})
-"""The options of a trial that this task knows."""
+GRID_FRACTION = 0.5
+"""If at least this fraction of pairs has a fact, computing all pairs is cheaper than a gather (twice as fast at 1)."""
 
 
 class FactRows(TypedDict):
-    """One row per fact, or, on the grid, per pair; `fibers` are the values of its fiber, `weights` 0 or 1.
+    """One row per fact or, on the grid, per pair; `fibers` are the values of its fiber, `weights` are 0 or 1.
 
-    On the host these are NumPy arrays.
+    These are NumPy arrays while on the host.
     """
 
     keys: Int[Array, " n"]
@@ -57,7 +53,7 @@ class FactRows(TypedDict):
 
 
 class FactData(TypedDict):
-    """What the loss of one trial reads."""
+    """Inputs of the loss of one trial."""
 
     rows: FactRows
     score_scale: Float[Array, ""]
@@ -65,36 +61,36 @@ class FactData(TypedDict):
 
 @dataclass(frozen=True, eq=False)
 class FactsTask:
-    """One trial on one database."""
+    """Training of one model on one database."""
 
     trial: Trial
     database: Database
 
     def __post_init__(self) -> None:
         if not len(self.database):
-            raise InputError("a database without facts has nothing to train on")
+            raise InputError("the database has no facts to train on")
         if not isinstance(self.trial.model, LayerShape | TransformerShape):
-            raise InputError(f"facts are read as [key, query] by attention layers; got {self.trial.model!r}")
-        require_options(self.trial, OPTIONS, "an attention layer")
+            raise InputError(f"facts must be read by a LayerShape or TransformerShape; got {self.trial.model!r}")
 
     @property
     def on_grid(self) -> bool:
         """Whether the logits of all pairs are computed."""
         n_pairs = self.database.n_keys * self.database.n_queries
         full_batch = self.trial.training.batch_size is None
-        return full_batch and self.database.functional and len(self.database) >= GRID_SHARE * n_pairs
+        return full_batch and self.database.functional and len(self.database) >= GRID_FRACTION * n_pairs
 
     @property
     def signature(self) -> Hashable:
-        """The model, the sizes of the vocabularies, how the logits are computed, the batch size, what is measured."""
-        training, measures = self.trial.training, self.trial.measures
-        measured = measures.taus, measures.artifacts, measures.epochs_to  # the rest is measured after it, on the host
+        """Key of the compiled program: the model, the sizes, how logits are computed, and the measures."""
+        trial = self.trial
+        # all other measures are computed later, on the host
+        measured = trial.taus, trial.measure(Hallucinations), trial.measure(EpochsTo)
         rows = "grid" if self.on_grid else fibers_of(self.database).shape
-        return "facts", self.trial.model, self.database.shape, rows, training.batch_size, measured, self._n_tokens
+        return "facts", trial.model, self.database.shape, rows, trial.training.batch_size, measured, self._n_tokens
 
     @property
     def _n_tokens(self) -> int | None:
-        """Tokens that are shared between keys and queries make fewer embedding rows."""
+        """Number of embedding rows, if keys and queries share tokens."""
         return None if self._query_rows is None else max(self.database.n_keys, max(self._query_rows) + 1)
 
     @property
@@ -106,11 +102,11 @@ class FactsTask:
 
     @property
     def frozen(self) -> tuple[str, ...]:
-        """The parts that the trial names."""
+        """Parts that the trial does not train."""
         return self.trial.training.frozen
 
     def init(self, rng: np.random.Generator) -> PairModel:
-        """The model before training, its score scale not yet taken in."""
+        """Return the model before training, without its score scale."""
         model = self.trial.model
         if isinstance(model, LayerShape):
             return draw_layer(model, *self.database.shape, rng=rng, dtype=self._real)
@@ -118,13 +114,16 @@ class FactsTask:
         return draw_transformer(model, self.database.shape, rng=rng, dtype=self._real, query_rows=rows)
 
     def data(self) -> FactData:
-        """The facts as arrays, and the score scale."""
+        """Return the facts as arrays, and the score scale."""
         rows = self._grid_rows() if self.on_grid else self._fact_rows()
         scale = np.array(self.trial.training.score_scale, dtype=self._real)
         return cast("FactData", {"rows": rows, "score_scale": scale})
 
     def batches(self, data: FactData, key: PRNGKeyArray, epoch: Epoch) -> Int[Array, "steps batch"]:  # noqa: ARG002
-        """A random order of the facts in rows of `batch_size`, padded from its beginning; one empty row for all."""
+        """Return a random order of the facts in rows of `batch_size`, padded by repeating its start.
+
+        If there is no batch size, returns one empty row, which stands for all facts.
+        """
         wanted, n_facts = self.trial.training.batch_size, data["rows"]["keys"].shape[0]
         if wanted is None:
             return jnp.zeros((1, 0), dtype=jnp.int32)
@@ -133,19 +132,19 @@ class FactsTask:
         return jnp.resize(jax.random.permutation(key, n_facts), (n_steps, size))
 
     def loss(self, model: PairModel, data: FactData, batch: Int[Array, " batch"]) -> Float[Array, ""]:
-        """The mean cross-entropy of the facts of a batch."""
+        """Return the mean cross-entropy of a batch."""
         rows = data["rows"]
         if batch.size:
             rows = cast("FactRows", jax.tree.map(lambda column: column[batch], rows))
         return _cross_entropy(self._logits(model, data, rows), rows)
 
     def check(self, model: PairModel, data: FactData) -> Metrics:
-        """Loss and recalls of all facts."""
+        """Return loss and recalls over all facts."""
         logits = self._logits(model, data, data["rows"])
         return self._recalls(logits, data["rows"])
 
     def measure(self, model: PairModel, data: FactData) -> Metrics:
-        """Loss, recalls, least and median margin of all facts."""
+        """Return loss, recalls, and the smallest and median margin over all facts."""
         rows = data["rows"]
         logits = self._logits(model, data, rows)
         margin = jnp.where(rows["weights"] > 0, margins(logits, rows["fibers"]), jnp.nan)
@@ -155,15 +154,15 @@ class FactsTask:
         }
 
     def exact(self, numbers: dict[str, float]) -> dict[str, float]:
-        """Recalls as counts over the number of facts, which float32 only approximates."""
-        n_facts = len(self.database)
-        shares = {name: round(value * n_facts) / n_facts for name, value in numbers.items() if _is_share(name, value)}
-        return numbers | shares
+        """Return the metrics with recalls rounded to exact fractions of the facts; float32 only approximates them."""
+        n = len(self.database)
+        fractions = {name: round(value * n) / n for name, value in numbers.items() if _is_fraction(name, value)}
+        return numbers | fractions
 
     def finish(
         self, model: PairModel, numbers: Mapping[str, float]
     ) -> tuple[PairModel, dict[str, float], list[Reading]]:
-        """The model with its score scale taken in, and what else the trial asks for."""
+        """Return the model with its score scale folded in, and the further measures of the trial."""
         scale = self.trial.training.score_scale
         scaled = model if scale == 1 else model.scaled_scores(scale)
         return scaled, *further_measures(self.trial, self.database, scaled, numbers)
@@ -199,13 +198,13 @@ class FactsTask:
         right = {"recall": margins(logits, rows["fibers"]) > 0}
         probability = probabilities(logits, rows["fibers"])
         probability = probability.astype(jnp.promote_types(probability.dtype, jnp.float32))  # bfloat16 would round tau
-        right |= {tau_recall(tau): probability >= tau for tau in self.trial.measures.taus}
+        right |= {tau_recall(tau): probability >= tau for tau in self.trial.taus}
         weights = rows["weights"]
-        shares = {name: (weights * is_right).sum() / weights.sum() for name, is_right in right.items()}
-        return {"loss": _cross_entropy(logits, rows), **shares}
+        fractions = {name: (weights * is_right).sum() / weights.sum() for name, is_right in right.items()}
+        return {"loss": _cross_entropy(logits, rows), **fractions}
 
 
-def _is_share(name: str, value: float) -> bool:
+def _is_fraction(name: str, value: float) -> bool:
     return name.startswith("recall") and isfinite(value)
 
 

@@ -1,18 +1,7 @@
-"""What is measured of a trained model on the host, each only where the trial asks for it.
+"""Compute the measures of `layer_measures`, on the host, after training.
 
-    artifacts     artifacts_<tau>, silent_fibers, facts
-    ranks         rank_lower, rank_upper, completion_lower, completion_upper, effective_lower, effective_upper,
-                  proposition (Wong 2025, proposition 2.1), bits, bits_by_query, facts, parameters; layer_rank, a
-                  certified upper bound of the rank of the layer's tensor from its shape; memorised and
-                  memorised_<tau>, 1 where every fact is right; violates, 1 where every fact is right and the rank of
-                  the database certainly exceeds layer_rank; memorised_rank, rank_lower where every fact is right, else
-                  0; predicted_<b>, the recall min(1, b parameters / bits) of a layer that holds b bits per parameter
-    additive      additive_share, direct_alone, heads_alone
-    planted_cp    cp_rank, cp_residual
-    readings      a row for each readout
-
-What needs a finite model is NaN for one that has diverged, and so is layer_rank for models without a known bound. What
-analyses need is imported where they are asked for: a trial that asks for nothing loads nothing.
+Measures that need a finite model are NaN for a diverged one, and layer_rank is NaN for models without a known bound.
+Analyses are imported on first use, so a trial without such measures imports none of them.
 """
 
 from __future__ import annotations
@@ -24,46 +13,47 @@ from math import isfinite, nan
 from factrank.databases import Database
 from factrank.errors import InputError
 from factrank.experiments import Reading, tau_recall
-from factrank.experiments.specs import ModelSpec, Readings, Trial
+from factrank.experiments.specs import ModelSpec, Trial
 from factrank.families.attention.attention_layer import AttentionLayer
 from factrank.families.attention.layer_bounds import layer_rank_bounds
+from factrank.families.attention.layer_measures import Additive, Hallucinations, PlantedCP, Ranks, Readings
 from factrank.families.attention.layer_shape import LayerShape
 from factrank.families.attention.pair_transformer import PairTransformer, TransformerShape
 
 PairModel = AttentionLayer | PairTransformer
 BITS_PER_PARAMETER = (2.0, 2.6, 3.6)
-"""What language models were found to hold (arXiv 2404.05405, 2505.24832), and tensors fitted to tables between them."""
+"""Measured capacities of language models (arXiv 2404.05405, 2505.24832), and of tensors fitted to tables in between."""
 ADDITIVE = ("additive_share", "direct_alone", "heads_alone")
 
 
 def further_measures(
     trial: Trial, database: Database, model: PairModel, numbers: Mapping[str, float]
 ) -> tuple[dict[str, float], list[Reading]]:
-    """The numbers and the readings that a trial asks for; `numbers` are the loss and the recalls of its end."""
-    measures = trial.measures
-    if not measures.on_host:
+    """Return the numbers and readings that a trial requests; `numbers` are its final loss and recalls."""
+    if not trial.measured_on_host:
         return {}, []
     further: dict[str, float] = {}
-    if measures.artifacts:
-        further |= _artifacts(trial, database, model)
-    if measures.ranks:
+    if trial.measure(Hallucinations):
+        further |= _hallucinations(trial, database, model)
+    if trial.measure(Ranks):
         further |= _ranks(trial, database, model, numbers)
-    if measures.additive:
+    if trial.measure(Additive):
         further |= _additive(database, model, numbers["loss"])
-    if measures.planted_cp is not None:
-        further |= _planted(database, measures.planted_cp)
-    return further, [] if measures.readings is None else _readings(measures.readings, database, model)
+    if planted := trial.measure(PlantedCP):
+        further |= _planted(database, planted.residual)
+    readings = trial.measure(Readings)
+    return further, [] if readings is None else _readings(readings, database, model)
 
 
 # -------------------------------------------------------------------- numbers
 
 
-def _artifacts(trial: Trial, database: Database, model: PairModel) -> dict[str, float]:
+def _hallucinations(trial: Trial, database: Database, model: PairModel) -> dict[str, float]:
     from factrank.readouts import recall  # noqa: PLC0415
 
-    found = {tau: recall(model, database, tau) for tau in trial.measures.taus}
+    found = {tau: recall(model, database, tau) for tau in trial.taus}
     silent = {float(one.silent_fibers) for one in found.values()}
-    counts = {f"artifacts_{tau}": float(one.artifacts) for tau, one in found.items()}
+    counts = {f"hallucinations_{tau}": float(one.hallucinations) for tau, one in found.items()}
     return {**counts, "silent_fibers": silent.pop(), "facts": float(len(database))}
 
 
@@ -73,7 +63,7 @@ def _ranks(trial: Trial, database: Database, model: PairModel, numbers: Mapping[
     ranks = {name: float(number) for name, number in certified_ranks(database).items()}
     layer_rank = _layer_rank(trial.model, database.shape)
     memorised = float(numbers["recall"] == 1)
-    by_tau = {f"memorised_{tau}": float(numbers[tau_recall(tau)] == 1) for tau in trial.measures.taus}
+    by_tau = {f"memorised_{tau}": float(numbers[tau_recall(tau)] == 1) for tau in trial.taus}
     return {
         **ranks,
         "facts": float(len(database)),
@@ -88,13 +78,13 @@ def _ranks(trial: Trial, database: Database, model: PairModel, numbers: Mapping[
 
 
 def _predicted(held: float, bits: float) -> float:
-    """The share of a table's facts that so many bits are enough for."""
+    """Return the fraction of a table's facts that `held` bits can store."""
     return 1.0 if held >= bits else held / bits
 
 
 @lru_cache(maxsize=4096)
 def _layer_rank(model: ModelSpec, shape: tuple[int, int, int]) -> float:
-    """The largest rank that the tensor of a model of this shape can have; NaN where no bound is known."""
+    """Return the largest possible rank of the tensor of a model of this shape; NaN if no bound is known."""
     if not isinstance(model, LayerShape | TransformerShape):
         return nan
     try:

@@ -1,26 +1,26 @@
-r"""The rank of a layer's tensor: bounds from its shape alone, and numerical flattening ranks of given weights.
+r"""Rank of a layer's tensor: bounds from the shape alone, and numerical flattening ranks of given weights.
 
-For one attention layer without norm and MLP, every query slice is $N_q C + 1_K \otimes m_q$, where the rows of C are a
-basis of the space that the heads write to (dimension at most c) and $m_q$ lies in the row space of U (at most r_U):
+In one attention layer without norm and MLP, every query slice is $N_q C + 1_K \otimes m_q$. The rows of C are a basis
+of the space that the heads write to (dimension at most c), and $m_q$ is in the row space of U (dimension at most r_U):
 
 $$c = \min(H \min(d_{vo}, d_{model}), d_{model}, V), \qquad r_U = \min(d_{model}, V), \qquad \rho = \min(Q, r_U - c),$$
 $$\operatorname{rank} L \le \min(K, Q)\, c + \rho \quad\text{and}\quad \le KQ, KV, QV \quad\text{for all weights.}$$
 
-Where tokens are few a head is small however wide it is: $\sum_k e_k \otimes A^h[k,:] \otimes V^h[k,:]$ and
-$-\sum_q A^h[:,q] \otimes e_q \otimes V^h[q,:]$ are K + Q terms, and what is left, $1_K$ times the matrix
-$x_q U + \sum_h V^h[q,:]$, has rank at most min(Q, r_U). With b = min(d_vo, d_model, V) therefore also
+If there are few tokens, a head has low rank no matter how wide it is: $\sum_k e_k \otimes A^h[k,:] \otimes V^h[k,:]$
+and $-\sum_q A^h[:,q] \otimes e_q \otimes V^h[q,:]$ are K + Q terms, and the rest, $1_K$ times the matrix
+$x_q U + \sum_h V^h[q,:]$, has rank at most min(Q, r_U). With b = min(d_vo, d_model, V), therefore,
 
 $$\operatorname{rank} L \le H \min(K + Q,\ \min(K, Q)\, b) + \min(Q, r_U) \quad\text{for all weights.}$$
 
-Softmax: for generic weights this is an equality where $K \ge Qc + 1$, whatever d_qk is. Then the Qc columns of the N_q
-and the constant 1_K are independent (each logistic function has its own poles), and killing the key slices that sum to
-zero over the keys leaves $m_q$ modulo C. The same argument gives $\min(K - 1, Qc) + \rho$ from below for every K, and
-at $K = Qc$ exactly $Qc - 1 + \max(1, \rho)$. Linear and affine attention: d_qk does enter, through
-a = min(d_qk, d_model); with b = min(d_vo, d_model, V)
+Softmax: generic weights attain the first bound if $K \ge Qc + 1$, for every d_qk. The Qc columns of the N_q and the
+constant 1_K are then independent (each logistic function has different poles), and eliminating the key slices that sum
+to zero over the keys leaves $m_q$ modulo C. The same argument gives the lower bound $\min(K - 1, Qc) + \rho$ for every
+K, and exactly $Qc - 1 + \max(1, \rho)$ at $K = Qc$. Linear and affine attention depend on d_qk through
+a = min(d_qk, d_model); with b = min(d_vo, d_model, V),
 
 $$\operatorname{rank} L \le H a b + \min(Q, r_U) \text{ (linear)}, \quad H b (2a + 1) + \min(Q, r_U) \text{ (affine)}.$$
 
-Shared tokens and positions change none of this, except that values are read from fewer distinct tokens.
+Shared tokens and positions only reduce the number of distinct tokens that values are read from.
 """
 
 from __future__ import annotations
@@ -43,10 +43,11 @@ from factrank.tensors.cp import generic_rank
 
 @dataclass(frozen=True)
 class FlatteningRanks:
-    """The ranks of the tensor as a matrix of keys, of queries and of values against the rest.
+    """Ranks of the tensor flattened to a matrix of keys, of queries and of values against the rest.
 
-    From a shape: no weights exceed them. Softmax: generic weights have them (key and query by the poles of the logistic
-    function, value tested only). Linear and affine: equal in what was tested below saturation; above it, at most.
+    Computed from a shape, they are upper bounds for all weights. Generic weights attain them under softmax attention
+    (proved for key and query by the poles of the logistic function, tested for value). Under linear and affine
+    attention, tests below saturation found equality; above saturation they are upper bounds only.
     """
 
     key: int
@@ -56,15 +57,15 @@ class FlatteningRanks:
 
 @dataclass(frozen=True, eq=False)
 class LayerRankBounds:
-    """What a layer's shape says of the rank of its tensor.
+    """Bounds on the rank of a layer's tensor, from the shape of the layer.
 
     Arguments:
-        circuit_rank: c, the largest dimension that all heads together can write to.
+        circuit_rank: c, the largest dimension of the space that all heads together write to.
         unembedding_rank: r_U, the largest rank of the unembedding.
-        upper: the best bound for all weights.
+        upper: the best upper bound for all weights.
         generic: bounds for weights outside a set of measure zero; `lower` is certified for softmax attention only.
-        expected: the rank of generic weights: certified where `generic` is exact, for softmax attention otherwise
-            typical (the expected rank of a K x Q x c tensor + rho, seen to be right up to 1); else None.
+        expected: the rank of generic weights. Certified if `generic` is exact; otherwise, for softmax attention, an
+            estimate (the expected rank of a K x Q x c tensor + rho, within 1 of all observed ranks); else None.
         flattenings: see `FlatteningRanks`.
     """
 
@@ -77,22 +78,22 @@ class LayerRankBounds:
 
     @property
     def attained(self) -> bool:
-        """Whether generic weights provably attain `upper`."""
+        """Return whether generic weights provably attain `upper`."""
         return self.generic.lower.certified and self.generic.lower.value == self.upper.value
 
 
 @dataclass(frozen=True)
 class NumericalRanks:
-    """Ranks of one layer's tensor in float64: the singular values above `tolerance` times the largest.
+    """Ranks of one layer's tensor in float64, counting singular values above `tolerance` times the largest.
 
     They depend on the tolerance: attention with small scores or d_qk = 1 has full rank but tiny singular values, so
-    that numerical ranks stay below those of `layer_rank_bounds`.
+    numerical ranks stay below the bounds of `layer_rank_bounds`.
 
     Arguments:
         key, query, value: the three flattening ranks.
-        substitution: from below, the rank of the tensor: the key flattening of the tensor minus its mean over keys,
-            plus the rank of that mean modulo the space of values that the difference reaches. It equals the upper bound
-            of `layer_rank_bounds` for generic weights and K >= Q c + 1.
+        substitution: a lower bound on the rank of the tensor: the rank of the key flattening of the tensor minus its
+            mean over keys, plus the rank of that mean modulo the span of the values in the difference. It equals the
+            upper bound of `layer_rank_bounds` for generic weights and K >= Q c + 1.
         tolerance: relative to the largest singular value.
     """
 
@@ -106,7 +107,14 @@ class NumericalRanks:
 def layer_rank_bounds(
     shape: LayerShape | TransformerShape, n_keys: int, n_queries: int, n_values: int, n_shared: int = 0
 ) -> LayerRankBounds:
-    """The bounds of one attention layer without norm and MLP; `n_shared` queries share a row with a key.
+    """Bound the rank of the tensor of one attention layer without norm and MLP.
+
+    Arguments:
+        shape: the sizes of the layer.
+        n_keys: K.
+        n_queries: Q.
+        n_values: V.
+        n_shared: number of queries that share an embedding row with a key.
 
     >>> bounds = layer_rank_bounds(LayerShape(d_model=16, n_heads=4, d_qk=4, d_vo=2), 60, 4, 20)
     >>> bounds.upper.value, bounds.attained, bounds.flattenings.key
@@ -135,9 +143,14 @@ def layer_rank_bounds(
 
 
 def flattening_ranks_of(layer: AttentionLayer | PairTransformer, tolerance: float = 1e-10) -> NumericalRanks:
-    """The numerical ranks of a layer's tensor, computed in float64 from its weights."""
+    """Compute the numerical ranks of a layer's tensor in float64.
+
+    >>> from factrank import LayerShape, init_layer
+    >>> flattening_ranks_of(init_layer(LayerShape(d_model=8, n_heads=2, d_qk=2, d_vo=2), 20, 5, 10, key=0))
+    NumericalRanks(key=20, query=5, value=8, substitution=23, tolerance=1e-10)
+    """
     if not 0 < tolerance < 1:
-        raise InputError(f"tolerance must lie between 0 and 1; got {tolerance}")
+        raise InputError(f"tolerance must be between 0 and 1, both excluded; got {tolerance}")
     with jax.enable_x64(True), jax.default_matmul_precision("highest"):
         wide = jax.tree.map(lambda leaf: leaf.astype("float64") if eqx.is_inexact_array(leaf) else leaf, layer)
         tensor = np.asarray(eqx.filter_jit(type(layer).tensor)(wide))
@@ -151,7 +164,6 @@ def flattening_ranks_of(layer: AttentionLayer | PairTransformer, tolerance: floa
 
 
 def _substitution_bound(tensor: Float[np.ndarray, "keys queries values"], least: float) -> int:
-    """Kill the slices of the centred tensor: each counts one; what remains of the mean slice cannot be cancelled."""
     mean = tensor.mean(axis=0)
     centred = tensor - mean
     by_key = np.linalg.svd(centred.reshape(len(tensor), -1), compute_uv=False)
@@ -161,12 +173,9 @@ def _substitution_bound(tensor: Float[np.ndarray, "keys queries values"], least:
     return int((by_key > least).sum() + (rest > least).sum())
 
 
-# ---------------------------------------------------------------- from the shape
-
-
 @dataclass(frozen=True)
 class _Sizes:
-    """The letters of the formulas; `spread` is the dimension of all x_k - x_q, `separate`: no tokens are shared."""
+    """The letters of the formulas. `spread` is the dimension of all x_k - x_q; `separate` means no shared tokens."""
 
     K: int
     Q: int
@@ -187,13 +196,12 @@ class _Sizes:
         kind, positions, may_share = "softmax", False, False
         if isinstance(shape, TransformerShape):
             if shape.n_layers > 1 or shape.layer_norm or shape.mlp_width:
-                raise InputError(f"rank bounds are for one layer without layer norm and MLP; got {shape}")
+                raise InputError(f"rank bounds need a single layer without layer norm and MLP; got {shape}")
             kind, positions, may_share = shape.attention, shape.positions, shape.share_tokens
         if n_shared > (min(n_keys, n_queries) if may_share else 0):
-            raise InputError(
-                f"n_shared must be at most the keys and the queries, and 0 without share_tokens; got {n_shared}"
-            )
-        # Positions tell a shared token as key from the same as query: one dimension more.
+            limit = "min(n_keys, n_queries)" if may_share else "0 without share_tokens"
+            raise InputError(f"n_shared must be at most {limit}; got {n_shared}")
+        # Positions distinguish a shared token used as key from the same token used as query: one more dimension.
         spread = n_keys + n_queries - 1 - n_shared + (1 if positions and n_shared else 0)
         d = shape.d_model
         a, b = min(shape.d_qk, d), min(shape.d_vo, d, n_values)
@@ -209,7 +217,7 @@ class _Sizes:
 
     @property
     def tokens(self) -> int:
-        """Terms of a head, one per token; those of queries cost nothing where self weights do not depend on the key."""
+        """Return the terms of a head, one per token; queries add none if self weights do not depend on the key."""
         return self.K if self.kind == "linear" else self.K + self.Q
 
     @property
@@ -218,7 +226,7 @@ class _Sizes:
 
 
 def _upper_bounds(s: _Sizes) -> list[Bound]:
-    """What holds for all weights: the formulas grow with c and r_U, so their largest values may stand for them."""
+    """Return the bounds for all weights. They increase with c and r_U, so the maxima of both can be substituted."""
     bounds = [
         Bound(min(s.K, s.Q) * s.c + s.rho, "min(K, Q) c + min(Q, r_U - c)"),
         Bound(s.K * s.Q, "K Q"),
@@ -234,7 +242,7 @@ def _upper_bounds(s: _Sizes) -> list[Bound]:
 
 
 def _upper_bounds_of_generic_weights(s: _Sizes) -> list[Bound]:
-    """At K = Q c the constant 1_K is a combination of the columns of all N_q, which saves a term.
+    """Return the bound at K = Q c, where the constant 1_K is a combination of the columns of all N_q: one term less.
 
     The slices are Y C + <Lambda, Y> M' for all Q x c matrices Y, where M' = [m_q] modulo C has rank rho. The hyperplane
     <Lambda, Y> = 0 has a basis of Q c - 1 matrices of rank one, and modulo it the last slice has rank max(1, rho), with
@@ -246,14 +254,14 @@ def _upper_bounds_of_generic_weights(s: _Sizes) -> list[Bound]:
 
 
 def _flattenings(s: _Sizes) -> FlatteningRanks:
-    """The largest flattening ranks.
+    """Compute the largest flattening ranks.
 
-    Key: min(K, Q c + [c < r_U]), the columns of the N_q, and 1_K where m_q leaves the space C. Linear: at most the
+    Key: min(K, Q c + [c < r_U]), the columns of the N_q, and 1_K if m_q leaves the space C. Linear: at most the
     H a b products of a key and a value coordinate of x_k, and 1; affine: also the H (a + b) coordinates themselves;
     both at most all monomials of x_k.
-    Query: min(Q, K c + r_U - c) likewise; linear at most H a + r_U, affine at most H (a b + a + 1) + r_U.
-    Value: min(K Q, r_U, H min(b, s) + Q), where s is the dimension of all x_k - x_q, at most K + Q - 1: heads that
-    weigh by A and 1 - A read only these; linear ones read, beside a term of q alone, the K tokens x_k.
+    Query: min(Q, K c + r_U - c) by the same argument; linear at most H a + r_U, affine at most H (a b + a + 1) + r_U.
+    Value: min(K Q, r_U, H min(b, s) + Q), where s is the dimension of all x_k - x_q, at most K + Q - 1: heads with
+    weights A and 1 - A read only these. Linear heads read the K tokens x_k in addition to a term of q alone.
     """
     key = s.Q * s.c + (s.c < s.r_u)
     query = s.K * s.c + s.r_u - s.c
@@ -279,7 +287,7 @@ def _expected(s: _Sizes, generic: RankBounds) -> Bound | None:
 
 
 def _expected_rank(*sizes: int) -> int:
-    """The expected rank of a generic tensor: by counting, min(a, bc) where a is large, one more for odd 3 x n x n."""
+    """Return the expected rank of a generic tensor: min(a, bc) if a is large, one more for odd 3 x n x n."""
     c, b, a = sorted(sizes)
     if a > (b - 1) * (c - 1) + 1:
         return min(a, b * c)

@@ -1,7 +1,7 @@
-"""Layer files: a trained layer with its vocabularies and the facts it was trained on, in one safetensors file.
+"""Layer files: a layer, its vocabularies and its facts in one safetensors file.
 
-The facts are kept beside the weights so that an answer can be called a fact, an error or an artifact. docs/files.md
-describes the format. Nothing in a file is executed, and whatever is wrong with one is an `InputError`.
+The facts are stored with the weights so that an answer can be classified as a fact, an error or a hallucination.
+docs/files.md describes the format. Loading executes no content of the file, and a malformed file is an `InputError`.
 """
 
 from __future__ import annotations
@@ -15,12 +15,15 @@ from typing import Any, Literal, get_args, get_type_hints
 
 import numpy as np
 
+from factrank.certificates import ConfidenceClaim, claim_in
 from factrank.databases import COLUMNS, Database
+from factrank.display import Drawn
 from factrank.errors import InputError
 from factrank.families.attention.attention_arrays import model_from_arrays, require_parts
 from factrank.families.attention.attention_layer import AttentionLayer
 from factrank.families.attention.layer_shape import LayerShape
 from factrank.families.attention.pair_transformer import AnyLayer, PairTransformer, TransformerShape
+from factrank.foreign_text import shown_name
 from factrank.host import waiting_for_others
 from factrank.nn import FACT_TENSORS, Sealed, facts_from_tensors, facts_to_tensors, read_sealed, to_arrays, write_sealed
 from factrank.readouts import AnyModel, with_facts
@@ -30,32 +33,52 @@ SHAPE_OF_MODEL: dict[str, type[LayerShape] | type[TransformerShape]] = {
     AttentionLayer.__name__: LayerShape,
     PairTransformer.__name__: TransformerShape,
 }
-"""The models that can be saved, and what describes their shape."""
+"""Models that can be saved, and the class that describes their shape."""
 
-Verdict = Literal["fact", "error", "artifact"]
+Verdict = Literal["fact", "error", "hallucination", "abstention"]
 
 
 @dataclass(frozen=True, eq=False)
-class SavedLayer:
-    """A layer, the database whose codes it speaks and whose facts it was trained on, and free notes about it."""
+class SavedLayer(Drawn):
+    """A layer, the database that defines its codes and contains its training facts, and free-form notes."""
 
     layer: AnyLayer
     database: Database
     notes: dict[str, str] = field(default_factory=dict)
 
+    def __repr__(self) -> str:
+        return f"SavedLayer({self.layer!r}, notes: {', '.join(map(shown_name, self.notes)) or 'none'})"
+
     @property
     def model(self) -> AnyLayer:
-        """The layer, by the name that files of all families share."""
+        """Return the layer, under the name that files of all families use."""
         return self.layer
 
     @property
     def data(self) -> Database:
-        """The database, likewise."""
+        """Return the database, under the name that files of all families use."""
         return self.database
 
     @property
+    def claim(self) -> ConfidenceClaim | None:
+        """Return the claim about probabilities in the certificate of the file; None if there is none.
+
+        Raises:
+            InputError: the certificate cannot be read.
+        """
+        return claim_in(self.notes)
+
+    @property
+    def reserved(self) -> str | None:
+        """Return the value that stands for "no fact"; None if the layer has none, or its certificate is unreadable."""
+        try:
+            return None if self.claim is None else self.claim.unknown
+        except InputError:
+            return None
+
+    @property
     def spec(self) -> LayerShape | TransformerShape:
-        """The sizes of the layer."""
+        """Return the sizes of the layer."""
         return self.layer.shape
 
 
@@ -66,10 +89,15 @@ def save_layer(
     *,
     notes: Mapping[str, str] | None = None,
 ) -> None:
-    """Save a layer with its database; the name ends in .safetensors. An error leaves the file that was there.
+    """Save a layer with its database to a .safetensors file. On error, an existing file is left untouched.
 
-    `given` is a layer, or something trained, constructed or loaded that has one. What came with its own database and
-    notes is saved with them, unless others are given. Waits while another process edits the file that was there.
+    Waits while another process edits the existing file.
+
+    Arguments:
+        path: the file to write.
+        given: a layer, or a trained, constructed or loaded object that contains one.
+        database: defaults to the database of `given`.
+        notes: texts by name; default to the notes of `given`.
 
     >>> import pathlib, tempfile
     >>> from factrank import init_layer
@@ -84,7 +112,7 @@ def save_layer(
     """
     layer, facts = with_facts(given, database)
     if not isinstance(layer, AttentionLayer | PairTransformer):
-        raise InputError(f"{path}: layer files hold attention layers; got {type(layer).__name__}")
+        raise InputError(f"{path}: only attention layers can be saved to a layer file; got {type(layer).__name__}")
     own_notes = getattr(given, "notes", {})
     path, saved = Path(path), SavedLayer(layer, facts, dict(own_notes if notes is None else notes))
     with waiting_for_others(path):
@@ -92,10 +120,10 @@ def save_layer(
 
 
 def write_layer(path: Path, saved: SavedLayer) -> None:
-    """Write a layer file that is locked, or that nobody else can know of."""
+    """Write a layer file without locking it: the caller has a lock, or no other process knows the path."""
     layer, database, notes = saved.layer, saved.database, saved.notes
     if not all(isinstance(text, str) for note in notes.items() for text in note):
-        raise InputError(f"{path}: notes must be texts by name; got {notes!r}")
+        raise InputError(f"{path}: notes must map names to strings; got {notes!r}")
     parts = to_arrays(layer)
     try:
         require_parts(layer.shape, database.shape, parts)
@@ -110,10 +138,20 @@ def write_layer(path: Path, saved: SavedLayer) -> None:
 
 
 def load_layer(path: str | os.PathLike[str]) -> SavedLayer:
-    """The layer of a file, its database and notes; bit for bit what was saved, also NaN.
+    """Load a layer file, bit for bit as it was saved (NaN included).
 
     float64 weights stay float64. JAX computes with them in 64 bits only inside `with jax.enable_x64(True):`; outside it
     warns and computes in 32.
+
+    Raises:
+        InputError: the file is missing, malformed or of another format.
+
+    >>> import tempfile
+    >>> from factrank import construct, recall, sample, save
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save(f"{folder}/layer.safetensors", construct(sample("astrid")))
+    ...     recall(load_layer(f"{folder}/layer.safetensors")).recall
+    1.0
     """
     path = Path(path)
     sealed = read_sealed(path, FORMAT, VERSION)
@@ -121,46 +159,47 @@ def load_layer(path: str | os.PathLike[str]) -> SavedLayer:
         shape = _shape(sealed.metadata)
         notes = _json_object(sealed.metadata, "notes")
         if not all(isinstance(note, str) for note in notes.values()):
-            raise InputError("the notes must be texts by name")
+            raise InputError("the notes must map names to strings")
         database = facts_from_tensors(sealed.tensors)
         parts = {name: tensor for name, tensor in sealed.tensors.items() if name not in FACT_TENSORS}
         return SavedLayer(model_from_arrays(shape, database.shape, parts), database, notes)
     except InputError as error:
-        raise InputError(f"{path}: not a sound layer file: {error}") from None
+        raise InputError(f"{path}: not a valid layer file: {error}") from None
 
 
 def verdict(database: Database, key_code: int, query_code: int, value_code: int) -> Verdict:
-    """What a database says of an answer.
+    """Classify an answer, given by codes, against a database.
 
-    A fact when it has this very triple, an error when it has another value for the (key, query), an artifact when it
-    says nothing there. How confident the answer was is the caller's matter.
+    Returns "fact" if the database contains the triple, "error" if it has other values for the (key, query), and
+    "hallucination" if it has none. Confidence is not considered.
+
+    >>> facts = Database.from_facts([("Oslo", "country", "Norway"), ("Lima", "country", "Peru")])
+    >>> verdict(facts, 0, 0, 0), verdict(facts, 0, 0, 1)
+    ('fact', 'error')
     """
     codes = (key_code, query_code, value_code)
     for column, code, size in zip(COLUMNS, codes, database.shape, strict=True):
         if not 0 <= code < size:
-            raise InputError(f"the code of the {column} must lie between 0 and {size - 1}; got {code}")
+            raise InputError(f"the {column} code must be between 0 and {size - 1}; got {code}")
     rows = database.triples  # sorted by (key, query, value)
     for axis, code in enumerate(codes[:2]):
         first, last = np.searchsorted(rows[:, axis], [code, code + 1])
         rows = rows[first:last]
     if not len(rows):
-        return "artifact"
+        return "hallucination"
     return "fact" if value_code in rows[:, 2] else "error"
 
 
 def _shape(metadata: Mapping[str, str]) -> LayerShape | TransformerShape:
-    """The shape that the metadata describe: exactly the known fields, each of its type."""
     if set(metadata) != {"model", "shape", "notes"}:
-        raise InputError("expected the metadata model, shape and notes, and no other")
+        raise InputError("the metadata must be exactly model, shape and notes")
     if metadata["model"] not in SHAPE_OF_MODEL:
-        raise InputError(f"expected the model {' or '.join(SHAPE_OF_MODEL)}; got {metadata['model'][:60]!r}")
+        raise InputError(f"the model must be {' or '.join(SHAPE_OF_MODEL)}; got {metadata['model'][:60]!r}")
     kind = SHAPE_OF_MODEL[metadata["model"]]
     values, hints = _json_object(metadata, "shape"), get_type_hints(kind)
-    needed = {
-        size.name for size in fields(kind) if size.default is MISSING
-    }  # an option of a later version has a default
+    needed = {size.name for size in fields(kind) if size.default is MISSING}  # options added later have defaults
     if not needed <= set(values) <= set(hints):
-        raise InputError(f"the shape must hold {', '.join(hints)} and nothing else; got {metadata['shape'][:200]!r}")
+        raise InputError(f"the fields of the shape must be {', '.join(hints)}; got {metadata['shape'][:200]!r}")
     for name, value in values.items():
         choices = get_args(hints[name])
         if value not in choices if choices else type(value) is not hints[name]:

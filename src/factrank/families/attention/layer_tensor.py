@@ -1,8 +1,8 @@
-r"""The three parts of a layer's tensor: direct path, attention, circuits.
+r"""Decomposition of a layer's tensor into direct path, attention and circuits.
 
 $$L[k,q,:] = \mathrm{direct}[q] + \sum_h \bigl( A^h[k,q,0]\, V^h[k] + A^h[k,q,1]\, V^h[q] \bigr)$$
 
-The papers call them E, A^h and V^h. The same holds for one layer of a `PairTransformer` without norm and MLP.
+The papers write E, A^h and V^h. One layer of a `PairTransformer` without norm and MLP decomposes in the same way.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ from factrank.nn import GRID, AttentionKind, attention_scores, attention_weights
 
 
 class LayerTensor(NamedTuple):
-    """The parts; `total()` adds them up. Token t of `circuits` is key t, or query t - n_keys."""
+    """Direct path, attention and circuits; `total()` sums them. Row t of `circuits` is key t or query t - n_keys."""
 
     direct: Float[Array, "queries values"]
     attention: Float[Array, "heads keys queries 2"]
     circuits: Float[Array, "heads tokens values"]
 
     def total(self) -> Float[Array, "keys queries values"]:
-        """L, the logits of every (key, query)."""
+        """Return L, the logits of every (key, query)."""
         return self.direct + self.by_head().sum(axis=0)
 
     def by_head(self) -> Float[Array, "heads keys queries values"]:
-        """What each head adds to the logits of every (key, query)."""
+        """Return the contribution of each head to the logits of every (key, query)."""
         n_keys = self.attention.shape[1]
         from_key = self.attention[..., 0, None] * self.circuits[:, :n_keys, None]
         return from_key + self.attention[..., 1, None] * self.circuits[:, None, n_keys:]
 
 
 class Heads(NamedTuple):
-    """The head weights that the decomposition needs; `AttentionLayer` and a transformer block both have them."""
+    """Head weights of an `AttentionLayer` or a transformer block."""
 
     w_q: Float[Array, "heads d_model d_qk"]
     w_k: Float[Array, "heads d_model d_qk"]
@@ -49,7 +49,7 @@ def decompose(
     unembedding: Float[Array, "d_model values"],
     kind: AttentionKind = "softmax",
 ) -> LayerTensor:
-    """The parts of the tensor of one attention layer between an embedding and an unembedding."""
+    """Decompose the tensor of one attention layer between an embedding and an unembedding."""
     tokens = jnp.concatenate([key_tokens, query_tokens])
     scores = attention_scores(
         jnp.einsum("td,hde->the", query_tokens, heads.w_q),
@@ -58,7 +58,7 @@ def decompose(
         GRID,
     )
     attention = jnp.stack(attention_weights(scores, GRID, kind), axis=-1)
-    # In two steps: einsum might form W_V W_O U first, whose rounding no certificate covers.
+    # Two steps: einsum might otherwise form W_V W_O U first, and no certificate covers its rounding.
     values = jnp.einsum("td,hde->the", tokens, heads.w_v)
     circuits = jnp.einsum("the,hew->htw", values, heads.w_o @ unembedding)
     return LayerTensor(query_tokens @ unembedding, jnp.moveaxis(attention, 2, 0), circuits)

@@ -1,11 +1,13 @@
-r"""PairTransformer: the attention layer with the options that the papers left open.
+"""PairTransformer: the attention layer with additional options.
 
-It reads [key, query] with causal attention and predicts the value at the last position: learned positions, several
-layers, layer norm (before each block and before the unembedding), an MLP after each attention, linear attention, tokens
-shared between keys and queries. With every option off it is the `AttentionLayer`, weight for weight.
+It reads [key, query] with causal attention and predicts the value at the last position. The options are learned
+positions, several layers, layer norm (before each block and before the unembedding), an MLP after each attention,
+linear attention, and tokens shared between keys and queries. With all options off it is the `AttentionLayer`, with the
+same weights.
 
-Position k sees only itself, so its stream is a table per key; the stream of position q is a table per query up to the
-first attention and one vector per pair after it. Index letters keep track of that (see `attention`).
+Position k attends only to itself, so its stream is a table with one row per key. The stream of position q is a table
+with one row per query before the first attention, and one vector per pair after it. Index letters keep track of this
+(see `attention`).
 """
 
 from __future__ import annotations
@@ -45,7 +47,7 @@ NORM_EPSILON = 1e-5
 
 @dataclass(frozen=True)
 class TransformerShape:
-    """The sizes of a `LayerShape` and the options of a `PairTransformer`; `mlp_width` 0 means no MLP."""
+    """Sizes of a `LayerShape`, and the options of a `PairTransformer`; `mlp_width` 0 means no MLP."""
 
     d_model: int
     n_heads: int
@@ -69,11 +71,11 @@ class TransformerShape:
 
     @property
     def layer(self) -> LayerShape:
-        """The shape of each attention layer."""
+        """Shape of each attention layer."""
         return LayerShape(self.d_model, self.n_heads, self.d_qk, self.d_vo)
 
     def parameters_by_part(self, n_keys: int, n_queries: int, n_values: int, n_shared: int = 0) -> dict[str, int]:
-        """Stored scalars of each part; where tokens are shared, `n_shared` queries are keys too and have one row."""
+        """Return the number of stored scalars of each part; `n_shared` queries share an embedding row with a key."""
         parts = self.layer.parameters_by_part(n_keys, n_queries - (n_shared if self.share_tokens else 0), n_values)
         heads = {name: size * self.n_layers for name, size in parts.items() if name.startswith("w_")}
         norms = (1 + (2 if self.mlp_width else 1) * self.n_layers) * 2 * self.d_model if self.layer_norm else 0
@@ -87,11 +89,11 @@ class TransformerShape:
         }
 
     def parameters(self, n_keys: int, n_queries: int, n_values: int, n_shared: int = 0) -> int:
-        """All stored scalars."""
+        """Return the number of stored scalars."""
         return sum(self.parameters_by_part(n_keys, n_queries, n_values, n_shared).values())
 
     def in_words(self) -> str:
-        """The sizes and the options that are on, in one line.
+        """Return the sizes and the enabled options in one line.
 
         >>> TransformerShape(8, 2, 4, 4, n_layers=3, mlp_width=32, attention="linear").in_words()
         'transformer: d_model 8, 2 heads, d_qk 4, d_vo 4, 3 layers, MLP 32, linear attention'
@@ -110,14 +112,14 @@ class Norm(eqx.Module):
     bias: Float[AnyArray, " d_model"]
 
     def __call__(self, x: Float[Array, "*at d_model"]) -> Float[Array, "*at d_model"]:
-        """The normalised vectors."""
+        """Return the normalised vectors."""
         centred = x - x.mean(axis=-1, keepdims=True)
         variance = (centred**2).mean(axis=-1, keepdims=True)
         return centred * jax.lax.rsqrt(variance + NORM_EPSILON) * self.scale + self.bias
 
 
 class Mlp(eqx.Module):
-    """Two layers with GELU: gelu(x W_in + b_in) W_out + b_out."""
+    """Two-layer MLP with GELU: gelu(x W_in + b_in) W_out + b_out."""
 
     w_in: Float[AnyArray, "d_model width"]
     b_in: Float[AnyArray, " width"]
@@ -125,12 +127,12 @@ class Mlp(eqx.Module):
     b_out: Float[AnyArray, " d_model"]
 
     def __call__(self, x: Float[Array, "*at d_model"]) -> Float[Array, "*at d_model"]:
-        """The block's addition to the stream."""
+        """Return the output of the MLP, which is added to the stream."""
         return jax.nn.gelu(x @ self.w_in + self.b_in, approximate=False) @ self.w_out + self.b_out
 
 
 class Block(eqx.Module):
-    """One attention layer and, where wanted, its norms and an MLP."""
+    """One attention layer with optional norms and MLP."""
 
     w_q: Float[AnyArray, "heads d_model d_qk"]
     w_k: Float[AnyArray, "heads d_model d_qk"]
@@ -144,7 +146,7 @@ class Block(eqx.Module):
     def __call__(
         self, at_key: Float[Array, "*key d_model"], at_query: Float[Array, "*query d_model"], pairing: Pairing
     ) -> tuple[Float[Array, "*key d_model"], Float[Array, "*pair d_model"]]:
-        """The streams of both positions after this block."""
+        """Return the streams of both positions after this block."""
         key_in, query_in = (self.attention_norm(x) if self.attention_norm else x for x in (at_key, at_query))
         keys_at_key, keys_at_query = (jnp.einsum("...d,hde->...he", x, self.w_k) for x in (key_in, query_in))
         out_at_key, out_at_query = (
@@ -166,7 +168,7 @@ class Block(eqx.Module):
         keys: Float[Array, "*key heads d_qk"],
         out: Float[Array, "*key heads d_model"],
     ) -> Float[Array, "*key d_model"]:
-        """What position k reads: itself, with weight 1; unnormalised linear attention weighs it by its own score."""
+        """Return the output at position k, which attends to itself: weight 1, or its score if attention is linear."""
         if self.attention != "linear":
             return out.sum(axis=-2)
         queries = jnp.einsum("...d,hde->...he", key_in, self.w_q) * (self.w_q.shape[-1] ** -0.5)
@@ -174,9 +176,9 @@ class Block(eqx.Module):
 
 
 class PairTransformer(PairReader):
-    """Blocks between an embedding and an unembedding; the same calls as `AttentionLayer`.
+    """Blocks between an embedding and an unembedding, with the interface of `AttentionLayer`.
 
-    Embedding rows: the keys, then the queries that are no keys. `query_rows` says which row each query reads.
+    Embedding rows are the keys, then the queries that are not keys. `query_rows` is the row of each query.
     """
 
     embedding: Float[AnyArray, "tokens d_model"]
@@ -194,22 +196,26 @@ class PairTransformer(PairReader):
 
     @property
     def n_values(self) -> int:
-        """Number of values to choose from."""
+        """Number of values."""
         return self.unembedding.shape[1]
 
     @property
     def parameters(self) -> int:
-        """All stored scalars."""
+        """Number of stored scalars."""
         return sum(leaf.size for leaf in jax.tree.leaves(eqx.filter(self, eqx.is_inexact_array)))
 
     def scaled_scores(self, scale: Float[Array, ""] | float) -> PairTransformer:
-        """The model whose attention scores are `scale` times as large."""
+        """Return a model whose attention scores are multiplied by `scale`."""
         w_q = [(block.w_q * scale).astype(block.w_q.dtype) for block in self.blocks]
         scaled: PairTransformer = eqx.tree_at(lambda model: [block.w_q for block in model.blocks], self, w_q)
         return scaled
 
     def parts(self) -> LayerTensor:
-        """Direct path, attention and circuits; an `InputError` where the tensor is not such a sum."""
+        """Return direct path, attention and circuits.
+
+        Raises:
+            InputError: the tensor is not such a sum, because of layer norm, an MLP or several layers.
+        """
         reasons = {
             "several layers": self.shape.n_layers > 1,
             "layer norm": self.shape.layer_norm,
@@ -249,9 +255,9 @@ def init_transformer(
     dtype: str = "float32",
     query_rows: Sequence[int] | None = None,
 ) -> PairTransformer:
-    """A model with random weights like `init_layer`, whose weights it shares for the same key; norms start as identity.
+    """Initialise a model like `init_layer`, with the same weights for the same key; norms start as the identity.
 
-    `query_rows` (see `shared_rows`) is needed for `share_tokens` alone.
+    `query_rows` (see `shared_rows`) is required for `share_tokens` and must be None otherwise.
     """
     sizes = n_keys, n_queries, n_values
     return on_device(draw_transformer(shape, sizes, rng=generator_of(key), dtype=dtype, query_rows=query_rows))
@@ -265,21 +271,21 @@ def draw_transformer(
     dtype: str = "float32",
     query_rows: Sequence[int] | None = None,
 ) -> PairTransformer:
-    """The same with weights that stay on the host."""
+    """Initialise a model like `init_transformer`, with the weights on the host."""
     if shape.share_tokens != (query_rows is not None):
-        raise InputError("query_rows goes with share_tokens: give both or neither")
+        raise InputError("query_rows requires share_tokens, and vice versa")
     n_keys, n_queries, _ = sizes
-    # JAX would clamp a row that does not exist, silently.
+    # JAX would silently clamp an invalid row.
     if query_rows is not None and (
         len(query_rows) != n_queries or min(query_rows) < 0 or max(query_rows) >= n_keys + n_queries
     ):
         raise InputError(
-            f"query_rows must be {n_queries} rows from 0 to {n_keys + n_queries - 1}; got {list(query_rows)}"
+            f"query_rows must be {n_queries} integers from 0 to {n_keys + n_queries - 1}; got {list(query_rows)}"
         )
     first = draw_layer(shape.layer, *sizes, rng=rng, dtype=dtype)
     later = [draw_layer(shape.layer, 1, 1, 1, rng=rng, dtype=dtype) for _ in range(1, shape.n_layers)]
     rows: Any = np.asarray(range(n_keys, n_keys + n_queries) if query_rows is None else query_rows, dtype=np.int32)
-    # A query that shares a key's row leaves none of its own.
+    # Queries that share a key's row need no row.
     n_tokens = max(n_keys, int(rows.max()) + 1)
     return PairTransformer(
         embedding=first.embedding[:n_tokens],
@@ -321,7 +327,7 @@ def _init_mlp(shape: TransformerShape, rng: np.random.Generator, dtype: str) -> 
 
 
 def shared_rows(keys: tuple[str, ...], queries: tuple[str, ...]) -> list[int]:
-    """The embedding row of each query when a query that is also a key shares its row.
+    """Return the embedding row of each query, if queries that are also keys share a row.
 
     >>> shared_rows(("Astrid", "mother"), ("born_in", "mother"))
     [2, 1]

@@ -1,13 +1,13 @@
-r"""Certified sizes: the smallest transformer in closed form that is proved to hold a database, found by building it.
+r"""Certified sizes: the smallest closed-form transformer that provably stores a database, found by construction.
 
-The theorems of Nichani, Lee and Bietti 2025 ask for value parameters $H d\, d_{vo}$ (attention alone) or MLP parameters
-m d (with an MLP) of at least the number of facts S R, times constants and logarithms that they leave open. Here the
-constant is measured: `CertifiedSize.stored_per_fact` is what was enough. No model needs less than the bits of the facts
-over the bits of a weight.
+The theorems of Nichani, Lee and Bietti 2025 require at least S R value parameters $H d\, d_{vo}$ (attention only) or
+MLP parameters m d (with an MLP) for S R facts, up to unspecified constants and logarithms. This module measures the
+constant: `CertifiedSize.stored_per_fact` is a number of parameters that suffices. The information-theoretic minimum is
+the bits of the facts divided by the bits of a weight.
 
-What was certified in float32 for S = R, D = 8, T = 32 and 2 (S + R) + 1 tokens (seed 0; both ends built). Votes have
-rank S and R, so that two heads with d_vo = S hold them whole, and it is d that has to grow; the logistic form holds
-the facts at a d that separates the tokens, in heads far smaller than that.
+Sizes certified in float32 for S = R, D = 8, T = 32 and 2 (S + R) + 1 tokens (seed 0; size and size - 1 were both
+built). Votes have ranks S and R, so two heads with d_vo = S represent them exactly and only d has to grow. The logistic
+form stores the facts at the d that separates the tokens, in much smaller heads.
 
     form, heads                                S = 8                    S = 16
     outer product, 2 of d_vo = S               d 295: 74 per fact       d 822: 103 per fact
@@ -31,19 +31,19 @@ from factrank.families.factual_recall.factual_recall_shape import FactualRecallS
 from factrank.nn import MatrixForm
 
 ShapeOfSize = Callable[[int], FactualRecallShape]
-"""The shapes among which the smallest is sought, by a size: d_vo, the width of the MLP, d_model, ..."""
+"""Maps a size (d_vo, MLP width, d_model, ...) to a shape."""
 
 
 @dataclass(frozen=True, eq=False)
 class CertifiedSize:
-    """The smallest size that was certified; both ends were built.
+    """The smallest certified size.
 
     Arguments:
-        size: it.
-        failed: the largest smaller size that was built and not certified; None where there is none.
-        why: what was wrong with that one.
-        shape: of the certified transformer.
-        found: the certified transformer.
+        size: The smallest size that was certified.
+        failed: The largest smaller size that was built and not certified; None if there is none.
+        why: Why that size was not certified.
+        shape: Shape of the certified transformer.
+        found: The certified transformer.
     """
 
     size: int
@@ -54,13 +54,13 @@ class CertifiedSize:
 
     @property
     def stored(self) -> int:
-        """The parameters in which the theorems say the facts are: H d d_vo without an MLP, m d with one."""
+        """Number of parameters that store the facts in the theorems: H d d_vo without an MLP, m d with one."""
         width = self.shape.mlp_width or self.shape.n_heads * self.shape.d_vo
         return self.shape.d_model * width
 
     @property
     def stored_per_fact(self) -> float:
-        """What the theorems call a constant, times logarithms."""
+        """Stored parameters per fact, a constant times logarithms in the theorems."""
         return self.stored / self.found.certificate.facts
 
 
@@ -74,10 +74,19 @@ def smallest_factual_recall(
     reading: HeadReading | None = None,
     seed: int = 0,
 ) -> CertifiedSize | None:
-    """The smallest size of a family whose construction is certified, None where none up to `most` is.
+    """Return the smallest size whose construction is certified, or None if there is none up to `most`.
 
-    Sizes are doubled or halved from the guess until one is certified and a smaller one is not, then bisected. Where
-    certification is not monotone in the size, a smaller one that was not built may be certified too.
+    Sizes are doubled from the guess until one is certified, and then bisected. If certification is not monotone in the
+    size, there may be a smaller certified size that was not built.
+
+    Arguments:
+        database: Facts to store.
+        family: Maps a size to a shape.
+        guess: The first size to build.
+        most: The largest size to build.
+        form: Closed form of the matrix that stores the facts.
+        reading: How heads read keys and queries; see `construct_factual_recall`.
+        seed: Seed of the embeddings.
 
     >>> from factrank.databases.generators import answer_sets
     >>> facts = answer_sets(3, 2, 2, seed=0)
@@ -86,12 +95,12 @@ def smallest_factual_recall(
     (2, 1, True)
     """
     if not 1 <= guess <= most:
-        raise InputError(f"the guess lies between 1 and `most`; got {guess} and {most}")
+        raise InputError(f"guess must be between 1 and most = {most}; got {guess}")
 
     def build(size: int) -> tuple[Constructed | None, str]:
         try:
             built = construct_factual_recall(database, family(size), seed=seed, form=form, reading=reading)
-        except InputError as error:  # no hyperplane
+        except InputError as error:  # no separating hyperplane
             return None, str(error)
         return (built if built.certified else None), built.certificate.reason
 

@@ -1,24 +1,23 @@
-r"""The factual recall task in closed form: one-layer transformers over fixed random embeddings that hold all facts.
+r"""Factual recall in closed form: one-layer transformers with fixed random embeddings that store all facts.
 
-After Nichani, Lee and Bietti 2025 (arXiv 2412.06538), section 4, whose theorems say that value parameters
-$H d\, d_{vo}$ or MLP parameters $m d$ in proportion to the number of facts, up to logarithms, are enough. Embeddings
-and unembeddings are drawn, and the rest is computed from them:
+Based on section 4 of Nichani, Lee and Bietti 2025 (arXiv 2412.06538), whose theorems show that value parameters
+$H d\, d_{vo}$ or MLP parameters $m d$ proportional to the number of facts suffice, up to logarithms. Embeddings and
+unembeddings are random, and the other weights are computed from them:
 
-*Attention.* Heads read the key and the query and no noise, along directions that `separation` finds. Either all of
-them read both at once (`together`: one hyperplane, scores within own tokens nearly equal, so that both have shares that
-matter), or some read keys and the others queries (`apart`: needs two heads, and a smaller d). Scores are scaled until
-the T - 3 noise tokens together weigh no more than $e^{-20}$ of a token that is read.
+*Attention.* Heads read the key and the query but no noise, along directions found by `separation`. Either all heads
+read both (`together`: one hyperplane, with nearly equal scores for the tokens read, so both get substantial weight), or
+some read keys and the others queries (`apart`: requires two heads and a smaller d). Scores are scaled until all T - 3
+noise tokens together have at most $e^{-20}$ times the weight of a token that is read.
 
-*Attention only.* The value circuits store the facts (`value_circuits`): keys vote for their answers, queries for their
-ranges.
+*Attention only.* The value circuits store the facts (`value_circuits`): keys vote for their answers, and queries for
+their ranges.
 
-*Attention and MLP.* Heads copy: $z = \kappa\,(e_k + e_q) P$ with P of rank H d_vo (or half of it, `apart`) and
-orthonormal columns, as in the paper. The first layer is drawn, divided by $\kappa$, and the second layer is an
-associative memory on $\mathrm{relu}(z W_{in})$; $\kappa = 2^{-8}$ makes z itself, which is added to what the MLP says,
-too small to matter.
+*Attention and MLP.* Heads copy: $z = \kappa\,(e_k + e_q) P$, where P has rank H d_vo (half of it if `apart`) and
+orthonormal columns, as in the paper. The first layer is random, divided by $\kappa$, and the second is an associative
+memory on $\mathrm{relu}(z W_{in})$. With $\kappa = 2^{-8}$, z itself is negligible when added to the output of the MLP.
 
-The paper uses outer products; the logistic optimum holds far more facts in the same weights (`certified_sizes`).
-Whether the facts are held is for the certificate to say: in every noise context, for every order of evaluation.
+The paper uses outer products; the logistic optimum stores many more facts in the same weights (`certified_sizes`). The
+certificate decides whether all facts are stored, in every noise context and for every evaluation order.
 """
 
 from __future__ import annotations
@@ -34,15 +33,15 @@ from factrank.certificates import ARITHMETIC, Arithmetic, certify
 from factrank.databases import Database
 from factrank.errors import InputError
 from factrank.experiments.models import Constructed
-from factrank.families.factual_recall.factual_recall_certificate import (
-    SequenceProver,
-    require_factual_recall,
-)
 from factrank.families.factual_recall.factual_recall_shape import SHORTEST, FactualRecallShape
 from factrank.families.factual_recall.factual_recall_transformer import (
     HALF_RANGE,
     FactualRecallTransformer,
-    draw_sequence_model,
+    draw_factual_recall,
+)
+from factrank.families.factual_recall.proof import (
+    SequenceProver,
+    require_factual_recall,
 )
 from factrank.families.factual_recall.separation import Separation, separate
 from factrank.families.factual_recall.sequence_layout import FactualRecallLayout
@@ -57,28 +56,28 @@ from factrank.families.factual_recall.value_circuits import (
 from factrank.nn import MatrixForm, Precision, closed_form, dtype_of, logistic
 
 HeadReading = Literal["together", "apart"]
-"""Whether every head reads key and query at once, or one of the two."""
+"""Whether every head reads both key and query ("together"), or only one of them ("apart")."""
 
 QUIET = 20.0
-"""The noise of a whole sequence weighs at most e to the minus this of a token that is read."""
+"""The weight of all noise in a sequence is at most e^-20 times the weight of a token that is read."""
 
 WIDEST = 2 * HALF_RANGE - 10
-"""From the largest score to that of noise: less than the 150 below which the model cuts weights off."""
+"""Largest difference between the scores of read tokens and noise, below the 150 at which the model clips weights."""
 
 MOST_UNEVEN = 2.0
-"""How far scores of tokens that are read together may lie apart."""
+"""Largest difference between the scores of tokens that are read together."""
 
 MOST_UNSURE = 1e-3
-"""How far rounding may move such scores; near the limit of separation directions are long, and it moves them more."""
+"""Largest rounding error of such scores; it is larger near the limit of separation, where directions are long."""
 
 COPIED = 2.0**-8
-"""Kappa, the size of what heads copy for an MLP."""
+"""The factor kappa of vectors that heads copy for an MLP."""
 
 Rows = Float[np.ndarray, "rows d_model"]
 
 
 class Head(NamedTuple):
-    """What a group of heads reads: a direction, scaled, and how many heads read along it."""
+    """A group of heads that read along the same scaled direction."""
 
     direction: Float[np.ndarray, " d_model"]
     heads: int
@@ -93,11 +92,21 @@ def construct_factual_recall(
     reading: HeadReading | None = None,
     precision: Precision = "float32",
 ) -> Constructed:
-    """A transformer of this shape whose embeddings follow from the seed and whose other weights follow from the facts.
+    """Construct a transformer from facts, and certify it.
 
-    The facts are in the value circuits where the shape has no MLP, else in its second layer. Where no hyperplane
-    separates the tokens (see `separation` for the d_model that needs) an `InputError` says so; whether the facts are
-    held otherwise is in the certificate. Heads read together where they can, unless `reading` says how.
+    The facts are stored in the value circuits or, if the shape has an MLP, in its second layer. The certificate
+    shows whether all of them are stored.
+
+    Arguments:
+        database: A functional database.
+        shape: Sizes of the transformer.
+        seed: Seed of the embeddings.
+        form: Closed form of the matrix that stores the facts.
+        reading: Whether heads read key and query "together" or "apart"; by default together if possible.
+        precision: Precision of the weights and of the certified evaluation.
+
+    Raises:
+        InputError: no hyperplane separates the tokens; `separation` explains how large d_model must be.
 
     >>> from factrank.databases.generators import answer_sets
     >>> facts = answer_sets(3, 2, 2, seed=0)
@@ -106,12 +115,12 @@ def construct_factual_recall(
     (True, 'together', 8)
     """
     _require_shape(shape, form, reading)
-    drawn = draw_sequence_model(shape, database.shape, rng=np.random.default_rng(seed), dtype="float64")
+    drawn = draw_factual_recall(shape, database.shape, rng=np.random.default_rng(seed), dtype="float64")
     if not isinstance(drawn, FactualRecallTransformer):
         raise InputError(f"expected a FactualRecallShape; got {type(shape).__name__}")
     require_factual_recall(drawn, database, shape.length)
     dtype = dtype_of(precision)
-    # What is stored has to suit the embeddings as they will be: rounded.
+    # The matrix is computed for the rounded embeddings.
     drawn = _replaced(
         drawn, {name: _rounded(getattr(drawn, name), dtype) for name in ("embedding", "unembedding", "w_in")}
     )
@@ -128,13 +137,13 @@ def construct_factual_recall(
 
 def _require_shape(shape: FactualRecallShape, form: str, reading: str | None) -> None:
     if shape.linear or shape.copy_groups:
-        raise InputError("constructions are for softmax attention and facts alone: no linear attention, no copying")
+        raise InputError("constructions require softmax attention (linear=False) and no copying (copy_groups=0)")
     if form not in get_args(MatrixForm):
         raise InputError(f"form must be one of {', '.join(get_args(MatrixForm))}; got {form!r}")
     if reading is not None and reading not in get_args(HeadReading):
         raise InputError(f"reading must be one of {', '.join(get_args(HeadReading))}, or None; got {reading!r}")
     if reading == "apart" and shape.n_heads < 2:
-        raise InputError("to read keys and queries apart takes two heads at least; got n_heads = 1")
+        raise InputError("reading keys and queries apart requires at least two heads; got n_heads = 1")
 
 
 # -------------------------------------------------------------------- attention
@@ -143,7 +152,7 @@ def _require_shape(shape: FactualRecallShape, form: str, reading: str | None) ->
 def _attention(
     model: FactualRecallTransformer, shape: FactualRecallShape, reading: HeadReading | None, arithmetic: Arithmetic
 ) -> tuple[HeadReading, list[Head]]:
-    """How heads read, and along which directions: one group of heads, or one for keys and one for queries."""
+    """Return how heads read and their directions: one group of heads, or one for keys and one for queries."""
     tokens, layout = np.asarray(model.embedding), model.layout
     both = None if reading == "apart" else separate(tokens[: layout.first_noise], tokens[layout.first_noise :])
     if both is not None:
@@ -168,7 +177,7 @@ def _attention(
 
 
 def _scale(found: Separation, length: int) -> float:
-    """What scores are multiplied by, so that noise is quiet, as far as the model's range of weights allows."""
+    """Return the factor of the scores that suppresses noise, within the model's range of weights."""
     wanted = (QUIET + log(max(length - SHORTEST, 1))) / found.gap
     return min(wanted, WIDEST / (found.gap + found.spread))
 
@@ -185,7 +194,7 @@ def _no_hyperplane(layout: FactualRecallLayout, shape: FactualRecallShape, readi
 
 
 def _query_key(model: FactualRecallTransformer, heads: list[Head], shape: FactualRecallShape) -> dict[str, Any]:
-    """W_Q and W_K: the end token asks 1, in the first of the d_qk coordinates, and keys answer their scores."""
+    """Return W_Q and W_K: the query of the end token is 1 in the first coordinate, and the keys are the scores."""
     end = np.asarray(model.embedding)[model.layout.end]
     w_q, w_k = np.zeros(model.w_q.shape), np.zeros(model.w_k.shape)
     w_q[:, :, 0] = end / (end @ end)
@@ -194,26 +203,26 @@ def _query_key(model: FactualRecallTransformer, heads: list[Head], shape: Factua
 
 
 def _read(model: FactualRecallTransformer, database: Database, heads: list[Head]) -> list[Rows]:
-    """What each group of heads reads of every fact, without noise."""
+    """Return the vector that each group of heads reads for every fact, without noise."""
     tokens = np.asarray(model.embedding)
     keys, queries, _ = database.triples.astype(np.int64).T
     own = np.column_stack([keys, model.layout.first_query + queries, np.full(len(keys), model.layout.end)])
     read = []
     for head in heads:
         scores = (tokens @ head.direction)[own]
-        shares = np.exp(scores - scores.max(axis=1, keepdims=True))
-        shares /= shares.sum(axis=1, keepdims=True)
-        read.append(np.asarray(np.einsum("nt,ntd->nd", shares, tokens[own])))
+        weights = np.exp(scores - scores.max(axis=1, keepdims=True))
+        weights /= weights.sum(axis=1, keepdims=True)
+        read.append(np.asarray(np.einsum("nt,ntd->nd", weights, tokens[own])))
     return read
 
 
-# -------------------------------------------------------------------- where the facts are
+# -------------------------------------------------------------------- storing the facts
 
 
 def _stored_in_values(
     model: FactualRecallTransformer, database: Database, heads: list[Head], shape: FactualRecallShape, form: MatrixForm
 ) -> dict[str, Any]:
-    """W_V and W_O that hold the facts."""
+    """Return W_V and W_O that store the facts."""
     outputs, ranks = np.asarray(model.unembedding).T, [head.heads * shape.d_vo for head in heads]
     tokens, layout = np.asarray(model.embedding), model.layout
     sides = [tokens[: layout.n_keys], tokens[layout.first_query : layout.first_noise]]
@@ -232,7 +241,7 @@ def _stored_in_values(
 def _stored_in_mlp(
     model: FactualRecallTransformer, database: Database, heads: list[Head], shape: FactualRecallShape, form: MatrixForm
 ) -> dict[str, Any]:
-    """W_V and W_O that copy, and the second layer that holds the facts."""
+    """Return W_V and W_O that copy, and a second layer that stores the facts."""
     rng = np.random.default_rng(database.shape)
     circuits = []
     for head in heads:
@@ -253,7 +262,7 @@ def _stored_in_mlp(
 
 
 def _value_output(circuits: list[Circuit], shape: FactualRecallShape) -> dict[str, Any]:
-    """The circuits of groups, cut into heads of d_vo columns."""
+    """Split the circuits of groups into heads of d_vo columns."""
     inward = np.hstack([circuit.inward for circuit in circuits])
     outward = np.vstack([circuit.outward for circuit in circuits])
     size = shape.n_heads, shape.d_vo, shape.d_model

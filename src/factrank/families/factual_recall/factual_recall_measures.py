@@ -1,21 +1,21 @@
-r"""What is measured of a model that reads sequences: every fact, each in several noise contexts.
+r"""Measures of a model that reads sequences, over all facts and several noise contexts per fact.
 
-The contexts follow from the seed of the trial and the number of the fact, and are the same at every check. Facts are
-gone through in blocks, so that no more sequences are in memory than in a step of training.
+The contexts depend only on the seed of the trial and the index of the fact, so they are the same in every evaluation.
+Facts are processed in blocks, with no more sequences in memory than in a training step.
 
-`hallucination`, on curves too; A_q are the answers that query q may have, A_k those that occur with key k:
+`RelationAlone`, also on curves, with A_q the possible answers of query q and A_k the answers that occur with key k:
 
-    relation_loss   $-\log \sum_{v \in A_q} p(v)$, the mean over (fact, context), by the frequency of facts
-    subject_loss    $-\log \sum_{v \in A_k} p(v)$, likewise
-    in_range        share of (fact, context) that are answered within A_q
-    wrong_in_range  share that are answered wrongly and within A_q
-    relation_alone  share whose answer stays the same when a noise token takes the place of the key: the relation alone
-                    explains it
+    relation_loss   $-\log \sum_{v \in A_q} p(v)$, mean over (fact, context) weighted by the frequency of facts
+    subject_loss    $-\log \sum_{v \in A_k} p(v)$, averaged in the same way
+    in_range        fraction of (fact, context) answered within A_q
+    wrong_in_range  fraction answered incorrectly but within A_q
+    relation_alone  fraction with the same answer after replacing the key by a noise token: the relation alone explains
+                    the answer
 
-`parts`: recall_attention_alone without what the MLP adds, recall_mlp_alone with nothing else. `frequency_groups`:
-recall_group_1, ... in groups of facts of equal size by falling frequency. `test_sequences`: test_recall, the fraction
-of right answers on a fixed random sample of sequences, drawn like those of training. An answer is the output of the
-largest logit; right is what is strictly above all others.
+`PartsAlone`: recall_attention_alone without the MLP, recall_mlp_alone with the MLP only. `FrequencyGroups`:
+recall_group_1, ... in groups of facts of equal size by decreasing frequency. `TestRecall`: test_recall, the fraction of
+correct answers on a fixed random sample of sequences, drawn like the training sequences. The answer is the output with
+the largest logit; it is correct only if that logit is strictly larger than all others.
 """
 
 from __future__ import annotations
@@ -29,11 +29,10 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from factrank.databases import Database
 from factrank.experiments import tau_recall
-from factrank.experiments.specs import Measures
 from factrank.families.factual_recall.factual_recall_transformer import (
+    FactualRecallModel,
     FactualRecallTransformer,
     ReaderToken,
-    SequenceReader,
 )
 from factrank.families.factual_recall.sequence_batches import (
     SequenceData,
@@ -46,21 +45,21 @@ from factrank.families.factual_recall.sequence_layout import FactualRecallLayout
 from factrank.readouts import cross_entropies, margins, probabilities
 
 EVALUATION = np.uint32(2**32 - 1)
-"""What is folded into a trial's key for its contexts; its epochs are smaller numbers."""
+"""Folded into a trial's key for its noise contexts; epochs are smaller numbers."""
 TEST = np.uint32(2**32 - 2)
-"""What is folded in after that for the test set; the numbers of facts are smaller."""
+"""Folded in after that for the test set; indices of facts are smaller numbers."""
 
 Numbers = dict[str, Float[Array, ""]]
 PerFact = dict[str, Float[Array, " facts"]]
 
 
 def outputs_of(
-    model: SequenceReader,
+    model: FactualRecallModel,
     data: SequenceData,
     counts: Float[Array, "batch tokens"],
     reader: ReaderToken | None = None,
 ) -> Float[Array, "batch outputs"]:
-    """The logits of sequences; outputs that only fill up are never chosen."""
+    """Return the logits of sequences; padding outputs are never chosen."""
     return _valid(model.layout, data, model.logits(counts, reader))
 
 
@@ -74,20 +73,25 @@ def _valid(
 
 
 @dataclass(frozen=True)
-class Examination:
-    """What is asked: sequences of this length, at most so many at once."""
+class FactualRecallExamination:
+    """Which measures to compute, for sequences of `length` tokens and at most `rows` sequences at a time."""
 
-    measures: Measures
+    taus: tuple[float, ...]
+    contexts: int
+    groups: int
+    test_sequences: int
+    parts_alone: bool
+    relation_alone: bool
     length: int
     rows: int
-    uniform: bool = True
+    uniform: bool
 
-    def check(self, model: SequenceReader, data: SequenceData) -> Numbers:
-        """The numbers of curves and of stopping."""
+    def check(self, model: FactualRecallModel, data: SequenceData) -> Numbers:
+        """Return the measures used for curves and for stopping."""
         return self._over_facts(model, data, whole=False)[1] | self._test(model, data) | self._copying(model, data)
 
-    def measure(self, model: SequenceReader, data: SequenceData) -> Numbers:
-        """The numbers at the end."""
+    def measure(self, model: FactualRecallModel, data: SequenceData) -> Numbers:
+        """Return the final measures."""
         found, numbers = self._over_facts(model, data, whole=True)
         real = data["weights"] > 0
         margin = jnp.where(real, found["margin"], jnp.nan)
@@ -97,32 +101,34 @@ class Examination:
 
     # ---------------------------------------------------------------- facts
 
-    def _over_facts(self, model: SequenceReader, data: SequenceData, *, whole: bool) -> tuple[PerFact, Numbers]:
-        """Numbers of each fact, block by block, and their means: losses by frequency, shares over all facts alike."""
+    def _over_facts(self, model: FactualRecallModel, data: SequenceData, *, whole: bool) -> tuple[PerFact, Numbers]:
+        """Return measures per fact, and their means: losses weighted by frequency, fractions over all facts equally."""
         n_rows = data["keys"].shape[0]
-        size = min(n_rows, max(1, self.rows // self.measures.contexts))
+        size = min(n_rows, max(1, self.rows // self.contexts))
         blocks = jnp.arange(-(-n_rows // size) * size, dtype=jnp.int32).reshape(-1, size)
         asked = jax.lax.map(lambda facts: self._ask(model, data, jnp.minimum(facts, n_rows - 1), whole=whole), blocks)
         found = {name: numbers.reshape(-1)[:n_rows] for name, numbers in asked.items()}
         weights, frequencies = data["weights"], data["frequencies"]
         total = weights.sum()
         means = {
-            # where: a filled-up row must not bring a number that is not finite into the sum
+            # `where` keeps infinite or NaN losses of padding rows out of the sum
             name: jnp.where(weights > 0, one * frequencies, 0).sum()
             if name.endswith("loss")
             else (weights * one).sum() / total
             for name, one in found.items()
             if name != "margin"
         }
-        for group in range(self.measures.frequency_groups):
+        for group in range(self.groups):
             members = data["groups"] == group
             right = jnp.where(members, found["recall"], 0).sum()
             means[f"recall_group_{group + 1}"] = right / jnp.maximum(members.sum(), 1)
         return found, means
 
-    def _ask(self, model: SequenceReader, data: SequenceData, facts: Int[Array, " facts"], *, whole: bool) -> PerFact:
-        """Numbers of some facts, each the mean, the least or the conjunction over its contexts."""
-        contexts, n_tokens = self.measures.contexts, model.layout.n_tokens
+    def _ask(
+        self, model: FactualRecallModel, data: SequenceData, facts: Int[Array, " facts"], *, whole: bool
+    ) -> PerFact:
+        """Return measures of some facts: the mean, minimum or conjunction over their contexts."""
+        contexts, n_tokens = self.contexts, model.layout.n_tokens
         noise = _noise(data, facts, (contexts, self.length - 2))
         repeated = jnp.repeat(facts, contexts)
         tokens = ask(model.layout, data, repeated, noise[:, 1:])
@@ -139,23 +145,23 @@ class Examination:
             "recall": over_contexts(margin > 0).min(axis=1),
             "recall_sequences": over_contexts(margin > 0).mean(axis=1),
             "margin": over_contexts(margin).min(axis=1),
-            **{tau_recall(tau): over_contexts(probability >= tau).min(axis=1) for tau in self.measures.taus},
+            **{tau_recall(tau): over_contexts(probability >= tau).min(axis=1) for tau in self.taus},
         }
-        if whole and self.measures.parts and isinstance(model, FactualRecallTransformer):
+        if whole and self.parts_alone and isinstance(model, FactualRecallTransformer):
             for name, alone in _part_logits(model, data, counts).items():
                 found[name] = over_contexts(margins(alone, answers[:, None]) > 0).min(axis=1)
-        if self.measures.hallucination:
+        if self.relation_alone:
             without = tokens.at[:, 0].set(noise_tokens(model.layout, data, noise[:, 0]))
             answer_without = outputs_of(model, data, count_tokens(without, n_tokens)).argmax(axis=1)
-            more = _hallucination(data, repeated, logits.astype(wide), margin > 0, answer_without)
+            more = _relation_alone(data, repeated, logits.astype(wide), margin > 0, answer_without)
             found |= {name: over_contexts(numbers).mean(axis=1) for name, numbers in more.items()}
         return found
 
     # ---------------------------------------------------------------- a sample of sequences
 
-    def _test(self, model: SequenceReader, data: SequenceData) -> Numbers:
-        """Recall on the test set, which depends on the seed of the trial alone."""
-        n_sequences = self.measures.test_sequences
+    def _test(self, model: FactualRecallModel, data: SequenceData) -> Numbers:
+        """Return the recall on the test set, which depends only on the seed of the trial."""
+        n_sequences = self.test_sequences
         if not n_sequences:
             return {}
         key = jax.random.fold_in(_key(data), TEST)
@@ -165,9 +171,9 @@ class Examination:
 
     # ---------------------------------------------------------------- copying
 
-    def _copying(self, model: SequenceReader, data: SequenceData) -> Numbers:
-        """The share of payloads that are copied rightly, over all payloads of all groups and the contexts."""
-        layout, contexts = model.layout, self.measures.contexts
+    def _copying(self, model: FactualRecallModel, data: SequenceData) -> Numbers:
+        """Return the fraction of payloads copied correctly, over all payloads, groups and contexts."""
+        layout, contexts = model.layout, self.contexts
         if not layout.copy_groups:
             return {}
         own = jnp.repeat(jnp.arange(layout.copy_size, dtype=jnp.int32), contexts)
@@ -187,12 +193,12 @@ class Examination:
 
 
 def _key(data: SequenceData) -> PRNGKeyArray:
-    """The key of the contexts of a trial."""
+    """Return the random key of the noise contexts of a trial."""
     return jax.random.fold_in(jax.random.key(data["seed"]), EVALUATION)
 
 
 def _noise(data: SequenceData, facts: Int[Array, " facts"], size: tuple[int, int]) -> Float[Array, "batch spaces"]:
-    """Numbers in [0, 1) for the contexts of each fact, which depend on its number alone."""
+    """Return numbers in [0, 1) for the contexts of each fact, which depend only on its index."""
     keys = jax.vmap(jax.random.fold_in, in_axes=(None, 0))(_key(data), facts)
     drawn = jax.vmap(lambda key: jax.random.uniform(key, size, jnp.float32))(keys)
     return drawn.reshape(-1, size[1])
@@ -206,7 +212,7 @@ def _part_logits(
     return {name: _valid(model.layout, data, part @ model.unembedding) for name, part in parts.items()}
 
 
-def _hallucination(
+def _relation_alone(
     data: SequenceData,
     facts: Int[Array, " batch"],
     logits: Float[Array, "batch outputs"],
@@ -226,10 +232,10 @@ def _hallucination(
 
 
 def value_masks(database: Database, layout: FactualRecallLayout) -> dict[str, Bool[np.ndarray, "codes outputs"]]:
-    """Which outputs each query may have, and which occur with each key.
+    """Return the possible outputs of each query, and the outputs that occur with each key.
 
-    Where the values are answer sets, as many for every query and in its order, a query may have all of its set, also
-    what no fact uses; else what occurs with it.
+    If the values are answer sets of equal size in the order of the queries, all values of its set are possible for a
+    query, including unused ones; otherwise only the values that occur with it.
     """
     keys, queries, values = database.triples.T
     of_query = np.zeros((layout.n_queries, layout.n_outputs), dtype=bool)

@@ -1,18 +1,18 @@
-r"""Separation: the direction along which one head tells the tokens it is to read from all others.
+r"""Separation: a direction along which a head distinguishes the tokens it should read from all others.
 
-The end token is the only one that asks, so the score of token t in a head is $x_t \cdot w$ for one vector w, whatever
-the size of queries and keys: $d_{qk} = 1$ is enough. A head reads the tokens of a set *own* and none of the *others* if
-w keeps them apart; and where it is to read two of them at once, in known shares, their scores should be equal. So w is
-found by the linear programme
+Only the end token attends, so the score of token t in a head is $x_t \cdot w$ for a single vector w, for any size of
+queries and keys: $d_{qk} = 1$ is enough. A head reads the tokens of a set *own* and no *others* if w separates them. If
+it reads two of them with known weights, their scores should be equal. Therefore w is the solution of the linear program
 
 $$\min\; (h - l) + \epsilon\,|w|_1 / \sqrt d \quad\text{with}\quad
   l \le x_t \cdot w \le h \;(t \in own), \qquad x_t \cdot w \le l - 1 \;(t \in others);$$
 
-the small last term keeps w short, because the rounding of scores grows with it. (Where tokens are independent, the
-shortest w with scores of exactly 1 and 0 is a least-squares solution, and that is taken.) The threshold l is free, as a
-softmax does not see what is added to all scores. For N tokens in general position and classes drawn at random there is
-such a w with probability 1/2 at N = 2 (d + 1) (Cover 1965): keys and queries against as many noise tokens and the end,
-N = 2 (S + R) + 1, need d of about S + R; keys alone or queries alone a little less, because unequal classes are easier.
+the last term keeps w short, because rounding errors of scores grow with its length. (If the tokens are independent, w
+is instead the shortest vector with scores of exactly 1 and 0, a least-squares solution.) The threshold l is free,
+because a softmax is invariant to a constant added to all scores. For N tokens in general position and random classes,
+such a w exists with probability 1/2 at N = 2 (d + 1) (Cover 1965). Separating keys and queries from the same number of
+noise tokens and the end, N = 2 (S + R) + 1, requires d of about S + R. Separating only keys or only queries requires
+slightly less, because unequal classes are easier.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ import numpy as np
 from jaxtyping import Float
 
 SHORTNESS = 0.01
-"""What a unit of length of w costs, compared with a unit of spread of the scores."""
+"""Weight of the length of w relative to the spread of the scores."""
 
 LEAST_GAP = 0.5
-"""The gap, recomputed, from which others count as separated; the programme asks for 1."""
+"""Smallest recomputed gap that counts as separated; the linear program requires 1."""
 
 Own = Float[np.ndarray, "own d_model"]
 Others = Float[np.ndarray, "others d_model"]
@@ -35,12 +35,12 @@ Others = Float[np.ndarray, "others d_model"]
 
 @dataclass(frozen=True, eq=False)
 class Separation:
-    """A direction and what it does.
+    """A direction and its effect.
 
     Arguments:
-        direction: w.
-        gap: the least score of a token that is read minus the largest of all others; infinite without others.
-        spread: the largest score of a token that is read minus the least.
+        direction: The vector w.
+        gap: The smallest score of a token that is read minus the largest of all others; infinite without others.
+        spread: The largest score of a token that is read minus the smallest.
     """
 
     direction: Float[np.ndarray, " d_model"]
@@ -49,7 +49,7 @@ class Separation:
 
 
 def separate(own: Own, others: Others) -> Separation | None:
-    """The direction above, None where no hyperplane separates the tokens.
+    """Return a separating direction, or None if no hyperplane separates the tokens.
 
     >>> found = separate(np.array([[1.0, 0.0], [1.0, 1.0]]), np.array([[0.0, 1.0]]))
     >>> round(found.gap, 6), round(found.spread, 6)
@@ -66,10 +66,10 @@ def separate(own: Own, others: Others) -> Separation | None:
 
 
 def _by_programme(own: Own, others: Others) -> Separation | None:
-    from scipy.optimize import linprog  # noqa: PLC0415 - constructions alone need it
+    from scipy.optimize import linprog  # noqa: PLC0415 - only needed by constructions
 
     (n_own, d_model), n_others = own.shape, len(others)
-    # The unknowns are w, bounds of |w|, l and h.
+    # The variables are w, bounds of |w|, l and h.
     cost = np.concatenate([np.zeros(d_model), np.full(d_model, SHORTNESS * d_model**-0.5), [-1.0, 1.0]])
     eye, free = np.eye(d_model), np.zeros((d_model, 2))
     above = np.hstack([-own, np.zeros_like(own), np.ones((n_own, 1)), np.zeros((n_own, 1))])
@@ -85,7 +85,7 @@ def _by_programme(own: Own, others: Others) -> Separation | None:
 
 
 def _judged(direction: Float[np.ndarray, " d_model"], own: Own, others: Others) -> Separation | None:
-    """What a direction does, None where it does not separate."""
+    """Compute gap and spread of a direction, or return None if it does not separate."""
     scores = own @ direction
     gap = float(scores.min() - (others @ direction).max(initial=-np.inf))
     return Separation(direction, gap, float(np.ptp(scores))) if gap > LEAST_GAP else None

@@ -1,11 +1,11 @@
-"""Sequences that ask for facts, and copying ones, sampled on the device from a key.
+"""Sequences that ask for facts, and copying sequences, sampled on the device from a random key.
 
-A sequence that asks for a fact has its key, its query, T - 3 noise tokens and the end token; a copying one has a
-payload of every group, T - 1 - G noise tokens and a cue. Noise is uniform. Without positions their order does not
-matter, so that none is drawn. Facts are drawn by their frequencies: through the inverse of their cumulative
-distribution, or, where all are equally frequent, directly.
+A sequence that asks for a fact has its key, its query, T - 3 noise tokens and the end token. A copying sequence has one
+payload from each group, T - 1 - G noise tokens and a cue. Noise is uniform. Without positions the order of tokens does
+not matter, so it is not randomised. Facts are drawn by frequency, through their inverse cumulative distribution, or
+directly if all are equally frequent.
 
-Real sizes (`n_facts`, `n_noise`) come with the data, so that filled-up facts and tokens are never sampled.
+The real sizes (`n_facts`, `n_noise`) are part of the data, so padding facts and tokens are never sampled.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from factrank.families.factual_recall.sequence_layout import FactualRecallLayout
 
 
 class SequenceData(TypedDict):
-    """What differs between the trials of a bundle. One row per fact; weights are 0 where rows fill up, else 1."""
+    """Arrays that differ between the trials of a bundle, one row per fact; weights are 0 in padding rows, else 1."""
 
     keys: Int[Array, " n"]
     queries: Int[Array, " n"]
@@ -39,14 +39,14 @@ class SequenceData(TypedDict):
 
 
 class Sequences(NamedTuple):
-    """Sequences of tokens, and the output that is right after each."""
+    """Sequences of tokens, and the correct output after each."""
 
     tokens: Int[Array, "*batch length"]
     answers: Int[Array, "*batch"]
 
 
 class Batch(NamedTuple):
-    """What one step sees: sequences that ask for facts, and for every group copying ones."""
+    """The sequences of one step: sequences that ask for facts, and copying sequences for every group."""
 
     facts: Sequences
     copies: Sequences
@@ -55,7 +55,7 @@ class Batch(NamedTuple):
 def sample_facts(
     layout: FactualRecallLayout, data: SequenceData, key: PRNGKeyArray, size: tuple[int, int], *, uniform: bool
 ) -> Sequences:
-    """Sequences that ask for facts, `size` = (how many, their length)."""
+    """Sample sequences that ask for facts, `size` = (number, length)."""
     n_sequences, length = size
     drawn = jax.random.uniform(key, (n_sequences, length - 2), jnp.float32)
     if uniform:
@@ -69,7 +69,7 @@ def sample_facts(
 def ask(
     layout: FactualRecallLayout, data: SequenceData, facts: Int[Array, "*batch"], noise: Float[Array, "*batch spaces"]
 ) -> Int[Array, "*batch length"]:
-    """The sequences for these facts, with noise from numbers in [0, 1)."""
+    """Return the sequences for the given facts, with noise from numbers in [0, 1)."""
     keys, queries = data["keys"][facts], layout.first_query + data["queries"][facts]
     ends = jnp.full_like(keys, layout.end)
     return jnp.concatenate([jnp.stack([keys, queries, ends], axis=-1), noise_tokens(layout, data, noise)], axis=-1)
@@ -78,19 +78,19 @@ def ask(
 def noise_tokens(
     layout: FactualRecallLayout, data: SequenceData, noise: Float[Array, "*batch spaces"]
 ) -> Int[Array, "*batch spaces"]:
-    """The noise tokens that numbers in [0, 1) stand for."""
+    """Map numbers in [0, 1) to noise tokens."""
     return layout.first_noise + below(noise, data["n_noise"])
 
 
 def below(numbers: Float[Array, "*batch"], size: Int[Array, ""]) -> Int[Array, "*batch"]:
-    """Whole numbers from 0 to below `size`, equally likely for numbers equally likely in [0, 1)."""
+    """Map uniform numbers in [0, 1) to uniform integers below `size`."""
     return jnp.minimum((numbers * size).astype(jnp.int32), size - 1)
 
 
 def sample_copies(
     layout: FactualRecallLayout, data: SequenceData, key: PRNGKeyArray, size: tuple[int, int]
 ) -> Sequences:
-    """Copying sequences for every cue, `size` = (how many for each, their length)."""
+    """Sample copying sequences for every cue, `size` = (number per cue, length)."""
     n_groups, (n_sequences, length) = layout.copy_groups, size
     drawn = jax.random.uniform(key, (n_groups, n_sequences, length - 1), jnp.float32)
     own = below(drawn[..., 0], jnp.int32(layout.copy_size))
@@ -103,9 +103,9 @@ def copy_sequences(
     own: Int[Array, "groups batch"],
     others: Float[Array, "groups batch spaces"],
 ) -> Sequences:
-    """Copying sequences for every cue whose answers are these payloads of its group.
+    """Return copying sequences for every cue with the given payloads as answers.
 
-    The payloads of the other groups and the noise come from numbers in [0, 1).
+    The payloads of the other groups and the noise are determined by numbers in [0, 1).
     """
     n_groups, size = layout.copy_groups, layout.copy_size
     cues = jnp.arange(n_groups, dtype=jnp.int32)[:, None]

@@ -1,22 +1,21 @@
-r"""Value circuits: the matrices of the heads that turn what was read into the answer, of the rank that heads allow.
+r"""Value circuits: low-rank matrices of the heads that map the vectors read to the answer.
 
-Group g of heads reads the vector $z_g(f)$ for fact f and writes $z_g A_g B_g$, with $A_g B_g = \sum_h W_V^h W_O^h$ of
-rank at most (heads of the group) x d_vo; the logits are $\sum_g z_g A_g B_g U$.
+Group g of heads reads the vector $z_g(f)$ for fact f and writes $z_g A_g B_g$, where $A_g B_g = \sum_h W_V^h W_O^h$ has
+rank at most (heads of the group) x d_vo. The logits are $\sum_g z_g A_g B_g U$.
 
-*Votes.* Key k votes for all its answers and query q for its range, and only the right answer has both votes. With X the
-embeddings of the tokens that a group reads, Y their votes (0 or 1) and U the unembeddings, one row per output, a
-matrix with $X M U^T \approx Y$ is
+*Votes.* Key k votes for all its answers and query q for its range; only the correct answer gets both votes. With X the
+embeddings of the tokens read by a group, Y their votes (0 or 1) and U the unembeddings, one row per output, a matrix
+with $X M U^T \approx Y$ is
 
     outer product   $X^T Y U$, in the paper $\sum_k e_k (\sum_q u_{a(k,q)})^T$ and $\sum_q e_q (\sum_{a \in A_q} u_a)^T$
     least squares   $X^+ Y U$
     two-sided       $X^+ Y (U^T)^+$
 
-*Logistic.* The circuits are a linear associative memory whose inputs are the facts, with features $[z_g(f)]_g$; it is
-fitted to the right answers by its cross-entropy (`memory_forms.logistic`), which finds circuits for all facts if there
-are any of full rank.
+*Logistic.* The circuits form a linear associative memory of the facts with features $[z_g(f)]_g$. It is fitted to the
+correct answers by cross-entropy (`nn.logistic`), and finds full-rank circuits for all facts if there are any.
 
-*Low rank.* Votes are cut to the rank of each group by the singular value decomposition. For the logistic form the
-factors are optimised from there, by L-BFGS; that is not convex in them, so where it fails another start may not.
+*Low rank.* Votes are truncated to the rank of each group by SVD. For the logistic form, L-BFGS then optimises the
+factors. This problem is not convex, so if it fails, another start may succeed.
 """
 
 from __future__ import annotations
@@ -32,14 +31,14 @@ from factrank.databases import Database
 from factrank.nn import MatrixForm, logistic
 
 TARGET = 3.0
-"""The least margin at which logistic forms end: far beyond rounding at the sizes that logits have then."""
+"""Smallest margin at which logistic forms stop, far above rounding errors of logits of that size."""
 
 STEPS = 500
 MEMORY = 20
-"""Steps and remembered gradients of L-BFGS."""
+"""Number of steps and of stored gradients of L-BFGS."""
 
 START_SIZE = 3.0
-"""The mean logit of the right answers from which low-rank factors start."""
+"""Mean logit of the correct answers at which low-rank factors start."""
 
 Read = Float[np.ndarray, "facts d_model"]
 Outputs = Float[np.ndarray, "outputs d_model"]
@@ -48,7 +47,7 @@ Square = Float[np.ndarray, "d_model d_model"]
 
 
 class Circuit(NamedTuple):
-    """A and B of one group of heads."""
+    """Factors A and B of one group of heads."""
 
     inward: Float[np.ndarray, "d_model rank"]
     outward: Float[np.ndarray, "rank d_model"]
@@ -57,7 +56,7 @@ class Circuit(NamedTuple):
 def fit_circuits(
     read: Sequence[Read], ranks: Sequence[int], outputs: Outputs, values: Values, votes: Sequence[Square]
 ) -> list[Circuit]:
-    """The circuits of all groups by the logistic form, which starts from votes where ranks are low."""
+    """Return the circuits of all groups by the logistic form, which starts from votes when ranks are low."""
     features = np.hstack(read)
     if min(ranks) >= read[0].shape[1]:
         matrix = logistic(features, outputs, values, margin=TARGET).matrix
@@ -75,7 +74,7 @@ def vote_circuit(
     outputs: Outputs,
     form: MatrixForm,
 ) -> Square:
-    """The matrix that makes tokens vote, by one of the three forms; the two-sided one for the logistic form.
+    """Return the matrix that makes tokens vote, by one of the three forms; two-sided for the logistic form.
 
     >>> eye = np.eye(2)
     >>> vote_circuit(eye, np.array([[1.0, 1.0], [0.0, 1.0]]), eye, "outer product").tolist()
@@ -89,7 +88,7 @@ def vote_circuit(
 def votes_of(
     database: Database,
 ) -> tuple[Float[np.ndarray, "keys values"], Float[np.ndarray, "queries values"]]:
-    """1 where a value is an answer of a key, and where it is in the range of a query."""
+    """Return the votes of keys and of queries: 1 for answers of the key, and for values in the range of the query."""
     n_keys, n_queries, n_values = database.shape
     of_keys, of_queries = np.zeros((n_keys, n_values)), np.zeros((n_queries, n_values))
     of_keys[database.triples[:, 0], database.triples[:, 2]] = 1.0
@@ -98,7 +97,7 @@ def votes_of(
 
 
 def cut_to_rank(matrices: Sequence[Square], ranks: Sequence[int]) -> list[Circuit]:
-    """The best factors of these ranks in the Frobenius norm; padded with zeros where ranks exceed the size.
+    """Return the best factors of given ranks in the Frobenius norm, padded with zeros if a rank exceeds the size.
 
     >>> [circuit] = cut_to_rank([np.diag([3.0, 1.0])], [1])
     >>> (circuit.inward @ circuit.outward).round(9).tolist()
@@ -116,7 +115,7 @@ def cut_to_rank(matrices: Sequence[Square], ranks: Sequence[int]) -> list[Circui
 
 
 class _Factors:
-    """The cross-entropy of the facts as a function of all factors, and the best least margin that was seen."""
+    """Cross-entropy of the facts as a function of all factors, and the factors with the largest margin so far."""
 
     def __init__(self, read: Sequence[Read], outputs: Outputs, values: Values) -> None:
         self.read, self.outputs, self.values = read, outputs, values
@@ -124,8 +123,8 @@ class _Factors:
         self.best: tuple[float, Float[np.ndarray, " n"]] = -np.inf, np.empty(0)
 
     def improved(self, start: Sequence[Circuit], steps: int) -> list[Circuit]:
-        """The factors with the largest least margin on the way of L-BFGS, which ends at `TARGET`."""
-        from scipy.optimize import minimize  # noqa: PLC0415 - only this form needs it
+        """Return the factors with the largest minimum margin found by L-BFGS, which stops at `TARGET`."""
+        from scipy.optimize import minimize  # noqa: PLC0415 - only needed by this form
 
         shapes = [part.shape for circuit in start for part in circuit]
 

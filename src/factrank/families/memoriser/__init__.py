@@ -1,7 +1,7 @@
-"""The memoriser family: multi-head attention that memorises vectors (Mahdavi et al. 2024).
+"""The memoriser family: multi-head attention that memorises labelled vectors (Mahdavi et al. 2024).
 
-What lives here: shapes, the model, its task and measures; examples (`examples`), the closed form with its proof
-(`solving`), ranks of vectors and of the model (`ranks`). What may enter: another model that memorises labelled vectors.
+Contents: shapes, the model, its task and measures; examples (`examples`); the closed form and its proof (`solving`);
+ranks of vectors and of the model (`ranks`). Another model that memorises labelled vectors belongs here.
 """
 
 from typing import TYPE_CHECKING
@@ -13,5 +13,8 @@ if TYPE_CHECKING:
     from factrank.families.memoriser.memoriser import init_memoriser as init_memoriser
     from factrank.families.memoriser.memoriser_shape import MemoriserShape as MemoriserShape
     from factrank.families.memoriser.memoriser_shape import ScaledBy as ScaledBy
+    from factrank.families.memoriser.memoriser_specs import Assumptions as Assumptions
+    from factrank.families.memoriser.memoriser_specs import Saturation as Saturation
+    from factrank.families.memoriser.memoriser_specs import Tolerance as Tolerance
 else:
     __getattr__, __dir__, __all__ = lazy_face(__name__)

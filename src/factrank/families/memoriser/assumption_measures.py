@@ -1,12 +1,12 @@
-"""What the memorisation theorem assumes of data, measured on the examples of a trial.
+"""Measures of the assumptions of the memorisation theorem, on the examples of a trial.
 
-    query_rank, kruskal_lower, kruskal_upper    of the queries: rank, and between what the Kruskal rank is known to lie
-    independent_share                           of random n-subsets of the queries
-    least_context_rank, full_context_share      of the contexts: least rank, share of rank n
-    queries_in_general_position, tokens_in_general_position     1, 0, or nan where not decided
-    assumptions_refuted, assumptions_proved     1 or 0; both are 0 where random subsets did not refute them
+    query_rank, kruskal_lower, kruskal_upper    rank of the queries, and bounds of their Kruskal rank
+    independent_share                           fraction of random n-subsets of the queries that are independent
+    least_context_rank, full_context_share      least rank of a context, and fraction of contexts with rank n
+    queries_in_general_position, tokens_in_general_position     1, 0, or NaN if undecided
+    assumptions_refuted, assumptions_proved     1 or 0; both are 0 if random subsets did not refute the assumptions
 
-It is computed on the host, in float64 (`factrank.families.memoriser.ranks.assumptions`).
+They are computed on the host, in float64 (`factrank.families.memoriser.ranks.assumptions`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from factrank.families.memoriser.ranks import check_assumptions
 
 
 def assumption_measures(examples: VectorExamples, subsets: int, seed: int) -> dict[str, float]:
-    """The numbers, from so many random subsets of each size that is tried.
+    """Return the measures, based on `subsets` random subsets of each size that is tried.
 
     >>> import numpy as np
     >>> vectors = np.random.default_rng(0).normal(size=(5, 3, 8))

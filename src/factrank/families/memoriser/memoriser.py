@@ -1,19 +1,19 @@
 r"""Memoriser: one attention layer that reads a query vector and its context (Mahdavi, Liao and Thrampoulidis 2024).
 
-arXiv 2306.02010. With e the query, $E_1 \dots E_n$ the context, $p_0 \dots p_n$ sinusoidal positions and s one of the
-sizes of the model,
+arXiv 2306.02010. Let e be the query, $E_1 \dots E_n$ the context, $p_0 \dots p_n$ sinusoidal positions, and s either
+d_model or d_qk. Then
 
 $$x_0 = e W_e + b + p_0, \quad x_j = E_j W_e + b + p_j, \quad
   \alpha^h = \mathrm{softmax}_{j \ge 1}\bigl( x_0 W_Q^h (x_j W_K^h)^T / \sqrt{s} \bigr), \quad
   \mathrm{outputs} = \Bigl( \sum_{h,j} \alpha^h_j\, x_j W_V^h W_O^h \Bigr) D + c.$$
 
-The authors compute the attention of every position and read the first; the query's row is all that counts. Of it the
-weights are multiplied with one another first, so that a context is read as it is, never embedded:
+The authors compute attention at every position and use the first one. We compute only the query's row, and multiply the
+weights with each other first, so the context never has to be embedded:
 
 $$x_0 W_Q^h (x_j W_K^h)^T = \bigl( x_0\, W_Q^h (W_e W_K^h)^T \bigr) \cdot E_j + x_0\, W_Q^h ((b + p_j) W_K^h)^T, \qquad
   x_j W_V^h = E_j\, W_e W_V^h + (b + p_j) W_V^h.$$
 
-Where all queries share one context it is embedded once, and the scores of a batch are one product with a table.
+When all queries share one context, it is embedded once, and the scores of a batch are a single product with a table.
 """
 
 from __future__ import annotations
@@ -30,17 +30,18 @@ import numpy as np
 from jaxtyping import Array, Float, Float64, Int
 
 from factrank.families.memoriser.memoriser_shape import MemoriserShape
-from factrank.nn import AnyArray, RandomKey, generator_of, on_device
+from factrank.nn import AnyArray, RandomKey, ShownModel, generator_of, on_device
 
 WAVELENGTH = 10_000.0
-"""Of the slowest position, in units of 2 pi."""
+"""Wavelength of the slowest position, in units of 2 pi."""
 
 
-class Memoriser(eqx.Module):
-    """The weights; without an embedding `embedding` and `embedding_bias` are None. Its shape has a start at random.
+class Memoriser(ShownModel, eqx.Module):
+    """Weights of a memoriser; without an embedding, `embedding` and `embedding_bias` are None.
 
-    A call computes in the precision of the weights. `attention`, `outputs` and `read`, which are made to be compiled,
-    do so for weights of float64 only inside `with jax.enable_x64(True):`; outside, JAX shortens them to float32.
+    Calling the model computes in the precision of its weights. The methods `attention`, `outputs` and `read` are meant
+    to be compiled; with float64 weights they compute in float64 only inside `with jax.enable_x64(True):`, otherwise in
+    float32.
     """
 
     embedding: Float[AnyArray, "d_input d_model"] | None
@@ -55,21 +56,21 @@ class Memoriser(eqx.Module):
 
     @property
     def parameters(self) -> int:
-        """All stored scalars."""
+        """Number of stored scalars."""
         return sum(int(leaf.size) for leaf in jax.tree.leaves(self))
 
     @property
     def d_input(self) -> int:
-        """Dimensions of the vectors that are read."""
+        """Dimension of the input vectors."""
         return self.shape.d_model if self.embedding is None else self.embedding.shape[0]
 
     @property
     def n_outputs(self) -> int:
-        """Classes, or 1 for a real label."""
+        """Number of classes, or 1 for a real label."""
         return self.decoder.shape[1]
 
     def scaled_scores(self, scale: Float[Array, ""] | float) -> Memoriser:
-        """The model whose attention scores are `scale` times as large: the scale is taken into W_Q."""
+        """Return a model whose attention scores are multiplied by `scale`, by scaling W_Q."""
         w_q = (self.w_q * scale).astype(self.w_q.dtype)
         scaled: Memoriser = eqx.tree_at(lambda model: model.w_q, self, w_q)
         return scaled
@@ -77,7 +78,7 @@ class Memoriser(eqx.Module):
     def attention(
         self, queries: Float[Array, "batch d_input"], contexts: Float[Array, "*own context d_input"]
     ) -> Float[Array, "batch heads context"]:
-        """The weights that queries give to the tokens of their contexts, one for each or one for all."""
+        """Return the attention weights of the queries on the tokens of their contexts, or of a shared context."""
         return self.read(queries, contexts)[0]
 
     def outputs(
@@ -86,7 +87,7 @@ class Memoriser(eqx.Module):
         contexts: Float[Array, "*own context d_input"],
         n_tokens: Int[Array, ""] | None = None,
     ) -> Float[Array, "batch outputs"]:
-        """The logits of the classes, or the label; contexts are [batch, n, d_input], or [n, d_input] for all."""
+        """Return class logits or the predicted label; contexts are [batch, n, d_input], or [n, d_input] if shared."""
         return self.read(queries, contexts, n_tokens)[1]
 
     def read(
@@ -95,9 +96,9 @@ class Memoriser(eqx.Module):
         contexts: Float[Array, "*own context d_input"],
         n_tokens: Int[Array, ""] | None = None,
     ) -> tuple[Float[Array, "batch heads context"], Float[Array, "batch outputs"]]:
-        """Attention and outputs, computed in the format of the weights.
+        """Return attention weights and outputs, computed in the dtype of the weights.
 
-        Only the first `n_tokens` of a context are attended to; all of them where it is None.
+        If `n_tokens` is given, only the first `n_tokens` tokens of each context are attended to.
         """
         real = self.w_q.dtype
         queries, contexts = queries.astype(real), contexts.astype(real)
@@ -117,7 +118,7 @@ class Memoriser(eqx.Module):
     def __call__(
         self, query: Float[AnyArray, " d_input"], context: Float[AnyArray, "context d_input"]
     ) -> Float[Array, " outputs"]:
-        """The outputs of one example, in the precision of the weights and without shortened products."""
+        """Return the outputs of one example, in the precision of the weights and at full matrix-product precision."""
         placed = on_device(self)
         wide = jax.enable_x64(True) if placed.w_q.dtype == jnp.float64 else nullcontext()
         with wide, jax.default_matmul_precision("highest"):
@@ -126,7 +127,7 @@ class Memoriser(eqx.Module):
     # ---------------------------------------------------------------- parts
 
     def _places(self, context_size: int) -> Float[Array, "places d_model"]:
-        """What is added to the embedded query and to each embedded token of a context."""
+        """Return the offsets of the embedded query and of each embedded context token: positions plus bias."""
         places = jnp.zeros((context_size + 1, self.shape.d_model), self.w_q.dtype)
         if self.shape.positions:
             places += jnp.asarray(sinusoids(context_size + 1, self.shape.d_model), self.w_q.dtype)
@@ -135,7 +136,7 @@ class Memoriser(eqx.Module):
     def _scores(
         self, asking: Float[Array, "batch d_model"], rows: Float[Array, "rows d_model"]
     ) -> Float[Array, "batch heads rows"]:
-        """Scores x W_Q (row W_K)^T / sqrt(s), in the order of products that takes fewer of them."""
+        """Return the scores x W_Q (row W_K)^T / sqrt(s), multiplied in the cheaper order."""
         batch, (heads, d_model, d_qk), n_rows = len(asking), self.w_q.shape, len(rows)
         keys = jnp.einsum("rd,hdk->hrk", rows, self.w_k) / self.shape.score_divisor
         if d_model * n_rows * (d_qk + batch) <= batch * d_qk * (d_model + n_rows):
@@ -147,7 +148,7 @@ class Memoriser(eqx.Module):
         return jnp.einsum("rd,hde->rhe", rows, self.w_v)
 
     def _decoded(self, pooled: Float[Array, "batch heads d_vo"]) -> Float[Array, "batch outputs"]:
-        """Pooled values times W_O D, in the order of products that takes fewer of them, and the bias."""
+        """Return pooled values times W_O D plus the bias, multiplied in the cheaper order."""
         (batch, heads, d_vo), (d_model, n_outputs) = pooled.shape, self.decoder.shape
         width, outward = heads * d_vo, self.w_o.reshape(heads * d_vo, d_model)
         flat = pooled.reshape(batch, width)
@@ -164,10 +165,10 @@ def pooled_values(
     values_at_places: Float[Array, "context heads d_vo"],
     n_tokens: Int[Array, ""] | None = None,
 ) -> tuple[Float[Array, "batch heads context"], Float[Array, "batch heads d_vo"]]:
-    """The attention to contexts that are read as they are, and the means of their values under it.
+    """Return the attention on contexts that are not embedded, and the mean of their values under it.
 
-    The score of a token is its product with what a head asks for and the score of its place; its value is the image of
-    the token and the value of its place.
+    The score of a token is its inner product with `asked` plus the score of its position. The value of a token is its
+    image under `values` plus the value of its position.
     """
     (batch, size, d_input), (_, heads, d_vo) = contexts.shape, values.shape
     weights = _softmax(jnp.einsum("bhi,bni->bhn", asked, contexts) + at_places, n_tokens)
@@ -179,14 +180,14 @@ def pooled_values(
 def _softmax(
     scores: Float[Array, "batch heads context"], n_tokens: Int[Array, ""] | None
 ) -> Float[Array, "batch heads context"]:
-    """Attention, none of it to what stands after the first `n_tokens`."""
+    """Return the attention weights, which are 0 after the first `n_tokens` tokens."""
     if n_tokens is not None:
         scores = jnp.where(jnp.arange(scores.shape[-1]) < n_tokens, scores, -jnp.inf)
     return jax.nn.softmax(scores, axis=-1)
 
 
 def sinusoids(n_positions: int, d_model: int) -> Float64[np.ndarray, "n_positions d_model"]:
-    r"""The positions: $\sin(t \omega_i)$ and $\cos(t \omega_i)$ by turns, $\omega_i = 10000^{-2i/d}$.
+    r"""Return sinusoidal positions: $\sin(t \omega_i)$ and $\cos(t \omega_i)$ alternating, $\omega_i = 10000^{-2i/d}$.
 
     >>> sinusoids(2, 4).round(4).tolist()
     [[0.0, 1.0, 0.0, 1.0], [0.8415, 0.5403, 0.01, 1.0]]
@@ -200,9 +201,9 @@ def sinusoids(n_positions: int, d_model: int) -> Float64[np.ndarray, "n_position
 
 
 def with_d_qk(model: Memoriser, shape: MemoriserShape) -> Memoriser:
-    """The model with the query-key size of this shape: columns of 0 are added to W_Q and W_K, or the last ones taken.
+    """Return the model with the d_qk of `shape`, by adding zero columns to W_Q and W_K or removing their last columns.
 
-    Columns of 0 add nothing to scores, and their gradients are 0. For weights on the host.
+    Zero columns do not change the scores, and their gradients are 0. The weights must be on the host.
     """
     d_qk, found = shape.d_qk, model.w_q.shape[2]
     parts = {name: getattr(model, name) for name in ("w_q", "w_k")}
@@ -210,7 +211,7 @@ def with_d_qk(model: Memoriser, shape: MemoriserShape) -> Memoriser:
         changed = {name: part[:, :, :d_qk] for name, part in parts.items()}
     else:
         changed = {name: np.pad(part, ((0, 0), (0, 0), (0, d_qk - found))) for name, part in parts.items()}
-    return replace(model, **changed, shape=replace(shape, start="random"))
+    return replace(model, **changed, shape=shape)
 
 
 # -------------------------------------------------------------------- random weights
@@ -219,10 +220,10 @@ def with_d_qk(model: Memoriser, shape: MemoriserShape) -> Memoriser:
 def init_memoriser(
     shape: MemoriserShape, d_input: int, n_outputs: int, *, key: RandomKey, dtype: str = "float32"
 ) -> Memoriser:
-    """A model before training, drawn as by the authors' scripts, whatever its shape says of the start.
+    """Initialise a memoriser as the authors' scripts do.
 
-    W_Q, W_K, W_V of a head and W_O of all heads are uniform with the limit sqrt(6 / (rows + columns)); the embedding,
-    the decoder and their biases with the limit 1 / sqrt(inputs).
+    W_Q, W_K and W_V of each head and W_O of all heads together are uniform within sqrt(6 / (rows + columns)). The
+    embedding, the decoder and their biases are uniform within 1 / sqrt(inputs).
     """
     return on_device(draw_memoriser(shape, d_input, n_outputs, rng=generator_of(key), dtype=dtype))
 
@@ -230,7 +231,7 @@ def init_memoriser(
 def draw_memoriser(
     shape: MemoriserShape, d_input: int, n_outputs: int, *, rng: np.random.Generator, dtype: str = "float32"
 ) -> Memoriser:
-    """The same with weights that stay on the host."""
+    """Initialise a memoriser like `init_memoriser`, with the weights on the host."""
     heads, d_model, d_qk, d_vo = shape.n_heads, shape.d_model, shape.d_qk, shape.d_vo
     limits = {
         "embedding": 1 / sqrt(d_input),
@@ -250,6 +251,6 @@ def draw_memoriser(
 
 
 def memoriser_of(shape: MemoriserShape, parts: dict[str, Any]) -> Memoriser:
-    """The model of these parts by name; of the shape its start is forgotten."""
+    """Build a memoriser from its named parts."""
     without_embedding: dict[str, Any] = {"embedding": None, "embedding_bias": None}
-    return Memoriser(**(without_embedding | parts), shape=replace(shape, start="random"))
+    return Memoriser(**(without_embedding | parts), shape=shape)

@@ -1,18 +1,18 @@
-r"""Training a multi-head memoriser on examples: a query vector, a context of vectors, and a class or a real label.
+"""The task of training a multi-head memoriser on examples: a query vector, a context, and a class or a real label.
 
-Mahdavi, Liao and Thrampoulidis 2024 (arXiv 2306.02010). An epoch is one step on `batch_size` examples (256 if not
-given), taken in passes without repetition (`example_batches`). The loss is the mean cross-entropy, or, of real labels,
-the mean squared error. Random examples are made on the device from their numbers and never stored; N and the number of
-contexts come with the data, so that trials with different ones run side by side.
+Mahdavi, Liao and Thrampoulidis 2024 (arXiv 2306.02010). An epoch is one step on `batch_size` examples (256 by default),
+taken in passes without repetition (`example_batches`). The loss is the mean cross-entropy or, for real labels, the mean
+squared error. Random examples are generated on the device from their indices and never stored. N and the number of
+contexts are part of the data, so trials that differ in them share a compiled program.
 
-What is measured while training: `memoriser_measures`. At the end, further,
+`memoriser_measures` lists the measures during training. The final results also contain
 
-    memorised_examples  N recall, or N explained (nan where all real labels are equal)
+    memorised_examples  N recall, or N explained (NaN when all real labels are equal)
     examples            N
-    parameters          all stored scalars
-    bits                N log2(classes), and bits_per_parameter = recall bits / parameters; not of real labels
-    bound               H (min(n, d_qk) - 1) + 1, what the paper proves that H heads memorise
-    rank                what the closed form can fit exactly (`memoriser_rank`)
+    parameters          number of stored scalars
+    bits                N log2(classes), and bits_per_parameter = recall bits / parameters; not for real labels
+    bound               H (min(n, d_qk) - 1) + 1, the number that H heads provably memorise by the paper
+    rank                the number that the closed form can fit exactly (`memoriser_rank`)
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 from factrank.errors import InputError
 from factrank.experiments import Epoch, Metrics, Reading
 from factrank.experiments.lanes import rung_above
-from factrank.experiments.specs import Trial, require_options
+from factrank.experiments.specs import DRAWN, EpochsTo, Trial
 from factrank.families.memoriser.examples import (
     MOST_EXAMPLES,
     MOST_VISITS,
@@ -47,37 +47,39 @@ from factrank.families.memoriser.examples import (
 from factrank.families.memoriser.memoriser import Memoriser, draw_memoriser, with_d_qk
 from factrank.families.memoriser.memoriser_measures import MemoriserExamination, losses_of
 from factrank.families.memoriser.memoriser_shape import BATCH_SIZE, MemoriserShape
+from factrank.families.memoriser.memoriser_specs import Assumptions, Saturation, Tolerance
 from factrank.families.memoriser.ranks import memoriser_rank
 
-OPTIONS = frozenset({"batch_size", "frozen", "score_scale", "saturation", "tolerance", "assumptions"})
-"""The options of a trial that this task knows."""
 ORDER = 1
-"""What follows the seed of a trial in that of the order of its examples."""
+"""Appended to the seed of a trial to seed the order of its examples."""
 
 
 @dataclass(frozen=True, eq=False)
 class MemoriserTask:
-    """One trial on examples."""
+    """Training of one memoriser on examples."""
 
     trial: Trial
     examples: Examples
-    filled: bool = False
-    """Whether head size and contexts are padded, so that trials of different sizes share a program."""
+    padded: bool = False
+    """Whether head size and contexts are padded, which lets trials of different sizes share a compiled program."""
 
     def __post_init__(self) -> None:
-        require_options(self.trial, OPTIONS, "a memoriser")
         training, n_examples = self.trial.training, self.examples.n_examples
-        self._shape.part_sizes(self.examples.d_input, self.examples.n_outputs)  # raises where they do not fit
+        self._shape.part_sizes(
+            self.examples.d_input, self.examples.n_outputs
+        )  # raises an error if the sizes do not match
         if n_examples > MOST_EXAMPLES:
-            raise InputError(f"a memoriser is trained on at most {MOST_EXAMPLES:,} examples; got {n_examples:,}")
+            raise InputError(f"a memoriser can be trained on at most {MOST_EXAMPLES:,} examples; got {n_examples:,}")
         if training.epochs * self._batch_size >= MOST_VISITS:
             raise InputError(
                 f"epochs x batch_size must be below {MOST_VISITS:,}; got {training.epochs:,} x {self._batch_size:,}"
             )
         if self.examples.n_classes is None and training.stop == "recall_tau":
-            raise InputError("real labels have no probabilities: choose the stop 'recall', which means the tolerance")
-        if self._shape.start == "solved" and training.score_scale != 1:
-            raise InputError("the closed form is solved for the scores as they are: start 'solved' needs score_scale 1")
+            raise InputError(
+                "real labels have no probabilities; use the stop 'recall', which counts errors within the tolerance"
+            )
+        if self.trial.start != DRAWN and training.score_scale != 1:
+            raise InputError("start 'solved' requires score_scale 1, because it solves for unscaled scores")
 
     @property
     def _shape(self) -> MemoriserShape:
@@ -85,20 +87,20 @@ class MemoriserTask:
 
     @cached_property
     def _layout(self) -> ExampleLayout:
-        return ExampleLayout.of(self.examples, filled=self.filled)
+        return ExampleLayout.of(self.examples, padded=self.padded)
 
     @cached_property
     def _trained_shape(self) -> MemoriserShape:
-        """The shape of the compiled program."""
-        shape = replace(self._shape, start="random")
-        return replace(shape, d_qk=rung_above(shape.d_qk), scaled_by="d_model") if self.filled else shape
+        """Shape of the compiled program."""
+        shape = self._shape
+        return replace(shape, d_qk=rung_above(shape.d_qk), scaled_by="d_model") if self.padded else shape
 
-    def filled_up(self) -> MemoriserTask:
-        """The same task with sizes that more trials share: d_qk and the context size are the next powers of two.
+    def with_padding(self) -> MemoriserTask:
+        """Return the task with d_qk and the context size padded to powers of two, sizes that more trials share.
 
-        Heads are not padded: the work grows with them, with the others it grows little.
+        The number of heads is not padded: cost is proportional to it, but depends little on the other two.
         """
-        return replace(self, filled=True)
+        return replace(self, padded=True)
 
     @property
     def _batch_size(self) -> int:
@@ -106,37 +108,48 @@ class MemoriserTask:
 
     @property
     def signature(self) -> Hashable:
-        """The model but for its start, the sizes of vectors and labels, what is measured."""
-        measures = self.trial.measures
-        measured = measures.taus, measures.epochs_to, measures.saturation, measures.tolerance
-        return "memoriser", self._trained_shape, self._layout, measured, self.filled
+        """Key of the compiled program: the model, the sizes of vectors and labels, and the measures."""
+        trial = self.trial
+        measured = trial.taus, trial.measure(EpochsTo), self._saturation, self._tolerance
+        return "memoriser", self._trained_shape, self._layout, measured, self.padded
+
+    @property
+    def _saturation(self) -> float | None:
+        asked = self.trial.measure(Saturation)
+        return None if asked is None else asked.threshold
+
+    @property
+    def _tolerance(self) -> float:
+        return (self.trial.measure(Tolerance) or Tolerance()).error
 
     @property
     def frozen(self) -> tuple[str, ...]:
-        """The parts that the trial names."""
+        """Parts that the trial does not train."""
         return self.trial.training.frozen
 
     # ---------------------------------------------------------------- before training
 
     def init(self, rng: np.random.Generator) -> Memoriser:
-        """The model before training; a solved one is computed in float64."""
+        """Return the model before training; a solved start is computed in float64."""
         model = self._start(rng)
-        return with_d_qk(model, self._trained_shape) if self.filled else model
+        return with_d_qk(model, self._trained_shape) if self.padded else model
 
     def _start(self, rng: np.random.Generator) -> Memoriser:
-        if self._shape.start == "random":
+        if self.trial.start == DRAWN:
             sizes = self.examples.d_input, self.examples.n_outputs
             return draw_memoriser(self._shape, *sizes, rng=rng, dtype=self._real)
-        from factrank.families.memoriser.solving import started_memoriser  # noqa: PLC0415 - few trials need it
+        from factrank.families.memoriser.solving import started_memoriser  # noqa: PLC0415 - rarely needed
 
         return started_memoriser(self._shape, self.examples, rng=rng, dtype=self._real)
 
     def data(self) -> ExampleData:
-        """Sizes, the seed of the examples or their vectors, and the orders of the passes."""
+        """Return the sizes, the seed or vectors of the examples, and the orders of the passes."""
         examples, n_examples = self.examples, self.examples.n_examples
         multipliers, offsets = draw_orders(n_examples, np.random.default_rng([self.trial.seed, ORDER]))
         variance = 0.0 if examples.n_classes else _variance(stored_labels(examples))
-        divided = self._trained_shape.score_divisor / self._shape.score_divisor  # not 1 where a filled d_qk divides
+        divided = (
+            self._trained_shape.score_divisor / self._shape.score_divisor
+        )  # differs from 1 when d_qk is both padded and the divisor
         data: dict[str, Any] = {
             "n_examples": np.int32(n_examples),
             "n_contexts": np.int32(examples.number_of_contexts),
@@ -146,7 +159,7 @@ class MemoriserTask:
             "label_variance": np.array(variance, self._real),
             "score_scale": np.array(self.trial.training.score_scale * divided, self._real),
         }
-        if self.filled:
+        if self.padded:
             data["n_tokens"] = np.int32(examples.context_size)
         if isinstance(examples, VectorExamples):
             data |= {
@@ -160,31 +173,31 @@ class MemoriserTask:
     # ---------------------------------------------------------------- traced
 
     def batches(self, data: ExampleData, key: PRNGKeyArray, epoch: Epoch) -> Int[Array, "1 batch"]:  # noqa: ARG002
-        """The numbers of the examples of one step."""
+        """Return the indices of the examples of one step."""
         return examples_of_step(data, epoch, self._batch_size)[None]
 
     def loss(self, model: Memoriser, data: ExampleData, batch: Int[Array, " batch"]) -> Float[Array, ""]:
-        """The mean cross-entropy, or squared error, of the examples of a batch."""
+        """Return the mean cross-entropy or squared error of a batch."""
         queries, contexts, labels = examples_at(self._layout, data, batch)
         scaled = model.scaled_scores(data["score_scale"])
         return losses_of(scaled.outputs(queries, contexts, data.get("n_tokens")), labels).mean()
 
     def check(self, model: Memoriser, data: ExampleData) -> Metrics:
-        """Loss, recalls and saturation of all examples; of real labels also their errors."""
+        """Return loss, recalls and saturation over all examples, and errors for real labels."""
         return self._examination.check(model.scaled_scores(data["score_scale"]), data)
 
     def measure(self, model: Memoriser, data: ExampleData) -> Metrics:
-        """The same with margins."""
+        """Return the numbers of `check` with margins."""
         return self._examination.measure(model.scaled_scores(data["score_scale"]), data)
 
     @property
     def _examination(self) -> MemoriserExamination:
-        return MemoriserExamination(self.trial.measures, self._layout)
+        return MemoriserExamination(self.trial.taus, self._saturation, self._tolerance, self._layout)
 
     # ---------------------------------------------------------------- after training
 
     def exact(self, numbers: dict[str, float]) -> dict[str, float]:
-        """Shares as counts over the number of examples, or of examples and heads, which float32 only approximates."""
+        """Return the metrics with fractions rounded to exact quotients of counts, which float32 only approximates."""
         n_examples = self.examples.n_examples
         counted = {
             name: n_examples * (self._shape.n_heads if name == "saturated" else 1)
@@ -196,9 +209,9 @@ class MemoriserTask:
     def finish(
         self, model: Memoriser, numbers: Mapping[str, float]
     ) -> tuple[Memoriser, dict[str, float], list[Reading]]:
-        """The model, its score scale taken in; its size, what it holds and what theory says of it."""
+        """Return the model with its score scale folded in, and its size, memorised examples and predicted capacity."""
         examples, shape, scale = self.examples, self._shape, self.trial.training.score_scale
-        model = with_d_qk(model, shape) if self.filled else model
+        model = with_d_qk(model, shape) if self.padded else model
         parameters = shape.parameters(examples.d_input, examples.n_outputs)
         theory = memoriser_rank(examples, shape)
         held = numbers["explained" if examples.n_classes is None else "recall"]
@@ -211,10 +224,10 @@ class MemoriserTask:
         }
         if examples.n_classes is not None:
             further |= {"bits": examples.bits, "bits_per_parameter": held * examples.bits / parameters}
-        if self.trial.measures.assumptions:
-            from factrank.families.memoriser.assumption_measures import assumption_measures  # noqa: PLC0415 - few ask for them
+        if asked := self.trial.measure(Assumptions):
+            from factrank.families.memoriser.assumption_measures import assumption_measures  # noqa: PLC0415 - rarely needed
 
-            further |= assumption_measures(stored(examples), self.trial.measures.assumptions, self.trial.seed)
+            further |= assumption_measures(stored(examples), asked.subsets, self.trial.seed)
         return model if scale == 1 else model.scaled_scores(scale), further, []
 
     @property
@@ -223,5 +236,5 @@ class MemoriserTask:
 
 
 def _variance(labels: Float[np.ndarray, " examples"]) -> float:
-    """The variance, 0 of equal labels: their computed mean may differ from them."""
+    """Return the variance, exactly 0 if all labels are equal even though their computed mean may be rounded."""
     return float(np.var(labels, dtype=np.float64)) if labels.min() < labels.max() else 0.0

@@ -1,7 +1,7 @@
-"""The memory family: linear and MLP associative memories of Nichani, Lee and Bietti 2025.
+"""The memory family: linear and MLP associative memories (Nichani, Lee and Bietti 2025).
 
-What lives here: shapes, models, the task, closed forms with their proof, the limit of linear memories. What may enter:
-another memory of pairs.
+Contents: shapes, models, the training task, closed forms with their proof, and the capacity limit of linear memories.
+A new memory of key-value pairs belongs here.
 """
 
 from typing import TYPE_CHECKING
@@ -15,6 +15,6 @@ if TYPE_CHECKING:
     from factrank.families.memory.memory_construction import construct_memory as construct_memory
     from factrank.families.memory.memory_proof import MemoryProver as MemoryProver
     from factrank.families.memory.memory_shape import MemoryShape as MemoryShape
-    from factrank.families.memory.memory_shape import Start as Start
+    from factrank.families.memory.weighted_facts import WeightedFacts as WeightedFacts
 else:
     __getattr__, __dir__, __all__ = lazy_face(__name__)

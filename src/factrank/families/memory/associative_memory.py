@@ -1,12 +1,12 @@
-r"""Associative memories: f: [N] -> [M] stored in one matrix, or in an MLP, between fixed random embeddings.
+r"""Associative memories: a map f: [N] -> [M] stored in a matrix or an MLP between fixed random embeddings.
 
-Input x has the embedding $e_x$, output y the embedding $u_y$, both on the unit sphere of $R^d$. The memory answers x
-with the largest of the logits
+Input x has the embedding $e_x$ and output y the embedding $u_y$, both on the unit sphere of $R^d$. The answer for x is
+the output with the largest logit
 
 $$\ell_y(x) = \langle u_y, F(e_x) \rangle, \qquad F(z) = W z \quad\text{or}\quad F(z) = V^T \mathrm{relu}(W z)$$
 
 (Nichani, Lee and Bietti 2025, arXiv 2412.06538, section 3). Vectors are rows here: `weights` is $W^T$, `w_in` is $W^T$
-and `w_out` is V. A memory is a model of facts with one query, so that readouts take it as any other.
+and `w_out` is V. A memory has the interface of a model of facts with a single query, so all readouts accept it.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from factrank.families.memory.memory_shape import MemoryShape
-from factrank.nn import AnyArray, draw, on_device, require_sizes
+from factrank.nn import AnyArray, ShownModel, draw, on_device, require_sizes
 
 
-class AssociativeMemory(eqx.Module):
-    """The embeddings; what lies between them is linear or an MLP. Keys are the inputs, values the outputs."""
+class AssociativeMemory(ShownModel, eqx.Module):
+    """Base class of memories: the embeddings of inputs (keys) and outputs (values)."""
 
     inputs: Float[AnyArray, "keys d_model"]
     outputs: Float[AnyArray, "values d_model"]
@@ -32,87 +32,94 @@ class AssociativeMemory(eqx.Module):
     @property
     @abstractmethod
     def shape(self) -> MemoryShape:
-        """The sizes of the memory; how it started is not known to it."""
+        """Sizes of the memory, except how it was initialised."""
 
     @abstractmethod
     def read(self, inputs: Float[Array, "n d_model"]) -> Float[Array, "n d_model"]:
-        """F of these embeddings, one row each."""
+        """Apply F to a batch of input embeddings."""
 
     @property
     def n_keys(self) -> int:
-        """N, the number of inputs."""
+        """Number of inputs, N."""
         return self.inputs.shape[0]
 
     @property
     def n_queries(self) -> int:
-        """One: a memory is asked one thing of each input."""
+        """Number of queries, always 1."""
         return 1
 
     @property
     def n_values(self) -> int:
-        """M, the number of outputs to choose from."""
+        """Number of outputs, M."""
         return self.outputs.shape[0]
 
     @property
     def parameters(self) -> int:
-        """All stored scalars."""
+        """Number of stored scalars, including the embeddings."""
         return self.shape.parameters(self.n_keys, self.n_queries, self.n_values)
 
     @property
     def memory_parameters(self) -> int:
-        """The scalars between the embeddings."""
+        """Number of stored scalars between the embeddings."""
         return self.shape.memory_parameters
 
     def logits(
         self,
         keys: Int[Array, " n"],
-        queries: Int[Array, " n"] | None = None,  # noqa: ARG002 - there is one query
+        queries: Int[Array, " n"] | None = None,  # noqa: ARG002 - always query 0
     ) -> Float[Array, "n values"]:
-        """The logits of a list of inputs; the query is always the same one and is not read."""
+        """Return the logits of the given inputs; `queries` is ignored because there is only one."""
         memory = on_device(self)
         return memory.read(memory.inputs[keys]) @ memory.outputs.T
 
     def tensor(self) -> Float[Array, "keys 1 values"]:
-        """The logits of every input."""
+        """Return the logits of all inputs."""
         memory = on_device(self)
         return (memory.read(memory.inputs) @ memory.outputs.T)[:, None, :]
 
 
 class LinearMemory(AssociativeMemory):
-    """F(z) = z @ weights."""
+    """A linear memory, F(z) = z @ weights."""
 
     weights: Float[AnyArray, "d_model d_model"]
 
     @property
     def shape(self) -> MemoryShape:
-        """The sizes of the memory."""
+        """Sizes of the memory."""
         return MemoryShape(self.weights.shape[0])
 
     def read(self, inputs: Float[Array, "n d_model"]) -> Float[Array, "n d_model"]:
-        """F of these embeddings."""
+        """Return `inputs @ weights`."""
         return inputs @ self.weights
 
 
 class MlpMemory(AssociativeMemory):
-    """F(z) = relu(z @ w_in) @ w_out."""
+    """A memory with one hidden layer, F(z) = relu(z @ w_in) @ w_out."""
 
     w_in: Float[AnyArray, "d_model width"]
     w_out: Float[AnyArray, "width d_model"]
 
     @property
     def shape(self) -> MemoryShape:
-        """The sizes of the memory."""
+        """Sizes of the memory."""
         return MemoryShape(self.w_in.shape[0], self.w_in.shape[1])
 
     def read(self, inputs: Float[Array, "n d_model"]) -> Float[Array, "n d_model"]:
-        """F of these embeddings."""
+        """Return `relu(inputs @ w_in) @ w_out`."""
         return jax.nn.relu(inputs @ self.w_in) @ self.w_out
 
 
 def draw_memory(
     shape: MemoryShape, n_keys: int, n_values: int, *, rng: np.random.Generator, dtype: str = "float32"
 ) -> LinearMemory | MlpMemory:
-    """The same with weights that stay on the host; inputs are drawn first, then outputs, then weights."""
+    """Draw a memory with random weights, on the host.
+
+    The random numbers are drawn in the order inputs, outputs, weights. Embeddings are uniform on the unit sphere.
+
+    >>> memory = draw_memory(MemoryShape(d_model=4), n_keys=3, n_values=5, rng=np.random.default_rng(0))
+    >>> memory.tensor().shape, memory.parameters
+    ((3, 1, 5), 48)
+    """
     require_sizes({"n_keys": n_keys, "n_values": n_values})
     d_model, width = shape.d_model, shape.width
     inputs, outputs = (cast("Any", unit_rows(rng, n, d_model).astype(dtype)) for n in (n_keys, n_values))
@@ -123,25 +130,17 @@ def draw_memory(
 
 
 def unit_rows(rng: np.random.Generator, n_rows: int, d_model: int) -> Float[np.ndarray, "n_rows d_model"]:
-    """Vectors drawn uniformly from the unit sphere, in float64."""
+    """Draw vectors uniformly from the unit sphere, in float64."""
     rows = rng.standard_normal((n_rows, d_model))
     return np.asarray(rows / np.linalg.norm(rows, axis=1, keepdims=True))
 
 
-def filled_up(memory: AssociativeMemory, n_keys: int, n_values: int) -> Any:
-    """The memory on the host with embeddings of 0 added up to these numbers of inputs and outputs."""
-    return _resized(memory, n_keys, n_values)
+def resized(memory: AssociativeMemory, n_keys: int, n_values: int) -> Any:
+    """Return the memory on the host with `n_keys` inputs and `n_values` outputs, padded with zero embeddings or cut."""
 
-
-def cut_down(memory: AssociativeMemory, n_keys: int, n_values: int) -> Any:
-    """The memory with its first inputs and outputs only: the inverse of `filled_up`."""
-    return _resized(memory, n_keys, n_values)
-
-
-def _resized(memory: AssociativeMemory, n_keys: int, n_values: int) -> Any:
-    def resized(rows: Any, size: int) -> Any:
+    def cut_or_padded(rows: Any, size: int) -> Any:
         kept = np.asarray(rows)[:size]
         return np.pad(kept, ((0, size - len(kept)), (0, 0)))
 
-    rows = resized(memory.inputs, n_keys), resized(memory.outputs, n_values)
+    rows = cut_or_padded(memory.inputs, n_keys), cut_or_padded(memory.outputs, n_values)
     return eqx.tree_at(lambda one: (one.inputs, one.outputs), memory, rows)

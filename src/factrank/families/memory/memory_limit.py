@@ -1,13 +1,14 @@
-r"""The limit of linear associative memories: how many facts a d x d matrix between random unit embeddings can hold.
+r"""Capacity of linear associative memories: how many facts a d x d matrix can store between random unit embeddings.
 
-Input i of N is answered rightly when its own score exceeds N others. If the scores of competitors were independent
-normal numbers, whatever the matrix, the own score would have to reach their largest, and the facts would be N
-patterns of a perceptron with $d^2$ weights and threshold $k = E \max$ of N normal numbers, which holds (Gardner 1988)
+An input is answered correctly if the score of its own output exceeds the scores of all N competitors. Suppose that,
+for any matrix, the competing scores were independent and normal. Then the own score would have to reach their maximum,
+and the facts would be N patterns of a perceptron with $d^2$ weights and threshold $k = E \max$ of N normal variables.
+Its capacity (Gardner 1988) is
 
 $$N = \frac{d^2}{(1 + k^2)\,\Phi(k) + k\,\varphi(k)}, \qquad k \sim \sqrt{2 \ln N}.$$
 
-So $N \ln N / d^2 \to 1/2$. At the sizes of experiments the formula is an estimate and no bound: the best matrix also
-adapts to its particular competitors, and holds 1.35 to 1.5 times as many facts for d from 128 down to 16.
+Therefore $N \ln N / d^2 \to 1/2$. At the sizes of experiments this is an estimate, not a bound: the best matrix also
+adapts to its particular competitors and stores 1.35 to 1.5 times more facts, for d from 128 down to 16.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ from scipy.stats import norm
 from factrank.errors import InputError
 
 GRID = 4001
-"""Points of the integral; the density of the largest of n numbers is about 1 / sqrt(2 ln n) wide."""
+"""Number of grid points of the integral; the density of the maximum of n variables has width about 1 / sqrt(2 ln n)."""
 
 
 @lru_cache(maxsize=1024)
 def memory_limit(d_model: int) -> float:
-    """The number of facts of the formula, k and all.
+    """Return the estimated capacity N of a linear memory, by the formula above with the exact k.
 
     >>> [round(memory_limit(d)) for d in (16, 32, 64, 128)]
     [44, 132, 415, 1357]
@@ -36,15 +37,14 @@ def memory_limit(d_model: int) -> float:
     _require_width(d_model)
 
     def excess(log_n: float) -> float:
-        """The logarithm of what N facts need over what there is."""
         k = expected_maximum(exp(log_n))
         return log_n + log((1 + k * k) * norm.cdf(k) + k * norm.pdf(k)) - 2 * log(d_model)
 
-    return float(exp(brentq(excess, 0.0, 2 * log(d_model) + 1)))  # one fact needs half of the first weight
+    return float(exp(brentq(excess, 0.0, 2 * log(d_model) + 1)))  # one fact needs half a weight
 
 
 def asymptotic_memory_limit(d_model: int) -> float:
-    r"""The N with $N \ln N = d^2 / 2$.
+    r"""Return the N with $N \ln N = d^2 / 2$, the asymptotic capacity of a linear memory.
 
     >>> [round(asymptotic_memory_limit(d)) for d in (16, 32, 64, 128)]
     [36, 109, 350, 1161]
@@ -54,16 +54,18 @@ def asymptotic_memory_limit(d_model: int) -> float:
 
 
 def expected_maximum(n_numbers: float) -> float:
-    r"""The mean of the largest of n normal numbers, $n \int x\, \varphi(x)\, \Phi(x)^{n-1} dx$; n need not be whole.
+    r"""Return the expected maximum of n standard normal variables, $n \int x\, \varphi(x)\, \Phi(x)^{n-1} dx$.
+
+    n does not have to be an integer.
 
     >>> round(expected_maximum(1.0), 9), round(expected_maximum(2.0), 9)  # the second is 1 / sqrt(pi)
     (0.0, 0.564189584)
     """
     if not 1 <= n_numbers < inf:
-        raise InputError(f"the largest of at least one number is asked for; got {n_numbers}")
+        raise InputError(f"n_numbers must be finite and at least 1; got {n_numbers}")
 
     x = np.linspace(-12.0, sqrt(2 * log(n_numbers)) + 12.0, GRID)
-    # Of a smooth function that vanishes at both ends the sum over a grid is the integral to all digits.
+    # The trapezoidal rule is exact to all digits for a smooth function that vanishes at both ends.
     density = np.exp(log(n_numbers) + norm.logpdf(x) + (n_numbers - 1) * log_ndtr(x))
     return float((x * density).sum() * (x[1] - x[0]))
 

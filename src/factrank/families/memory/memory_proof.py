@@ -1,19 +1,20 @@
-r"""Certificates of associative memories: every fact checked, and its margin proved for every order of evaluation.
+r"""Certificates of associative memories: every fact is checked, and its margin proved for every evaluation order.
 
-A logit is a sum of products $e_i W_{ij} u_j$, of $h_k V_{kj} u_j$ behind a hidden layer. Under the assumptions of
-`arithmetic`, in whatever order it is added and whichever matrices are multiplied first (one product after another: a
-term goes through one sum over i, of d terms, one over k where there is a hidden layer, and one over j), it is off by at
-most
+A logit is a sum of products $e_i W_{ij} u_j$ or, with a hidden layer, $h_k V_{kj} u_j$. Matrices may be multiplied in
+any order, one product at a time, and sums may be evaluated in any order. Each term then takes part in one sum over i
+(of d terms), one over k if there is a hidden layer, and one over j. Under the assumptions of `arithmetic`, the error of
+a logit is at most
 
 $$\gamma_n\, |e|\,|W|\,|u| \;(n = 2d), \qquad
   \bigl(\gamma_n\, (h + \delta) + \delta\bigr)\,|V|\,|u|,\quad \delta = \gamma_d\, |e|\,|W|\;(n = m + d)$$
 
-with $\delta$ the error of the hidden layer, which a relu does not enlarge. So the margin of a fact is at least
+where $\delta$ is the error of the hidden layer, which a relu does not increase. Therefore the margin of a fact is at
+least
 
 $$\min_{y \ne f(x)}\; \ell_{f(x)} - \ell_y - \rho\,(|u_{f(x)}| + |u_y|),$$
 
-$\rho$ the vector before |u| above, plus what is lost in results below the least normal number. The bound needs the
-weights alone, and works for trained memories as for constructed ones.
+where $\rho$ is the vector in front of |u| above; the computed errors also include what underflow can lose. The bound
+depends only on the weights, so it applies to trained and constructed memories alike.
 """
 
 from __future__ import annotations
@@ -40,7 +41,9 @@ from factrank.readouts import margins
 
 @dataclass(frozen=True, eq=False)
 class MemoryProver(Prover):
-    """What `certify` needs of a memory and a database with one query; its `parameters` lie between the embeddings.
+    """Prover for `certify`, for a memory and a database with one query.
+
+    The `parameters` in its certificate exclude the embeddings.
 
     >>> from factrank.certificates import certify
     >>> facts = Database.from_facts([("Oslo", "country", "Norway"), ("Lima", "country", "Peru")])
@@ -59,12 +62,12 @@ class MemoryProver(Prover):
 
     @property
     def forward_cells(self) -> int:
-        """The logits."""
+        """Number of logits per fact."""
         return self.model.n_values
 
     @property
     def bound_cells(self) -> int:
-        """The logits and their errors."""
+        """Number of logits and error bounds per fact."""
         return 2 * self.model.n_values
 
     @cached_property
@@ -72,34 +75,34 @@ class MemoryProver(Prover):
         return on_device(self.model)
 
     def forward(self, block: RowBlock) -> Float[np.ndarray, " rows"]:
-        """The margins in the memory's own forward pass and precision."""
+        """Return the margins computed by the memory's own forward pass, in its own precision."""
         keys, _, values = map(jnp.asarray, self.data.triples[block.padded].T)
         return np.asarray(_block_margins(self._placed, keys, values), np.float64)[: len(block.rows)]
 
     def obstacle(self) -> str:
-        """Weights that are not finite or too large, or a subclass."""
+        """Return why no bounds exist: a subclass, or weights that are infinite, NaN or too large."""
         return _why_no_bounds(self.model, ARITHMETIC[self.precision])
 
     def bound(self, block: RowBlock) -> MarginBounds:
-        """By the formulas above."""
+        """Return the proved margins of a block of facts, by the formulas above."""
         return MarginBounds(_proved_margins(self.model, self.data, block.rows, ARITHMETIC[self.precision]))
 
     def details(self, proof: Proof, recall: float) -> Mapping[str, Any]:  # noqa: ARG002
-        """The scalars that the paper counts, without embeddings, and the bits of the facts."""
+        """Return the parameters as the paper counts them (without embeddings) and the bits of the facts."""
         return storage(self.model.memory_parameters, self.data.bits_by_query, recall)
 
 
 def require_memory(memory: AssociativeMemory, database: Database) -> None:
-    """Raise an `InputError` where the facts are not a function from the memory's inputs to its outputs."""
+    """Raise an `InputError` unless the facts are a function from the memory's inputs to its outputs."""
     if not len(database) or database.n_queries != 1 or not database.functional:
         raise InputError(
-            "an associative memory stores one value per key: a functional database with one query and some facts; "
-            f"got {database!r}"
+            "an associative memory stores one value per key and needs a functional database with one query and at "
+            f"least one fact; got {database!r}"
         )
     if (memory.n_keys, memory.n_values) != (database.n_keys, database.n_values):
         raise InputError(
-            f"the memory has {memory.n_keys} inputs and {memory.n_values} outputs, the database {database.n_keys} keys "
-            f"and {database.n_values} values"
+            f"the memory has {memory.n_keys} inputs and {memory.n_values} outputs, but the database has "
+            f"{database.n_keys} keys and {database.n_values} values"
         )
 
 
@@ -115,7 +118,7 @@ def _block_margins(memory: AssociativeMemory, keys: Int[Array, " n"], values: In
 
 
 def _why_no_bounds(memory: AssociativeMemory, arithmetic: Arithmetic) -> str:
-    """What keeps the margins from being bounded; empty where nothing does."""
+    """Return why the margins cannot be bounded, or an empty string if they can."""
     if type(memory) not in (LinearMemory, MlpMemory):  # a subclass may compute something else
         return f"no proof is known for a memory of the class {type(memory).__name__}"
     if not all(np.isfinite(np.asarray(part, np.float64)).all() for part in jax.tree.leaves(memory)):
@@ -128,7 +131,7 @@ def _why_no_bounds(memory: AssociativeMemory, arithmetic: Arithmetic) -> str:
 
 
 def _largest_result(memory: AssociativeMemory) -> float:
-    """More than any intermediate result, and than all that multiplies one."""
+    """Return an upper bound of every intermediate result, and of everything one is multiplied with."""
     parts = [memory.inputs, *_matrices(memory), np.asarray(memory.outputs).T]
     return float(np.prod([1 + len(part) * np.abs(np.asarray(part, np.float64)).max() for part in parts]))
 
@@ -140,7 +143,7 @@ def _matrices(memory: AssociativeMemory) -> list[Any]:
 def _proved_margins(
     memory: AssociativeMemory, database: Database, rows: Int[np.ndarray, " rows"], arithmetic: Arithmetic
 ) -> Float[np.ndarray, " rows"]:
-    """A lower bound of the margin of each of these facts in every evaluation."""
+    """Return a lower bound of the margin of each fact, valid for every evaluation."""
     keys, _, own = database.triples[rows].T
     inputs, outputs = (np.asarray(part, np.float64) for part in (memory.inputs, memory.outputs))
     widths = [1 + part.shape[1] for part in _matrices(memory)]
@@ -156,7 +159,7 @@ def _proved_margins(
 def _proved_streams(
     memory: AssociativeMemory, inputs: Float[np.ndarray, "n d_model"], arithmetic: Arithmetic
 ) -> tuple[Float[np.ndarray, "n d_model"], Float[np.ndarray, "n d_model"]]:
-    r"""F(e_x) of some inputs in float64, and $\rho$: what multiplies |u| in the error of a logit."""
+    r"""Return $F(e_x)$ in float64, and $\rho$, the factor of |u| in the error of a logit."""
     first, *second = (np.asarray(part, np.float64) for part in _matrices(memory))
     d_model, sizes = inputs.shape[1], np.abs(inputs) @ np.abs(first)
     if not second:

@@ -41,7 +41,7 @@ FACTS = [("a", "q", "x"), ("a", "q", "y"), ("b", "q", "z"), ("c", "p", "u")]
         ([2, 1, 1, 1], "a", "fact", "x", "y"),
         ([1, 1, 1, 1], "b", "error", "x", "y"),
         ([0, 0, 1, 0], "b", "fact", "z", "x"),
-        ([1, 1, 1, 1], "c", "artifact", "x", "y"),
+        ([1, 1, 1, 1], "c", "hallucination", "x", "y"),
     ],
 )
 def test_ties_are_wrong_unless_all_are_facts(logits, key, verdict, found, competitor):
@@ -73,9 +73,9 @@ def test_mistakes_are_named():
     assert isinstance(answer(saved, "a", "q"), Answer)
     for arguments, words in (
         (("q", "a"), "'q' is a query of this layer, not a key: the order is key, query"),
-        (("Z", "q"), "'Z' is not a key that this layer knows; it knows 3, such as 'a', 'b', 'c'"),
+        (("Z", "q"), "'Z' is not a key of this layer; there are 3, such as 'a', 'b', 'c'"),
         (("A", "q"), "did you mean 'a'"),
-        (("a", "q", 1.0), "tau must lie between 0 and 1"),
+        (("a", "q", 1.0), "tau must be between 0 and 1"),
     ):
         with pytest.raises(InputError, match=words):
             answer(saved, *arguments)

@@ -135,7 +135,7 @@ def test_a_competitor_of_ones_own():
         assert (found.value, found.competitor) == (value, competitor)
         np.testing.assert_allclose([found.direct, *found.heads], paths[:, value] - paths[:, competitor], atol=1e-4)
         assert found.margin == pytest.approx(found.direct + sum(found.heads), abs=1e-5)
-    with pytest.raises(InputError, match="another value"):
+    with pytest.raises(InputError, match="must differ"):
         attribute(layer, 2, 3, 1, 1)
 
 
@@ -156,9 +156,9 @@ def test_linear_attention_adds_up_too():
 def test_mistakes_are_named():
     layer = random_layer((6, 2, 3, 2), SHAPE)
     for wrong, name in (((7, 0), "key"), ((0, -1), "query"), ((0, 0, 6), "value"), ((0, 0, 0, 6), "value")):
-        with pytest.raises(InputError, match=f"the {name} is a code"):
+        with pytest.raises(InputError, match=f"the {name} must be an integer code"):
             attribute(layer, *wrong)
-    with pytest.raises(InputError, match="no parts"):
+    with pytest.raises(InputError, match="not a sum of a direct path and heads"):
         attribute(Table(jnp.zeros((2, 2, 2))), 0, 0)
     with pytest.raises(InputError, match="the database has"):
         attribute_facts(layer, random_facts((3, 3, 3), 2))
@@ -170,6 +170,6 @@ def test_mistakes_are_named():
 @pytest.mark.parametrize("code", [0.5, 1.0, True, "0", None, np.float32(1)])
 def test_codes_are_integers(code):
     """Checked without runtime annotations, as users run it; JAX would clamp what does not exist."""
-    with pytest.raises(InputError, match="the key is a code from 0 to 6, an integer"):
+    with pytest.raises(InputError, match="the key must be an integer code from 0 to 6"):
         blocks.require_code("key", code, 7)
     assert blocks.require_code("key", np.int64(6), 7) == 6

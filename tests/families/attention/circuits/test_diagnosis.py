@@ -191,7 +191,7 @@ def test_a_shape_that_cannot_hold_the_database_is_said_to():
     database = numbered([(0, 0, 0), (1, 0, 1), (2, 0, 2)], (3, 1, 3))
     found = diagnose(random_layer((1, 1, 1, 1), (3, 1, 3)), database)
     assert "storage" in names(found)
-    assert "no weights of this shape can hold it" in found.findings[0].text
+    assert "no weights of this shape can store it" in found.findings[0].text
 
 
 def test_several_heads_and_many_wrong_facts_are_sampled(monkeypatch):

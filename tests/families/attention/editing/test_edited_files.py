@@ -17,8 +17,8 @@ from factrank.databases.sample_tables import sample
 from factrank.errors import InputError
 from factrank.experiments.models.verification import verify
 from factrank.families.attention.editing.fact_edits import edit, edit_file
-from factrank.families.attention.forms.choose import construct
 from factrank.families.attention.layer_files import load_layer, save_layer
+from factrank.families.attention.searching import construct
 
 
 def facts_of(database):
@@ -70,7 +70,7 @@ def test_a_file_that_another_program_changes_during_an_edit_is_left_to_it(tmp_pa
         return certify(*arguments)
 
     monkeypatch.setattr(sys.modules[edit_file.__module__], "certify", slow)
-    with pytest.raises(InputError, match=r"layer.safetensors: another program has changed it in the meantime"):
+    with pytest.raises(InputError, match=r"layer.safetensors: another program modified the file in the meantime"):
         edit_file(path, [("k0", "q0", "new")])
     assert load_layer(path).notes == {"from": "another program"}
 
@@ -90,7 +90,7 @@ def test_what_cannot_be_done_leaves_the_file_alone(tmp_path):
     path = tmp_path / "a.safetensors"
     construct(sample("astrid"), only="binary").save(path)
     old = path.read_bytes()
-    with pytest.raises(InputError, match=r"a.safetensors: no room for 'Oslo'"):
+    with pytest.raises(InputError, match=r"a.safetensors: no free place for 'Oslo'"):
         edit_file(path, [("Colin", "born_in", "Oslo")])
     with pytest.raises(InputError, match=r"missing.safetensors: no such file"):
         edit_file(tmp_path / "missing.safetensors", [("Colin", "born_in", "Oslo")])

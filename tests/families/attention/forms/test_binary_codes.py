@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fact_tables import UNICODE, in_eight_bits, slow_margins, strict_winners
+from fact_tables import SMALLEST, UNICODE, in_eight_bits, rounded, slow_margins, strict_winners
 from factrank.databases.database import Database
 from factrank.databases.generators.random_tables import uniform
 from factrank.errors import InputError
@@ -16,7 +16,7 @@ from factrank.families.attention.forms.building.query_routing import (
     STRENGTHS,
     block_routing,
 )
-from factrank.families.attention.forms.construction import Construction, FormSearch, rounded
+from factrank.families.attention.forms.construction import Construction, FormSearch
 from factrank.families.attention.forms.registry import CONSTRUCTIONS
 from factrank.nn.part_arrays import to_arrays
 from factrank.nn.precision import dtype_of
@@ -36,7 +36,7 @@ def test_every_fact_is_recalled_with_margin_two(precision):
     database = uniform(60, 9, 40, 300, seed=1)
     layer = built(database, precision)
     found = recall(layer, database)
-    assert (found.recall, found.margin, found.artifacts) == (1.0, 2.0, 0)
+    assert (found.recall, found.margin, found.hallucinations) == (1.0, 2.0, 0)
     assert {part.dtype for part in to_arrays(layer).values()} == {dtype_of(precision)}
 
 
@@ -46,7 +46,7 @@ def test_margins_are_twice_the_distances_of_words(tensor, precision):
     database = as_database(tensor)
     layer = built(database, precision)
     used = np.unique(database.triples[:, 2])
-    words = code_words(len(used), bits_for(len(used)))
+    words = code_words(np.arange(len(used)), bits_for(len(used)))
     nearest = [min((2.0 * (w != word).sum() for w in words if (w != word).any()), default=np.inf) for word in words]
     unused = len(used) < database.n_values
     expected = np.array(nearest)[np.searchsorted(used, database.triples[:, 2])]
@@ -84,17 +84,8 @@ def test_counts():
     assert round(shape.parameters(K, Q, V) / database.n_facts, 1) == 12.5
 
 
-@pytest.mark.parametrize(
-    "facts",
-    [
-        [("k", "q", "v")],
-        [("k", "q", "v"), ("k", "r", "w")],
-        [("k", "q", "v"), ("j", "q", "v"), ("j", "r", "v")],
-        [("k", "q", "v"), ("j", "q", "w"), ("i", "q", "x")],
-    ],
-)
-def test_smallest_tables(facts):
-    database = Database.from_facts(facts)
+@pytest.mark.parametrize("database", SMALLEST)
+def test_smallest_tables(database):
     for precision in PRECISIONS:
         margins = slow_margins(built(database, precision), database)
         assert margins.min() == (np.inf if database.n_values == 1 else 2.0)
@@ -173,7 +164,7 @@ def test_saturation_is_beyond_subnormals(precision, smallest):
 def test_one_hot_routing_and_two_bases():
     rows = block_routing(np.arange(3), np.arange(2, 5), np.full(3, -1), 5, "float32")
     np.testing.assert_array_equal(rows.tokens, np.eye(5)[2:])
-    with pytest.raises(InputError, match="query 1 needs a coordinate of its own"):
+    with pytest.raises(InputError, match="query 1 needs its own coordinate"):
         block_routing(np.array([0, 1]), np.array([2, 2]), np.array([-1, -1]), 3, "float32")
 
 

@@ -16,13 +16,14 @@ from factrank.errors import InputError
 from factrank.experiments.models.verification import verify
 from factrank.families.attention.forms import choose
 from factrank.families.attention.forms.binary_codes import BinaryCodes
-from factrank.families.attention.forms.choose import construct
+from factrank.families.attention.forms.candidates import refused_forms
 from factrank.families.attention.forms.construction import Built, FormSearch
 from factrank.families.attention.forms.mixed import Mixed, joint_shape, of_queries
-from factrank.families.attention.forms.registry import CONSTRUCTIONS
+from factrank.families.attention.forms.registry import CONSTRUCTIONS, registered_form
 from factrank.families.attention.forms.shared_heads import SharedHeads
 from factrank.families.attention.layer_shape import LayerShape
 from factrank.families.attention.pair_transformer import PairTransformer
+from factrank.families.attention.searching import construct
 from factrank.nn.part_arrays import to_arrays
 from slow_layers import slow_layer_tensor
 from strategies import as_database, tensors
@@ -134,6 +135,36 @@ def test_the_fewest_bits_are_looked_for_in_all_precisions():
     assert construct(database, "float64", "bits").precision == "float64"
 
 
+def test_the_winner_is_not_among_the_forms_that_are_refused():
+    """With the fewest bits as the aim, a form may win in float32 and be refused in bfloat16."""
+    found = construct(uniform(300, 2, 120, seed=0), minimise="bits", budget=0.0, only=["parabola", "attention-map"])
+    assert (found.form, found.precision) == ("attention-map", "float32")
+    assert ("attention-map", "bfloat16") in [
+        (one.construction, one.precision) for one in found.runners_up if not one.shape
+    ]
+    assert refused_forms(found) == {"parabola": ("bfloat16",)}
+
+
+def test_another_precision_may_allow_fewer_heads():
+    database = uniform(8, 2, 5, seed=0)
+    forms = {"budget": 0.0, "only": ["parabola", "attention-map", "linear-solve"]}
+    found = construct(database, "bfloat16", "heads", **forms)
+    assert (found.form, found.spec.n_heads) == ("parabola", 2)
+    assert found["advice"] == ("attention-map would need only 1 head in float32 (2 in bfloat16)",)
+    assert construct(database, "float32", "heads", **forms).spec.n_heads == 1
+    assert construct(database, "float32", "heads", **forms)["advice"] == ()
+    assert construct(database, "bfloat16", **forms)["advice"] == ()
+
+
+def test_both_spellings_and_the_largest_margin():
+    database, few = sample("astrid"), {"budget": 0.0, "only": ["parabola", "binary", "shared-heads"]}
+    margins = [construct(database, maximise="margin", **few), construct(database, maximize="margin", **few)]
+    for found in margins:
+        assert found.reason == "largest margin"
+        assert found.certificate.margin >= max(one.margin for one in found.runners_up)  # every form was built
+    assert construct(database, minimize="heads", **few).reason == construct(database, minimise="heads", **few).reason
+
+
 def test_only_the_constructions_that_are_named():
     found = construct(sample("astrid"), only=["binary", "shared-heads", "binary"])
     assert found.form == "shared-heads"
@@ -148,10 +179,15 @@ def test_bad_requests():
         ({"only": "magic"}, "there is no construction 'magic'; there are .*binary"),
         ({"only": []}, "name at least one"),
         ({"budget": -1.0}, "finite number of seconds"),
-        ({"share_tokens": True, "only": "parabola"}, "only binary codes"),
+        ({"share_tokens": True, "only": "parabola"}, "support only the construction .binary."),
+        ({"minimise": "heads", "maximise": "margin"}, "not both"),
     ):
         with pytest.raises(InputError, match=message):
             construct(facts, **arguments)
+    with pytest.raises(InputError, match=r'parameters, heads, d_model, bits, or give maximise="margin"; got .weight'):
+        choose._objective("weight", None)
+    with pytest.raises(InputError, match="only the margin can be maximised; got maximise='heads'"):
+        choose._objective(None, "heads")
     with pytest.raises(InputError, match="no facts"):
         construct(Database(np.zeros((0, 3), np.int32), *facts.vocabularies))
     several = Database.from_facts([("a", "q", "v"), ("a", "q", "w"), ("a", "q", "x")], multi=True)
@@ -194,8 +230,8 @@ class Late:
         return Built(CONSTRUCTIONS["attention-map"].build(database, precision, search).layer, self.name)
 
 
-def test_an_estimate_may_turn_out_smaller(monkeypatch):
-    monkeypatch.setitem(CONSTRUCTIONS, "late", Late())
+@registered_form(Late())
+def test_an_estimate_may_turn_out_smaller():
     facts = sample("astrid")
     assert Late().shape(facts, "float32").parameters(*facts.shape) > construct(facts, only="parabola").parameters
     found = construct(facts, only=["parabola", "late"], budget=60.0)
@@ -204,8 +240,8 @@ def test_an_estimate_may_turn_out_smaller(monkeypatch):
     assert construct(facts, only=["parabola", "late"], budget=0.0).form == "parabola"  # no time to find out
 
 
-def test_what_is_not_certified_is_not_chosen(monkeypatch):
-    monkeypatch.setitem(CONSTRUCTIONS, "wrong", Wrong())
+@registered_form(Wrong())
+def test_what_is_not_certified_is_not_chosen():
     facts = sample("astrid")
     found = all_recalled(construct(facts), facts)
     wrong = next(candidate for candidate in found.runners_up if candidate.construction == "wrong")
@@ -219,16 +255,23 @@ def test_too_large_for_this_machine(monkeypatch):
     monkeypatch.setattr(choose, "memory_room", lambda: 3 * 4 * 100)
     found = construct(sample("astrid"))
     assert found.parameters <= 100
-    assert any("more memory than this machine has" in candidate.reason for candidate in found.runners_up)
+    assert any("in float32 take more memory than this" in candidate.reason for candidate in found.runners_up)
+
+
+SHARED = Database.from_facts([("a", "b", "v"), ("b", "b", "w"), ("b", "c", "v"), ("a", "c", "x")])
 
 
 def test_shared_tokens():
-    facts = Database.from_facts([("a", "b", "v"), ("b", "b", "w"), ("b", "c", "v"), ("a", "c", "x")])
-    found = construct(facts, share_tokens=True)
+    found = construct(SHARED, share_tokens=True)
     assert found.certified
     assert isinstance(found.model, PairTransformer)
     assert len(to_arrays(found.model)["embedding"]) == 3
-    assert (slow_margins(found.model, facts) > 0).all()
+    assert (slow_margins(found.model, SHARED) > 0).all()
+
+
+def test_shared_tokens_in_bfloat16_count_their_parameters():
+    found = construct(SHARED, "bfloat16", share_tokens=True)
+    assert found.to_dict()["facts_per_parameter"] == 4 / found.spec.parameters(*SHARED.shape, 1)
 
 
 # ---------------------------------------------------------------- mixed

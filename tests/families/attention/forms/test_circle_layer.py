@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attention_proofs import prove
-from fact_tables import UNICODE, slow_margins, strict_winners, with_ranges
+from fact_tables import UNICODE, every_value, slow_margins, strict_winners, with_ranges
 from factrank.databases.database import Database
 from factrank.databases.generators.random_tables import numbered, uniform
 from factrank.errors import InputError
@@ -23,12 +23,6 @@ circle = Circle()
 
 def built(database, precision="float32"):
     return circle.build(database, precision, FormSearch()).layer
-
-
-def every_value(n_values, n_queries=3):
-    key, query = np.divmod(np.arange(n_values * n_queries), n_queries)
-    facts = [(f"k{k}", f"q{q}", f"v{(k + q) % n_values:05}") for k, q in zip(key, query, strict=True)]
-    return Database.from_facts(facts)
 
 
 @settings(max_examples=25)

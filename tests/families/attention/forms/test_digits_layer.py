@@ -8,13 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attention_proofs import prove
-from fact_tables import UNICODE, slow_margins
+from fact_tables import SMALLEST, UNICODE, every_value, slow_margins
 from factrank.databases.database import Database
 from factrank.databases.generators.random_tables import uniform
 from factrank.errors import InputError
 from factrank.experiments.models.verification import verify
+from factrank.families.attention.forms.building import digits_for, largest_digit
 from factrank.families.attention.forms.construction import FormSearch
-from factrank.families.attention.forms.digits_layer import Digits, base_for, digits, digits_for, largest_digit
+from factrank.families.attention.forms.digits_layer import Digits, base_for, digits
 from factrank.families.attention.forms.parabola_layer import Parabola
 from factrank.nn.precision import SIGNIFICAND
 from strategies import as_database, tensors
@@ -25,12 +26,6 @@ lattice = Digits()
 
 def built(database, precision="float32"):
     return lattice.build(database, precision, FormSearch()).layer
-
-
-def every_value(n_values, n_queries=2):
-    key, query = np.divmod(np.arange(n_values * n_queries), n_queries)
-    facts = [(f"k{k}", f"q{q}", f"v{(k + q) % n_values:05}") for k, q in zip(key, query, strict=True)]
-    return Database.from_facts(facts)
 
 
 @settings(max_examples=25)
@@ -71,7 +66,7 @@ def test_digits_write_every_place_once(n_values, precision):
 
 @pytest.mark.parametrize(("n_values", "n_digits"), [(225, 2), (226, 3), (600, 3)])
 def test_many_values_in_bfloat16_are_exact(n_values, n_digits):
-    database = every_value(n_values)
+    database = every_value(n_values, 2)
     layer = built(database, "bfloat16")
     proof = prove(layer, database)
     assert (proof.holds, proof.margin, proof.arithmetic) == (True, 1.0, "exact integers")
@@ -92,8 +87,7 @@ def test_counts():
 
 
 def test_small_tables_unicode_and_names_without_facts():
-    for facts in ([("k", "q", "v")], [("k", "q", "v"), ("k", "r", "w")], [("k", "q", "v"), ("j", "q", "v")]):
-        database = Database.from_facts(facts)
+    for database in SMALLEST:
         for precision in PRECISIONS:
             assert prove(built(database, precision), database).holds
     partial = uniform(6, 5, 9, seed=0).select(keys=["k1", "k3"], queries=["q1", "q4"], compact=False)
@@ -102,7 +96,7 @@ def test_small_tables_unicode_and_names_without_facts():
 
 
 def test_a_perturbed_weight_breaks_the_proof():
-    database = every_value(9)
+    database = every_value(9, 2)
     layer = built(database)
     unembedding = layer.unembedding.copy()
     unembedding[-1, 3] += 1.0

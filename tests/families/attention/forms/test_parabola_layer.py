@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attention_proofs import prove
-from fact_tables import UNICODE, slow_margins, with_ranges
+from fact_tables import SMALLEST, UNICODE, every_value, rounded, slow_margins, with_ranges
 from factrank.databases.database import Database
 from factrank.databases.generators.random_tables import uniform
 from factrank.errors import InputError
@@ -21,7 +21,7 @@ from factrank.families.attention.forms.building.parabola_labels import (
     stretched_sizes,
 )
 from factrank.families.attention.forms.building.query_routing import SATURATION
-from factrank.families.attention.forms.construction import Construction, FormSearch, rounded
+from factrank.families.attention.forms.construction import Construction, FormSearch
 from factrank.families.attention.forms.parabola_layer import Parabola, packed
 from factrank.families.attention.forms.registry import CONSTRUCTIONS
 from factrank.nn.part_arrays import to_arrays
@@ -34,14 +34,6 @@ CODES = ("own coordinates", "one-hot", "compact")
 
 def built(database, precision="float32", code="own coordinates"):
     return Parabola(code).build(database, precision, FormSearch()).layer
-
-
-def every_value(n_values, n_queries=3):
-    """Every value answers some fact of every query: the worst case for labels."""
-    key, query = np.divmod(np.arange(n_values * n_queries), n_queries)
-    value = (key + query) % n_values
-    facts = [(f"k{k}", f"q{q}", f"v{v:05}") for k, q, v in zip(key, query, value, strict=True)]
-    return Database.from_facts(facts)
 
 
 # -------------------------------------------------------------------- labels
@@ -212,17 +204,8 @@ def test_counts():
     assert prove(layer, uniform(1000, 12, 500, seed=0)).margin == 1.0
 
 
-@pytest.mark.parametrize(
-    "facts",
-    [
-        [("k", "q", "v")],
-        [("k", "q", "v"), ("k", "r", "w")],
-        [("k", "q", "v"), ("j", "q", "v"), ("j", "r", "v")],
-        [("k", "q", "v"), ("j", "q", "w"), ("i", "q", "x")],
-    ],
-)
-def test_smallest_tables(facts):
-    database = Database.from_facts(facts)
+@pytest.mark.parametrize("database", SMALLEST)
+def test_smallest_tables(database):
     for precision in PRECISIONS:
         for code in CODES:
             margins = slow_margins(built(database, precision, code), database)

@@ -41,7 +41,7 @@ def test_samples(name):
     database = sample(name)
     layer = built(database, "bfloat16")
     found = recall(layer, database)
-    assert (found.recall, found.margin, found.artifacts) == (1.0, 2.0, 0)
+    assert (found.recall, found.margin, found.hallucinations) == (1.0, 2.0, 0)
     assert layer.parameters <= BinaryCodes().shape(database, "bfloat16").parameters(*database.shape)
 
 

@@ -31,7 +31,7 @@ def test_recall_is_complete(precision):
     database, n_shared = renamed(uniform(20, 6, 30, 100, seed=0), 4)
     model = shared_token_model(database, precision)
     found = recall(model, database)
-    assert (found.recall, found.margin, found.artifacts) == (1.0, 2.0, 0)
+    assert (found.recall, found.margin, found.hallucinations) == (1.0, 2.0, 0)
     assert len(model.embedding) == 20 + 6 - n_shared
     stored = sum(
         np.size(part) for part in (model.embedding, model.unembedding, *vars(model.blocks[0]).values()) if np.ndim(part)

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from factrank.errors import InputError
 from factrank.experiments import run_checkpoints as checkpoints
+from factrank.experiments.specs import Curve, EpochsTo, TauRecall
 from factrank.experiments.specs.data import generated
-from factrank.experiments.specs.measures import Measures
 from factrank.experiments.specs.training_spec import Training
 from factrank.experiments.specs.trial import Trial
 from factrank.experiments.training import train_many
@@ -27,7 +27,7 @@ from factrank.nn.sealed_file import Sealed, read_sealed, write_sealed
 FACTS = generated("uniform", n_keys=8, n_queries=4, n_values=6, seed=1)
 FEW = generated("uniform", n_keys=5, n_queries=3, n_values=4, n_facts=7, seed=1)
 LAYER = LayerShape(d_model=6, n_heads=2, d_qk=2, d_vo=3)
-WATCHED = {"measures": Measures((0.5, 0.99), epochs_to=True), "curve_epochs": (0, 5, 90, 371, 400)}
+WATCHED = TauRecall((0.5, 0.99)), EpochsTo(), Curve((0, 5, 90, 371, 400))
 TRAINING = Training(epochs=400, learning_rate=0.02, check_every=7, engine="fused")
 
 
@@ -44,9 +44,9 @@ def short_chunks():
 @cache
 def uninterrupted():
     trials = [
-        *(Trial(FACTS, LAYER, TRAINING, seed, **WATCHED) for seed in range(3)),
-        *(Trial(FEW, LAYER, replace(TRAINING, stop="recall_tau", weight_decay=0.1), s, **WATCHED) for s in range(2)),
-        Trial(FEW, LAYER, replace(TRAINING, precision="float64", frozen=("w_k",)), 5),
+        *(Trial(FACTS, LAYER, TRAINING, WATCHED, seed=seed) for seed in range(3)),
+        *(Trial(FEW, LAYER, replace(TRAINING, stop="recall_tau", weight_decay=0.1), WATCHED, seed=s) for s in range(2)),
+        Trial(FEW, LAYER, replace(TRAINING, precision="float64", frozen=("w_k",)), seed=5),
     ]
     return trials, train_many(trials)
 
@@ -90,7 +90,7 @@ def test_interrupted_anywhere_and_taken_up_again(tmp_path_factory, moments):
 
 def interrupted(folder, seed=0, at=150):
     """A trial that has left a checkpoint, and the file; the worker waits there until it is told to end."""
-    trial, told, later = Trial(FACTS, LAYER, TRAINING, seed), threading.Event(), fused_threads._later
+    trial, told, later = Trial(FACTS, LAYER, TRAINING, seed=seed), threading.Event(), fused_threads.later_state
 
     class Patient(fused_threads.Threads):
         def close(self):
@@ -104,7 +104,7 @@ def interrupted(folder, seed=0, at=150):
         return later(kernel, run, min(n_epochs, 50))
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fused_threads, "_later", waiting)
+        patch.setattr(fused_threads, "later_state", waiting)
         patch.setitem(fused_engine.BACKENDS, "cpu", Patient)
         (result,) = train_many([trial], checkpoints=folder, meter=Interrupting(at), interruptible=True)
     assert result.status == "interrupted"
@@ -204,7 +204,7 @@ def test_the_same_trial_twice(tmp_path):
 
 def test_a_folder_that_cannot_be_one(tmp_path):
     (tmp_path / "file").write_text("", encoding="utf-8")
-    with pytest.raises(InputError, match="file: cannot be a folder of checkpoints"):
+    with pytest.raises(InputError, match="file: cannot create a folder for checkpoints"):
         train_many([Trial(FACTS, LAYER, TRAINING)], checkpoints=tmp_path / "file")
     train_many([Trial(FACTS, LAYER, TRAINING)], checkpoints=tmp_path / "made" / "anew")
     assert (tmp_path / "made" / "anew").is_dir()

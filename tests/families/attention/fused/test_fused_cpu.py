@@ -14,8 +14,8 @@ from numba import njit
 
 from factrank.databases.database import Database
 from factrank.databases.vocabulary import Vocabulary
+from factrank.experiments.specs import TauRecall
 from factrank.experiments.specs.data import Given
-from factrank.experiments.specs.measures import Measures
 from factrank.experiments.specs.specification import Options
 from factrank.experiments.specs.training_spec import Optimiser, Training
 from factrank.experiments.specs.trial import Trial
@@ -190,9 +190,8 @@ def test_steps_are_those_of_lanes(dtype, tolerance, run, given_):
 
     def trial(epochs):
         training = Training(epochs=epochs, precision=dtype, optimiser=adam, engine="lanes", **given_)
-        return Trial(
-            Given(database.fingerprint), LayerShape(*sizes[3:]), training, seed, Measures(taus=tuple(TAUS.tolist()))
-        )
+        taus = TauRecall(tuple(TAUS.tolist()))
+        return Trial(Given(database.fingerprint), LayerShape(*sizes[3:]), training, (taus,), seed=seed)
 
     start, numbers = flat(first_layer(sizes, seed, dtype)), {"epsilon": EPSILON[dtype]} | given_
     for epochs in (1, 10):

@@ -16,8 +16,8 @@ import pytest
 
 from factrank.databases.database import Database
 from factrank.errors import FactrankError
+from factrank.experiments.specs import Curve, EpochsTo, TauRecall
 from factrank.experiments.specs.data import Given, generated
-from factrank.experiments.specs.measures import Measures
 from factrank.experiments.specs.training_spec import Training
 from factrank.experiments.specs.trial import Trial
 from factrank.experiments.training import train_many
@@ -31,7 +31,7 @@ from factrank.families.attention.layer_shape import LayerShape
 from one_thread_gpu import COMPILER, one_thread_cupy
 
 SHARED_BYTES = 232448
-CACHES = (backend._kernel, backend.shared_room, backend._processors)
+CACHES = (backend._kernel, backend.shared_room, backend.processors)
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason="needs a C++ compiler")
 
 
@@ -42,7 +42,7 @@ def compiled(tmp_path_factory) -> Path:
 
 @pytest.fixture(params=[pytest.param("one thread", marks=needs_compiler), "gpu"])
 def device(request, monkeypatch, compiled) -> str:
-    if request.param == "gpu" and backend.missing() is not None:
+    if request.param == "gpu" and backend.gpu_missing() is not None:
         pytest.skip("no GPU")
     if request.param == "one thread":
         monkeypatch.setitem(sys.modules, "cupy", one_thread_cupy(compiled, SHARED_BYTES))
@@ -56,7 +56,7 @@ def device(request, monkeypatch, compiled) -> str:
 def trained(trials, databases=()):
     """What comes of trials on the GPU backend, in their order."""
     given = {database.fingerprint: database for database in databases}
-    built = [given[t.database.fingerprint] if isinstance(t.database, Given) else t.database.build() for t in trials]
+    built = [given[t.data.fingerprint] if isinstance(t.data, Given) else t.data.build() for t in trials]
     tasks = [FactsTask(trial, database) for trial, database in zip(trials, built, strict=True)]
     finished = [model for models, _ in run_fused(trials, tasks, None, "gpu") for model in models]
     return sorted(finished, key=lambda model: model.place)
@@ -84,8 +84,8 @@ TRIALS = {
     "score scale": Trial(facts(), SHAPE, replace(TRAINING, score_scale=2.5)),
     "frozen": Trial(facts(), SHAPE, replace(TRAINING, frozen=("embedding", "w_q"), weight_decay=0.1)),
     "no epochs": Trial(facts(), SHAPE, replace(TRAINING, epochs=0)),
-    "curves": Trial(facts(), SHAPE, TRAINING, curve_epochs=(0, 3, 12)),
-    "taus": Trial(facts(), SHAPE, TRAINING, measures=Measures(taus=(0.5, 0.1, 0.9), epochs_to=True), curve_epochs=(5,)),
+    "curves": Trial(facts(), SHAPE, TRAINING, (Curve((0, 3, 12)),)),
+    "taus": Trial(facts(), SHAPE, TRAINING, (TauRecall((0.5, 0.1, 0.9)), EpochsTo(), Curve((5,)))),
 }
 
 
@@ -110,7 +110,7 @@ def test_fibers_with_several_values(device):
     """Each fact of a fiber counts, and its margin is that of the fiber."""
     rows = [(f"k{k}", f"q{q}", f"v{v}") for k in range(5) for q in range(3) for v in range(8) if (k * q + v) % 3 == 0]
     database = Database.from_facts(rows, multi=True)
-    trial = Trial(Given(database.fingerprint), SHAPE, replace(TRAINING, epochs=20), curve_epochs=(0, 10))
+    trial = Trial(Given(database.fingerprint), SHAPE, replace(TRAINING, epochs=20), (Curve((0, 10)),))
     [got] = trained([trial], [database])
     [want] = train_many([replace(trial, training=replace(trial.training, engine="lanes"))], databases=[database])
     np.testing.assert_allclose(got.metrics["loss"], want.metrics["loss"], rtol=1e-4)
@@ -121,7 +121,7 @@ def test_fibers_with_several_values(device):
 def test_runs_stop_at_regular_checks_alone(device):
     """Curves look at full recall before the check that stops the run, and change nothing."""
     trial = Trial(facts(n_facts=6), SHAPE, Training(epochs=60, stop="recall", check_every=7, learning_rate=0.03))
-    looked = replace(trial, curve_epochs=tuple(range(0, 60, 2)))
+    looked = replace(trial, measures=(Curve(tuple(range(0, 60, 2))),))
     first, second = trained([trial, looked])
     assert first.status == "stopped"
     assert first.epochs == second.epochs
@@ -132,7 +132,7 @@ def test_runs_stop_at_regular_checks_alone(device):
 
 
 MANY = [
-    Trial(facts(seed, n_facts), shape, Training(epochs=9, learning_rate=rate), seed)
+    Trial(facts(seed, n_facts), shape, Training(epochs=9, learning_rate=rate), seed=seed)
     for seed in range(3)
     for n_facts in (40, 11)
     for shape in (SHAPE, ONE_HEAD)
@@ -148,7 +148,7 @@ def test_alone_among_many_in_another_order_and_again(device):
 
 
 def test_chunks_of_epochs_change_no_bit(device, monkeypatch):
-    trials = [replace(trial, measures=Measures(epochs_to=True), curve_epochs=(0, 4, 9)) for trial in MANY[:6]]
+    trials = [replace(trial, measures=(EpochsTo(), Curve((0, 4, 9)))) for trial in MANY[:6]]
     whole = trained(trials)
     monkeypatch.setattr(backend, "CHUNK_SECONDS", 0.0)
     cut = trained(trials)
@@ -166,12 +166,12 @@ def test_waves_change_no_bit(device, monkeypatch):
 
 def runs_of(trials):
     for place, trial in enumerate(trials):
-        database = trial.database.build()
+        database = trial.data.build()
         yield prepare(place, trial, FactsTask(trial, database), Fibers.of(database))
 
 
 def test_a_run_taken_up_from_its_state_ends_with_the_same_bits(device, monkeypatch):
-    trials = [replace(trial, curve_epochs=(2, 7)) for trial in MANY[:4]]
+    trials = [replace(trial, measures=(Curve((2, 7)),)) for trial in MANY[:4]]
     whole = trained(trials)
     monkeypatch.setattr(backend, "CHUNK_SECONDS", 0.0)
     blocks = backend.Blocks(runs_of(trials), len(trials))
@@ -192,7 +192,7 @@ def test_a_run_taken_up_from_its_state_ends_with_the_same_bits(device, monkeypat
 def test_a_stopped_state_is_only_evaluated(device):
     """A checkpoint may hold a run that a check has ended: taken up, it is not checked again."""
     trial = Trial(facts(n_facts=6), SHAPE, Training(epochs=60, stop="recall", check_every=7, learning_rate=0.03))
-    trial = replace(trial, curve_epochs=(0, 7, 14, 21, 28))
+    trial = replace(trial, measures=(Curve((0, 7, 14, 21, 28)),))
     (run,) = next(ended for ended in backend.Blocks(runs_of([trial]), 1) if ended)
     assert run.state.stopped
     (again,) = (replace(one, state=run.state) for one in runs_of([trial]))
@@ -216,7 +216,7 @@ def test_an_interruption_loses_nothing_that_had_ended(device, monkeypatch):
     """Wherever it strikes, runs come out as ended or with a state from which they go on to the same bits."""
     monkeypatch.setattr(backend, "CHUNK_SECONDS", 0.0)
     whole = trained(MANY[:6])
-    source = run_fused(MANY[:6], [FactsTask(trial, trial.database.build()) for trial in MANY[:6]], None, "gpu")
+    source = run_fused(MANY[:6], [FactsTask(trial, trial.data.build()) for trial in MANY[:6]], None, "gpu")
     got = list(next(source)[0])
     got += source.throw(KeyboardInterrupt())[0]
     with pytest.raises(KeyboardInterrupt):
@@ -258,7 +258,7 @@ def test_tiles_of_any_size_agree(device, monkeypatch):
             np.testing.assert_allclose(one.metrics["loss"], other.metrics["loss"], rtol=1e-5)
 
 
-@pytest.mark.skipif(backend.missing() is not None, reason="no GPU")
+@pytest.mark.skipif(backend.gpu_missing() is not None, reason="no GPU")
 @pytest.mark.parametrize("n_values", [1, 31, 50, 64, 100, 130, 600])
 def test_any_number_of_values_on_a_gpu(n_values):
     """One, two, four or 32 lanes to a fiber; logits in registers, in shared memory, or outside."""

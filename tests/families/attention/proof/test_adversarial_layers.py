@@ -96,7 +96,7 @@ def test_heads_concatenated_by_libraries(size):
 
 def test_pytorch_stays_within_the_bound():
     torch = pytest.importorskip("torch")
-    from factrank.families.attention.torch_exchange import torch_module
+    from factrank.bridges.torch_modules import to_torch
 
     zero, rng = torch.zeros(1, dtype=torch.long), np.random.default_rng(2)
     batches = [ones_and_dust(size, 2 * size) for size in (8, 24)]
@@ -104,7 +104,7 @@ def test_pytorch_stays_within_the_bound():
     for batch in batches:
         for at in range(len(batch.keys)):
             with torch.no_grad():
-                logits = torch_module(batch.layer(at))(zero, zero).numpy()
+                logits = to_torch(batch.layer(at))(zero, zero).numpy()
             assert leads(logits)[0] >= margin_bounds(batch.layer(at), FACT).margins[0]
 
 

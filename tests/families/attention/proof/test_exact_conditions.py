@@ -30,7 +30,7 @@ def with_changes(layer, changes):
         [("embedding", (3, 2), 1.25)],  # a query, where the unembedding reads it
         [("w_v", (0, 0, 0), 1.25)],
         [("w_o", (0, 0, 0), 1.25)],
-        [("unembedding", (0, 0), 0.25)],
+        [("unembedding", (0, 0), 0.1)],  # a multiple of 2^-27, so that sums would need more than 24 bits
         [  # x W_V cancels, in the one head that reads these coordinates
             ("embedding", (0, slice(0, 2)), 2.0**24),
             ("w_v", (0, 1, 0), -1.0),

@@ -122,7 +122,7 @@ def test_no_facts():
     nothing = numbered([], (1, 1, 2))
     empty = verify(parabola_layer(nothing), nothing)
     assert (empty.certified, empty.facts, empty.worst, empty.margin) == (True, 0, None, np.inf)
-    assert empty.details == {"silent_fibers": 1, "answered": 1, "artifacts": 0}
+    assert empty.details == {"silent_fibers": 1, "answered": 1, "hallucinations": 0}
 
 
 def test_sets_of_values_are_certified_as_a_whole():
@@ -159,7 +159,7 @@ def test_the_forward_pass_is_that_of_the_formula(kind, cells, grid, monkeypatch)
     silent = np.ones((6, 3), bool)
     silent[keys, queries] = False
     assert found["silent_fibers"] == found["answered"] == silent.sum() == 18 - len(TABLE) > 0
-    assert found["artifacts"] == (softmax(tensor[silent], axis=1).max(axis=1) >= 0.95).sum()
+    assert found["hallucinations"] == (softmax(tensor[silent], axis=1).max(axis=1) >= 0.95).sum()
 
 
 def test_silent_fibers_that_are_too_many_are_not_counted(monkeypatch):
@@ -168,7 +168,7 @@ def test_silent_fibers_that_are_too_many_are_not_counted(monkeypatch):
     assert found["silent_fibers"] == found["answered"] == 18 - len(TABLE)
     monkeypatch.setattr("factrank.families.attention.proof.forward_pass.MOST_SILENT_CELLS", 10)
     uncounted = verify(layer, TABLE)
-    assert uncounted == replace(found, details=found.details | {"answered": None, "artifacts": None})
+    assert uncounted == replace(found, details=found.details | {"answered": None, "hallucinations": None})
     assert certificate_from_json(uncounted.to_json(), found) == uncounted
 
 
@@ -204,12 +204,12 @@ def test_what_is_no_number_is_not_certified():
 
 
 def test_layers_that_do_not_fit_are_refused():
-    with pytest.raises(InputError, match="the layer is made for 6 keys"):
+    with pytest.raises(InputError, match="the layer has 6 keys"):
         verify(parabola_layer(TABLE), numbered([(0, 0, 0)], (1, 1, 1)))
     layer = parabola_layer(TABLE)
     mixed = AttentionLayer(*(getattr(layer, name) for name in ("embedding", "w_q", "w_k", "w_v", "w_o")),
         layer.unembedding.astype(np.float64), n_keys=6)  # fmt: skip
-    with pytest.raises(InputError, match="one precision"):
+    with pytest.raises(InputError, match="the same precision"):
         verify(mixed, TABLE)
 
 
@@ -237,8 +237,8 @@ def test_certificates_are_kept_and_compared(tmp_path):
     [
         ("{", "must be JSON"),
         ("[" * 100_000, "must be JSON"),
-        ("[]", "nothing else"),
-        ('{"certified": true}', "nothing else"),
+        ("[]", "exactly the fields"),
+        ('{"certified": true}', "exactly the fields"),
     ],
 )
 def test_texts_that_are_no_certificates(text, message):
@@ -327,7 +327,7 @@ def test_a_forward_pass_below_the_proved_bound_refutes_the_proof(monkeypatch):
     monkeypatch.setattr(AttentionProver, "forward", lambda _, block: lower[block.rows])
     found = verify(layer, TABLE)
     assert not found.certified
-    assert f"margins below the bounds that were proved: {len(TABLE)}" in found.reason
+    assert f"{len(TABLE)} margins are below their proved bounds" in found.reason
 
 
 def test_values_of_one_fiber_may_lead_by_different_margins():

@@ -161,6 +161,58 @@ def test_errors_are_those_of_the_formula(precision: str, large: str, positions: 
     assert shares < 1e-20 if large == "nothing" else shares > 1e-3
 
 
+def sum_in_some_order(terms: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """The sum over the first axis, two partial sums at a time in a random order, each rounded to the format."""
+    parts = list(terms)
+    while len(parts) > 1:
+        parts.append(parts.pop(int(rng.integers(len(parts)))) + parts.pop(int(rng.integers(len(parts)))))
+    return parts[0]
+
+
+def product_in_some_order(row: np.ndarray, matrix: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    return sum_in_some_order(row[:, None] * matrix, rng)
+
+
+def evaluated(model: Memoriser, tokens: np.ndarray, dtype: jnp.dtype, rng: np.random.Generator) -> np.ndarray:
+    """The outputs of one example, every operation rounded to the format and every sum in a random order."""
+    w = {name: np.asarray(part).astype(dtype) for name, part in vars(model).items() if name != "shape"}
+    x = np.stack([product_in_some_order(token, w["embedding"], rng) + w["embedding_bias"] for token in tokens])
+    heads = []
+    for w_q, w_k, w_v, w_o in zip(w["w_q"], w["w_k"], w["w_v"], w["w_o"], strict=True):
+        asked = product_in_some_order(x[0], w_q, rng)
+        scores = np.stack([sum_in_some_order(asked * product_in_some_order(key, w_k, rng), rng) for key in x[1:]])
+        powers = np.exp(scores / np.asarray(sqrt(3), dtype) - (scores / np.asarray(sqrt(3), dtype)).max())
+        shares = powers / sum_in_some_order(powers, rng)
+        values = np.stack([product_in_some_order(token, w_v, rng) for token in x[1:]])
+        heads.append(product_in_some_order(sum_in_some_order(shares[:, None] * values, rng), w_o, rng))
+    outputs = product_in_some_order(sum_in_some_order(np.stack(heads), rng), w["decoder"], rng) + w["decoder_bias"]
+    return outputs.astype(np.float64)
+
+
+def test_no_order_of_evaluation_leaves_the_bounds() -> None:
+    """Rounded evaluations against float64: inside the proved errors, which are not out of proportion either."""
+    dtype, worst = jnp.dtype("bfloat16"), 0.0
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        parts, (queries, contexts) = some_parts(rng), some_vectors(rng)
+        parts["w_q"] /= 8
+        parts["decoder_bias"] /= 20
+        model = memoriser_of(
+            replace(SHAPE, positions=False), {name: part.astype(dtype) for name, part in parts.items()}
+        )
+        queries, contexts = (part.astype(dtype) for part in (queries, contexts))
+        examples = VectorExamples.of(queries.astype(np.float64), contexts.astype(np.float64), np.zeros(2, int))
+        proved = OutputProver(plain_memoriser(model, CONTEXT, dtype), ARITHMETIC["bfloat16"]).proved(examples)
+        for number in range(2):
+            tokens = np.stack([queries[number], *contexts[number]])
+            exact = evaluated(model, tokens.astype(np.float64), jnp.dtype("float64"), rng)
+            for _ in range(5):
+                errors = np.abs(evaluated(model, tokens, dtype, rng) - exact)
+                assert (errors <= proved.errors[number]).all()
+                worst = max(worst, float((errors / proved.errors[number]).max()))
+    assert worst > 1e-3
+
+
 # -------------------------------------------------------------------- certificates
 
 
@@ -264,7 +316,7 @@ class Contrary(Memoriser):
 
 
 def test_a_class_of_ones_own_is_refused() -> None:
-    with pytest.raises(InputError, match="not a class derived from it; got Contrary"):
+    with pytest.raises(InputError, match="not a subclass; got Contrary"):
         verify(Contrary(**vars(drawn_model())), few_examples(CLASSES))
 
 

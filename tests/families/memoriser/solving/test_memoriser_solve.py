@@ -151,12 +151,11 @@ def test_large_scores_leave_nothing_proved(classes, solved) -> None:
 def test_float32_weights_are_proved_in_float64(classes) -> None:
     model = started_memoriser(FULL, classes, rng=np.random.default_rng(0))
     assert {leaf.dtype.name for leaf in jax.tree.leaves(model)} == {"float32"}
-    assert model.shape.start == "random"
     wide, own = verify(model, classes, precision="float64"), verify(model, classes)
     assert wide.certified
     assert (own.recall, own.precision) == (1.0, "float32")
     assert own.proved_margin < wide.proved_margin
-    with pytest.raises(InputError, match="must hold them exactly"):
+    with pytest.raises(InputError, match="represents them exactly"):
         verify(model, classes, precision="bfloat16")
 
 
@@ -304,7 +303,7 @@ def test_sizes_out_of_range_are_named(shape, precision, vectors: float, labels: 
     examples = examples_at(shape, 6, 1)
     scaled = VectorExamples.of(vectors * examples.queries, vectors * examples.contexts, labels * examples.labels)
     what = "vectors" if labels == 1 else "labels"
-    with pytest.raises(InputError, match=f"the {what} are so large or so small .* range of {precision}: scale them"):
+    with pytest.raises(InputError, match=f"the {what} are too large or too small to solve for in {precision}; scale"):
         solve(scaled, shape, precision=precision)
 
 
@@ -325,7 +324,7 @@ def test_refuses_what_it_cannot_solve(classes, solved) -> None:
         solve(RandomExamples(5, 4, 8), PLAIN)
     with pytest.raises(InputError, match="too many for a dense solve"):
         solve(RandomExamples(10**6, 4, 64), MemoriserShape())
-    with pytest.raises(InputError, match="has 7 outputs, the examples have 4 and need 1"):
+    with pytest.raises(InputError, match="and 7 outputs, but the examples need 4 and 1"):
         verify(solved.model, RandomExamples(5, 4, 4))
     with pytest.raises(InputError, match="tolerance of real labels"):
         verify(solved.model, classes, tolerance=0.0)

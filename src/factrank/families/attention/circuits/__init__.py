@@ -1,7 +1,7 @@
-"""Circuits: what the paths of a layer contribute, and why a fact is missing.
+"""Path analysis: the contribution of each path of a layer, and why a fact is missing.
 
-What lives here: the parts of a layer's tensor, attribution, routing, diagnosis, answers. What may enter: another
-analysis of a single layer.
+Contains: the decomposition of a layer's tensor, attribution, routing, diagnosis and answers. Add here: another analysis
+of a single layer.
 """
 
 from typing import TYPE_CHECKING
@@ -19,5 +19,6 @@ if TYPE_CHECKING:
     from factrank.families.attention.circuits.diagnosis import Diagnosis as Diagnosis
     from factrank.families.attention.circuits.diagnosis import diagnose as diagnose
     from factrank.families.attention.circuits.layer_parts import has_parts as has_parts
+    from factrank.families.attention.circuits.layer_parts import parts_of as parts_of
 else:
     __getattr__, __dir__, __all__ = lazy_face(__name__)

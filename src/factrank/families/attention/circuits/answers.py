@@ -1,7 +1,9 @@
-"""Answer: what a layer says to one (key, query), judged by the facts that it was saved with.
+"""Answers of a layer to a single (key, query), compared with the facts that were saved with it.
 
-It is a fact where the database has it, an error where the database has something else, an artifact where it says
-nothing. Ties are wrong: where a value that is no fact has the largest logit too, the answer is an error.
+An answer is a fact if the database contains it, an error if the database has another value, and a hallucination if it
+has none. A tie is wrong: if a value that is not a fact has the same logit, the answer is an error. A layer that
+abstains has a reserved value (`construct(..., abstain="unknown")`): answering it is an abstention if there is no fact,
+else an error.
 """
 
 from __future__ import annotations
@@ -13,32 +15,35 @@ import numpy as np
 from jaxtyping import Float
 
 from factrank.databases import Database
+from factrank.display import Drawn
 from factrank.errors import InputError
 from factrank.families.attention.circuits.attribution import attribute
 from factrank.families.attention.circuits.layer_parts import has_parts
 from factrank.families.attention.layer_files import Verdict, verdict
+from factrank.foreign_text import shown_name
 from factrank.readouts import DEFAULT_TAU, AnyModel, code_of, logits_at, require_threshold, softmax_at, with_facts
 
 MOST_VALUES = 5
-"""How many of the most probable values an answer lists."""
+"""Number of most probable values that an answer lists."""
 
 
 @dataclass(frozen=True)
-class Answer:
-    """What a layer answers to one (key, query), and what the database it was trained on says.
+class Answer(Drawn):
+    """Answer of a layer to one (key, query), with the facts that its database has there.
 
     Arguments:
         key, query: the question.
-        answer: the value with the largest logit, the first of equal ones.
+        answer: the value with the largest logit, the first one if several tie.
         probability: its probability under softmax.
-        margin: its logit minus the largest other; infinite where the layer knows one value only.
-        competitor: the value with the largest other logit; of several that tie with the answer one that is no fact.
-        tau: the probability from which an answer is confident.
-        verdict: a fact, an error or an artifact; a tie between a fact and a value that is none is an error.
-        facts: the values that the database has there.
+        margin: its logit minus the largest other logit; infinite if the layer has only one value.
+        competitor: the value with the largest other logit; if several tie with the answer, a non-fact.
+        tau: the probability above which an answer is confident.
+        verdict: "fact", "error", "hallucination" or, if the layer answers the value that it reserves for pairs without
+            a fact, "abstention"; a tie between a fact and a non-fact is an error.
+        facts: the values in the database.
         top: the most probable values with their probabilities.
-        direct: what the direct path contributes to the margin; None where the model has no such parts.
-        heads: what each head contributes.
+        direct: contribution of the direct path to the margin; None if the model does not decompose into paths.
+        heads: contribution of each head.
     """
 
     key: str
@@ -54,18 +59,22 @@ class Answer:
     direct: float | None
     heads: tuple[float, ...] | None
 
+    def __repr__(self) -> str:
+        asked = f"({shown_name(self.key)}, {shown_name(self.query)}) -> {shown_name(self.answer)}"
+        return f"Answer({asked}: {self.verdict}, probability {self.probability:.3f}, margin {self.margin:.3g})"
+
     @property
     def confident(self) -> bool:
-        """Whether the probability reaches tau."""
+        """Return whether the probability is at least tau."""
         return self.probability >= self.tau
 
     @property
     def tie(self) -> bool:
-        """Whether another value has the same logit."""
+        """Return whether another value has the same logit."""
         return self.margin == 0
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data."""
+        """Return plain data."""
         plain = asdict(self)
         top = [{"value": value, "probability": share} for value, share in self.top]
         contributions = None if self.heads is None else {"direct": self.direct, "heads": list(self.heads)}
@@ -81,14 +90,23 @@ def answer(
     *,
     database: Database | None = None,
 ) -> Answer:
-    """What a model answers to a key and a query, by name or code, judged by a database.
+    """Return the answer of a model to a key and a query, with its verdict.
 
     Arguments:
-        given: a layer, or something trained, constructed or loaded that has one.
-        key: the key that is asked about.
-        query: what is asked about it.
-        tau: the probability from which the answer is confident.
-        database: the facts that judge the answer, if not those that came with the model.
+        given: a layer, or a trained, constructed or loaded object that contains one.
+        key: a name or code.
+        query: a name or code.
+        tau: the probability above which the answer is confident.
+        database: the facts to compare with; defaults to the facts of `given`.
+
+    Raises:
+        InputError: a name is unknown, or the logits are not finite.
+
+    >>> from factrank import construct
+    >>> facts = Database.from_facts([("Oslo", "country", "Norway"), ("Lima", "country", "Peru")])
+    >>> found = answer(construct(facts), "Lima", "country")
+    >>> found.answer, found.verdict
+    ('Peru', 'fact')
     """
     require_threshold(tau)
     model, database = with_facts(given, database)
@@ -98,13 +116,16 @@ def answer(
     pair = np.array([at[0]], dtype=np.int32), np.array([at[1]], dtype=np.int32)
     logits, probabilities = logits_at(model, *pair)[0], softmax_at(model, *pair)[0]
     if not np.isfinite(probabilities).all():
-        raise InputError("the logits of the layer at this (key, query) are not numbers, as after a diverged training")
+        raise InputError("the logits at this (key, query) are NaN or infinite, as after diverged training")
     facts = database.fiber(key, query)
     order = np.argsort(-logits, kind="stable")[:MOST_VALUES]
     found = int(order[0])
     competitor = _competitor(logits, found, frozenset(values.index(fact) for fact in facts))
     margin = float("inf") if competitor is None else float(logits[found] - logits[competitor])
+    reserved = getattr(given, "reserved", None)
     judged = verdict(database, *at, found)
+    if judged == "hallucination" and values[found] == reserved and margin > 0:
+        judged = "abstention"
     if judged == "fact" and margin == 0 and competitor is not None and values[competitor] not in facts:
         judged = "error"
     paths = attribute(model, *at, found, competitor) if has_parts(model) else None
@@ -125,7 +146,7 @@ def answer(
 
 
 def _competitor(logits: Float[np.ndarray, " values"], found: int, facts: frozenset[int]) -> int | None:
-    """The value with the largest other logit; of several that tie with the answer one that is no fact, if any."""
+    """Return the value with the largest other logit, or a non-fact that ties with the answer if there is one."""
     others = logits.copy()
     others[found] = -np.inf
     if len(others) == 1:

@@ -1,21 +1,23 @@
-r"""Path attribution: what the direct path and each head contribute to the margin of a fact.
+r"""Path attribution: the contribution of the direct path and of each head to the margin of a fact.
 
-The logits of a pair are a sum over paths, $L = \sum_p P_p$ with p the direct path or a head. With v the fact's value
-and w its strongest competitor under the whole sum,
+The logits of a pair are a sum over paths, $L = \sum_p P_p$, where p is the direct path or a head. If v is the value of
+the fact and w its strongest competitor under the whole sum,
 
 $$\mathrm{margin} = L_v - L_w = \sum_p \bigl( P_{p,v} - P_{p,w} \bigr),$$
 
-so the contributions add up to the margin. A path is right *alone* when its own argmax is (ties are wrong). A fact that
-no path gets right alone but the sum does shows the additive motif; their share is the `additive_share`.
+so the contributions add up to the margin. A path is right *alone* if its argmax is the fact (a tie is wrong). A fact
+that the sum gets right but no path gets right alone shows the additive motif; `additive_share` is the fraction of such
+facts.
 
-In a fiber with several values v is the one with the least logit, and a path is right alone when all of them stand
-strictly above all others in it. Where every value belongs to the fiber there is no competitor: the margin is infinite
-and the contributions are not numbers.
+If a fiber has several values, v is the value with the smallest logit, and a path is right alone if all values of the
+fiber are strictly above all others. If every value belongs to the fiber, there is no competitor: the margin is
+infinite and the contributions are NaN.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from math import nan
 from typing import Any
 
@@ -23,9 +25,11 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pyarrow as pa
 from jaxtyping import Array, Bool, Float, Int
 
-from factrank.databases import Database
+from factrank.databases import Database, to_table
+from factrank.display import Drawn
 from factrank.errors import InputError
 from factrank.families.attention.circuits.layer_parts import has_parts, parts_of
 from factrank.families.attention.layer_tensor import LayerTensor
@@ -47,9 +51,9 @@ from factrank.readouts import (
 
 @dataclass(frozen=True)
 class PairAttribution:
-    """What each path contributes to the lead of one value at one (key, query); value and competitor are codes.
+    """Contribution of each path to the lead of one value over a competitor at one (key, query); values are codes.
 
-    There is no competitor, None, where the layer knows one value only.
+    `competitor` is None if the layer has only one value.
     """
 
     value: int
@@ -60,15 +64,18 @@ class PairAttribution:
 
 
 @dataclass(frozen=True, eq=False)
-class Attribution:
-    """What each path contributes to the margin of every fact, in the order of the database's triples.
+class Attribution(Drawn):
+    """Contribution of each path to the margin of every fact, in the order of the database's triples.
+
+    `table` has the names of the facts; polars, pandas and DuckDB take the attribution itself (Arrow).
 
     Arguments:
         margins: the margin of each fact.
-        direct: what the direct path contributes to it.
-        heads: what each head contributes; direct + heads.sum(axis=1) is the margin.
-        right: which facts the sum gets right.
-        right_alone: which facts each path gets right alone, the direct path first.
+        direct: contribution of the direct path.
+        heads: contribution of each head; direct + heads.sum(axis=1) is the margin.
+        right: whether the sum gets each fact right.
+        right_alone: whether each path gets each fact right alone, the direct path first.
+        database: the facts, with the codes of the layer.
     """
 
     margins: Float[np.ndarray, " facts"]
@@ -76,24 +83,48 @@ class Attribution:
     heads: Float[np.ndarray, "facts heads"]
     right: Bool[np.ndarray, " facts"]
     right_alone: Bool[np.ndarray, "facts paths"]
+    database: Database
+
+    def __repr__(self) -> str:
+        paths = f"{len(self.margins):,} facts x {self.right_alone.shape[1]:,} paths"
+        return f"Attribution({paths}, {self.additive_share:.1%} right only in the sum)"
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """Return the names of the paths: "direct", "head 0", ..."""
+        return "direct", *(f"head {head}" for head in range(self.heads.shape[1]))
+
+    @cached_property
+    def table(self) -> pa.Table:
+        """Return one row per fact: its names, its margin, the contribution of each path, and whether it is right."""
+        facts = to_table(self.database)
+        contributions = np.column_stack([self.direct, self.heads]).T
+        columns = {"margin": self.margins, **dict(zip(self.paths, contributions, strict=True)), "right": self.right}
+        for name, column in columns.items():
+            facts = facts.append_column(name, pa.array(column))
+        return facts
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Export the table to polars, pandas, DuckDB and other readers of Arrow streams."""
+        return self.table.__arrow_c_stream__(requested_schema)
 
     @property
     def additive_share(self) -> float:
-        """Share of facts that no single path gets right but the sum does; 0 of no facts, as each path has them all."""
+        """Return the fraction of facts that the sum gets right but no single path does; 0 if there are no facts."""
         return share(self.right & ~self.right_alone.any(axis=1), of_none=0.0)
 
     @property
     def direct_alone(self) -> float:
-        """Share of facts that the direct path alone gets right."""
+        """Return the fraction of facts that the direct path gets right alone."""
         return share(self.right_alone[:, 0])
 
     @property
     def heads_alone(self) -> tuple[float, ...]:
-        """Share of facts that each head alone gets right."""
+        """Return the fraction of facts that each head gets right alone."""
         return tuple(share(column) for column in self.right_alone[:, 1:].T)
 
     def to_dict(self) -> dict[str, Any]:
-        """The shares as plain data."""
+        """Return the fractions as plain data."""
         return {
             "facts": len(self.margins),
             "additive_share": self.additive_share,
@@ -103,18 +134,40 @@ class Attribution:
 
 
 def attribute_facts(given: AnyModel, database: Database | None = None) -> Attribution:
-    """The contributions of all paths to the margins of all facts: those given, else those that came with the layer."""
+    """Attribute the margins of all facts to the paths of a layer; `Attribution.table` has them with their names.
+
+    Arguments:
+        given: a layer, or a trained, constructed or loaded object that contains one.
+        database: the facts; defaults to the facts of `given`.
+
+    >>> from factrank import construct, sample
+    >>> found = attribute_facts(construct(sample("astrid")))
+    >>> found.additive_share
+    0.5
+    >>> found.table.select(["key", "query", "value", "margin", "head 0"]).to_pylist()[0]
+    {'key': 'Astrid', 'query': 'born_in', 'value': 'Singapore', 'margin': 1.0, 'head 0': 3.0}
+    """
     model, facts = with_facts(given, database)
     require_match(model, facts)
-    triples, fibers = facts.triples, fibers_of(facts)
-    blocks = _contributions(parts_of(model), triples[:, :2], fibers)
-    return Attribution(blocks.margins, blocks.paths[:, 0], blocks.paths[:, 1:], blocks.margins > 0, blocks.right)
+    parts, pairs, fibers = parts_of(model), facts.triples[:, :2], fibers_of(facts)
+    n_paths, n_values = 1 + parts.circuits.shape[0], parts.circuits.shape[2]
+    results = in_blocks(
+        _attributed,
+        parts,
+        len(pairs),
+        lambda rows: (pairs[rows, 0], pairs[rows, 1], fibers[rows]),
+        n_paths * n_values * (1 + fibers.shape[1]),
+    )
+    empty = (np.empty(0), np.empty((0, n_paths)), np.empty((0, n_paths), bool))
+    columns = zip(empty, *(block for _, block in results), strict=True)
+    found, paths, right = (np.concatenate(column, dtype=column[0].dtype) for column in columns)
+    return Attribution(found, paths[:, 0], paths[:, 1:], found > 0, right, facts)
 
 
 def additive_numbers(model: ReadsFacts, database: Database) -> dict[str, float]:
-    """The shares of the additive motif as plain numbers: additive_share, direct_alone, heads_alone of the best head.
+    """Return `additive_share`, `direct_alone`, and `heads_alone` of the best head.
 
-    NaN for models whose tensor is not a sum over paths, and where a path is not finite.
+    All are NaN if the model's tensor is not a sum over paths, or if a path is not finite.
     """
     names = ("additive_share", "direct_alone", "heads_alone")
     if not has_parts(model):
@@ -136,10 +189,19 @@ def attribute(
     *,
     database: Database | None = None,
 ) -> PairAttribution:
-    """The contributions of all paths at one (key, query), for a value (by default the layer's answer).
+    """Attribute the lead of one value over a competitor at one (key, query) to the paths of a layer.
 
-    They are those to its lead over the competitor, by default the value with the largest other logit. All are asked for
-    by name or code; names need a database, which came with the layer or is given.
+    Arguments:
+        given: a layer, or a trained, constructed or loaded object that contains one.
+        key: a name or code.
+        query: a name or code.
+        value: a name or code; defaults to the layer's answer.
+        competitor: a name or code; defaults to the value with the largest other logit.
+        database: resolves names; defaults to the database of `given`.
+
+    >>> from factrank import construct, sample
+    >>> attribute(construct(sample("astrid")), "Astrid", "born_in")
+    PairAttribution(value=0, competitor=1, margin=1.0, direct=-2.0, heads=(3.0,))
     """
     model, own = handed_in(given)
     database = own if database is None else database
@@ -152,7 +214,7 @@ def attribute(
     total = paths.sum(axis=0)
     value = int(total.argmax()) if asked[0] is None else asked[0]
     if asked[1] == value:
-        raise InputError(f"the competitor is another value than the one that is asked for; got {value} for both")
+        raise InputError(f"value and competitor must differ; both are {value}")
     if len(total) == 1:
         return PairAttribution(value, None, np.inf, np.nan, (np.nan,) * (len(paths) - 1))
     rest = np.where(np.arange(len(total)) == value, -np.inf, total)
@@ -161,47 +223,21 @@ def attribute(
     return PairAttribution(value, competitor, float(total[value] - total[competitor]), direct, (*heads,))
 
 
-# -------------------------------------------------------------------- blocks of facts
-
-
-@dataclass(frozen=True, eq=False)
-class _Contributions:
-    margins: Float[np.ndarray, " n"]
-    paths: Float[np.ndarray, "n paths"]
-    right: Bool[np.ndarray, "n paths"]
-
-
-def _contributions(parts: LayerTensor, pairs: Int[np.ndarray, "n 2"], fibers: Int[np.ndarray, "n m"]) -> _Contributions:
-    n_paths, n_values = 1 + parts.circuits.shape[0], parts.circuits.shape[2]
-    results = in_blocks(
-        _attributed,
-        parts,
-        len(pairs),
-        lambda rows: (pairs[rows, 0], pairs[rows, 1], fibers[rows]),
-        n_paths * n_values * (1 + fibers.shape[1]),
-    )
-    empty = (np.empty(0), np.empty((0, n_paths)), np.empty((0, n_paths), bool))
-    columns = zip(empty, *(block for _, block in results), strict=True)
-    return _Contributions(*(np.concatenate(column, dtype=column[0].dtype) for column in columns))
-
-
-@eqx.filter_jit
-def _paths(parts: LayerTensor, keys: Int[Array, " n"], queries: Int[Array, " n"]) -> Float[Array, "n paths values"]:
-    return paths_at(parts, keys, queries)
-
-
 def paths_at(parts: LayerTensor, keys: Int[Array, " n"], queries: Int[Array, " n"]) -> Float[Array, "n paths values"]:
-    """What each path writes at a list of pairs: the direct path first, then the heads."""
+    """Return the logits that each path writes at a list of pairs: the direct path first, then the heads."""
     n_keys = parts.attention.shape[1]
     weights = parts.attention[:, keys, queries]
     heads = weights[..., :1] * parts.circuits[:, keys] + weights[..., 1:] * parts.circuits[:, n_keys + queries]
     return jnp.concatenate([parts.direct[queries][:, None], jnp.moveaxis(heads, 0, 1)], axis=1)
 
 
+_paths = eqx.filter_jit(paths_at)
+
+
 def _attributed(
     parts: LayerTensor, keys: Int[Array, " n"], queries: Int[Array, " n"], fibers: Int[Array, "n m"], _option: int
 ) -> tuple[Array, ...]:
-    """Margin, contributions, and whether each path is right alone."""
+    """Return margins, contributions, and whether each path is right alone."""
     paths = paths_at(parts, keys, queries)
     total = paths.sum(axis=1)
     weakest = jnp.take_along_axis(total, fibers, axis=1).argmin(axis=1)

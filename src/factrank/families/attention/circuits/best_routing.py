@@ -1,14 +1,14 @@
-r"""Routing: would some attention make a fact right, circuits and direct path held fixed?
+r"""Test whether some attention weights would make a fact right while circuits and direct path stay fixed.
 
-With the weight $a_h \in [0, 1]$ of each head free, the logits at (k, q) are
+If the weight $a_h \in [0, 1]$ of each head is free, the logits at (k, q) are
 
 $$z(a) = \mathrm{direct}[q] + \sum_h V^h[q] + \sum_h a_h \bigl( V^h[k] - V^h[q] \bigr),$$
 
-linear in a, so the best margin $\max_a (\min_{v \in S} z_v - \max_{v \notin S} z_v)$ is a linear program: maximise t
-with $z_v \ge u + t$ for v in the fiber S and $z_v \le u$ outside. With one head every pair of a value and a competitor
-gives an interval of weights, and the fact can be right exactly when their intersection is not empty.
+linear in a. The best margin $\max_a (\min_{v \in S} z_v - \max_{v \notin S} z_v)$ is therefore a linear program:
+maximise t subject to $z_v \ge u + t$ for v in the fiber S and $z_v \le u$ outside. With one head, every pair of a value
+and a competitor gives an interval of weights, and the fact is routable if and only if their intersection is not empty.
 
-Where some weights make a wrong fact right, routing is what fails; where none do, what the circuits store.
+If some weights make a wrong fact right, routing fails; if none do, storage fails.
 """
 
 from __future__ import annotations
@@ -22,30 +22,30 @@ from scipy.optimize import linprog
 from factrank.families.attention.layer_tensor import LayerTensor
 
 LEAST_LEAD = 1e-9
-"""A margin counts from this share of the largest logit difference on: below it is rounding."""
+"""Margins below this fraction of the largest logit difference are treated as rounding."""
 
 
 class FreeLogits(NamedTuple):
-    """The logits of some facts as functions of the attention weights: base + sum_h a_h steps[h]."""
+    """Logits of some facts as functions of the attention weights: base + sum_h a_h steps[h]."""
 
     base: Float[np.ndarray, "n values"]
     steps: Float[np.ndarray, "n heads values"]
 
 
 def free_logits(parts: LayerTensor, pairs: Int[np.ndarray, "n 2"]) -> FreeLogits:
-    """The logits at some pairs with the attention left open, in 64-bit numbers."""
+    """Return the logits at some pairs as functions of the attention weights, in float64."""
     n_keys = parts.attention.shape[1]
     circuits, direct = np.asarray(parts.circuits), np.asarray(parts.direct)
     at_key = np.moveaxis(circuits[:, pairs[:, 0]], 0, 1).astype(np.float64)
     at_query = np.moveaxis(circuits[:, n_keys + pairs[:, 1]], 0, 1).astype(np.float64)
-    with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is for the caller to judge
+    with np.errstate(over="ignore", invalid="ignore"):  # the caller checks for finite results
         return FreeLogits(direct[pairs[:, 1]].astype(np.float64) + at_query.sum(axis=1), at_key - at_query)
 
 
 def routable(
     parts: LayerTensor, pairs: Int[np.ndarray, "n 2"], fibers: Int[np.ndarray, "n m"]
 ) -> Bool[np.ndarray, " n"]:
-    """For each fact whether some attention weights make it right; False where a part is not a finite number."""
+    """Return for each fact whether some attention weights make it right; False if a part is not finite."""
     free = free_logits(parts, pairs)
     found = np.zeros(len(pairs), dtype=bool)
     for fact, (base, steps, fiber) in enumerate(zip(*free, fibers, strict=True)):
@@ -58,7 +58,7 @@ def routable(
 def best_margin(
     base: Float[np.ndarray, " values"], steps: Float[np.ndarray, "heads values"], own: Bool[np.ndarray, " values"]
 ) -> float:
-    """The largest margin that weights in [0, 1] reach, evaluated at the weights found; 0 where it is only rounding."""
+    """Return the largest margin over weights in [0, 1], at the weights found; 0 if it is only rounding."""
     if own.all():
         return np.inf
     scale = _scale(base, steps)
@@ -77,11 +77,11 @@ def best_margin(
 def _in_interval(
     base: Float[np.ndarray, " values"], step: Float[np.ndarray, " values"], own: Bool[np.ndarray, " values"]
 ) -> bool:
-    """Whether some a in [0, 1] has base_v + a step_v > base_w + a step_w for all v of the fiber and w outside."""
+    """Return whether some a in [0, 1] has base_v + a step_v > base_w + a step_w for v in the fiber, w outside."""
     lead = (base[own][:, None] - base[~own]).ravel() - LEAST_LEAD * _scale(base, step[None])
     slope = (step[own][:, None] - step[~own]).ravel()
     rising, falling = slope > 0, slope < 0
-    with np.errstate(over="ignore"):  # a slope near zero sets no limit
+    with np.errstate(over="ignore"):  # a slope near zero imposes no limit
         above = (-lead[rising] / slope[rising]).max(initial=-np.inf)
         below = (-lead[falling] / slope[falling]).min(initial=np.inf)
     level = (lead[slope == 0] > 0).all()
@@ -89,5 +89,4 @@ def _in_interval(
 
 
 def _scale(base: Float[np.ndarray, " values"], steps: Float[np.ndarray, "heads values"]) -> float:
-    """How far apart two logits can be."""
     return float(np.ptp(base) + np.ptp(steps, axis=1).sum()) or 1.0

@@ -1,4 +1,4 @@
-"""The parts of a model's tensor, where it has them: direct path, attention, circuits, in full precision."""
+"""Decompose the tensor of a model into direct path, attention and circuits in full precision, if possible."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from factrank.readouts import ReadsFacts, full_precision
 
 @runtime_checkable
 class Layer(ReadsFacts, Protocol):
-    """A model of heads; `parts` may still raise an `InputError`, for a transformer whose tensor is not their sum."""
+    """A model with heads; `parts` raises an `InputError` if the tensor of a transformer is not a sum of paths."""
 
     @property
     def shape(self) -> LayerShape | TransformerShape:
-        """The sizes."""
+        """Return the sizes."""
 
     def parts(self) -> LayerTensor:
-        """Direct path, attention and circuits."""
+        """Return direct path, attention and circuits."""
 
 
 def has_parts(model: ReadsFacts) -> TypeGuard[Layer]:
-    """Whether the model's tensor is the sum of a direct path and heads."""
+    """Return whether the model's tensor is the sum of a direct path and heads."""
     if not isinstance(model, Layer):
         return False
     try:
@@ -38,14 +38,18 @@ def has_parts(model: ReadsFacts) -> TypeGuard[Layer]:
 
 
 def has_shares(model: ReadsFacts) -> TypeGuard[Layer]:
-    """Whether moreover its attention weights are shares, in [0, 1] with sum 1: not so for linear attention."""
+    """Return whether the model has parts and softmax attention, whose weights are in [0, 1] and sum to 1."""
     return has_parts(model) and getattr(model.shape, "attention", "softmax") == "softmax"
 
 
 def parts_of(model: ReadsFacts) -> LayerTensor:
-    """Direct path, attention and circuits, or an `InputError` that says why there are none."""
+    """Return direct path, attention and circuits.
+
+    Raises:
+        InputError: the model's tensor is not the sum of a direct path and heads.
+    """
     if not isinstance(model, Layer):
-        raise InputError(f"{type(model).__name__} has no parts: its tensor is not direct path plus heads")
+        raise InputError(f"the tensor of a {type(model).__name__} is not a sum of a direct path and heads")
     with full_precision(model):
         parts: LayerTensor = _parts(model)
     return parts

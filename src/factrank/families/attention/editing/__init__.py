@@ -1,7 +1,6 @@
-"""Editing: facts set and deleted in a constructed layer, without touching any other.
+"""Set and delete facts in a constructed layer without affecting other facts.
 
-What lives here: where a layer keeps each fact, and how it is changed there. What may enter: the places of another
-closed form.
+Contains: the location of each fact in a layer, and edits there. Add here: the locations of another closed form.
 """
 
 from typing import TYPE_CHECKING

@@ -1,23 +1,24 @@
-"""Edits: facts set and deleted in a constructed layer, without touching any other.
+"""Set and delete facts in a constructed layer without affecting other facts.
 
-A fact lives in the row of its key, in the block of its query, alone. To set it is to write the word of the value there;
-to delete it is to write what stands for no fact. A new key is a new row, a new value a new column of the unembedding,
-while the code has room (see `editing`). So all logits of all other facts stay what they were bit for bit, but for two
-cases that no other fact's answer feels: a value that is new to the range of a query has new logits there; and queries
-that share a head have their words copied together, so that the same key's other queries see other logits for values
-outside their range, still below those inside. Where there is no fact, binary words tie, the parabola has the value with
-the label 0.
+A fact is stored only in the row of its key, in the block of its query. Setting it writes the word of the value there;
+deleting it writes the blank. A new key adds a row, and a new value adds a column to the unembedding, if the code has a
+free place (see `fact_places`). All logits of all other facts stay the same bit for bit, with two exceptions that change
+no answer. A value that is new to the range of a query gets new logits there. And if queries share a head, their words
+are copied together, so the other queries of the same key see new logits for values outside their range, still below
+those inside. For a missing entry, binary words tie, and the parabola returns the value with label 0.
 
-Places of values that no fact has any more stay taken: to free them is to rebuild the layer.
+If the layer abstains by a reserved value, a deleted fact gets that value, and so do all queries of a new key that are
+not set. If the logits were multiplied by a power of two, they still are.
 
-Changes are made together or not at all, and then the whole layer is verified: nothing is taken from the certificate
-that it had before.
+A value that no longer occurs in any fact keeps its place; only rebuilding the layer frees it.
+
+Changes are atomic, and afterwards the whole layer is certified again: the previous certificate is not used.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,14 +28,15 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Bool, Int, Shaped
 
-from factrank.certificates import Certificate, certify, precision_of
+from factrank.certificates import Certificate, ConfidenceClaim, certify, precision_of
 from factrank.databases import NAME_TYPE, Database, Vocabulary
+from factrank.display import Shown
 from factrank.errors import InputError
 from factrank.experiments.models import notes_of
 from factrank.families.attention.attention_layer import AttentionLayer
 from factrank.families.attention.editing.fact_places import FactPlaces, free_columns, layout_of
-from factrank.families.attention.editing.some_keys import of_keys
 from factrank.families.attention.forms import CONSTRUCTIONS, construction_of, places_of
+from factrank.families.attention.forms.building import LARGEST_EXPONENT, completed, scaled, without_reserved
 from factrank.families.attention.layer_files import SavedLayer, load_layer, write_layer
 from factrank.families.attention.proof import AttentionProver
 from factrank.host import locked, require_file
@@ -43,14 +45,16 @@ from factrank.readouts import full_precision
 
 REBUILD = "rebuild it with factrank construct"
 
-FREES = "Edits keep such places, rebuilding frees them."
+FREES = "Only rebuilding frees such places."
+
+ALL_DELETED = "these changes delete every fact: delete the file instead"
 
 MOST_NAMED = 3
-"""Names in a list in a message."""
+"""Number of names that a message lists."""
 
 
 class Change(NamedTuple):
-    """A value to set for a (key, query), or with None the fact to delete; `where` is for messages."""
+    """A value to set for a (key, query), or a fact to delete if the value is None. Messages start with `where`."""
 
     key: str
     query: str
@@ -59,18 +63,18 @@ class Change(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Edited:
-    """A layer after its edits.
+class Edited(Shown):
+    """A layer after editing.
 
     Arguments:
-        saved: the layer, the facts it now holds, the notes with its certificate.
-        certificate: of the whole.
-        n_set: facts that are new or have another value than before.
-        n_deleted: facts that are gone.
-        n_unchanged: changes that said what was so already.
-        new_keys: the names that became keys.
-        new_values: the names that became values.
-        deleted: codes (key, query) of the facts that are gone.
+        saved: the layer, the facts that it now stores, and notes with its certificate.
+        certificate: the certificate of the whole layer.
+        n_set: number of facts that are new or have a new value.
+        n_deleted: number of deleted facts.
+        n_unchanged: number of changes without effect.
+        new_keys: names added to the keys.
+        new_values: names added to the values.
+        deleted: codes (key, query) of the deleted facts.
     """
 
     saved: SavedLayer
@@ -82,13 +86,16 @@ class Edited:
     new_values: tuple[str, ...]
     deleted: Int[np.ndarray, "n 2"]
 
+    def __repr__(self) -> str:
+        return f"Edited({self.n_set:,} set, {self.n_deleted:,} deleted, {self.certificate!r})"
+
     def answers_after_deletion(self, most: int | None = None) -> list[tuple[int, int, int | None]]:
-        """For deleted facts the codes (key, query) and of what the layer answers there; None where values tie."""
+        """Return (key, query, answer) of deleted facts in codes; the answer is None if values tie."""
         pairs = self.deleted[:most]
         if not len(pairs):
             return []
-        layer, _ = of_keys(self.saved.layer, self.saved.database, np.unique(pairs[:, 0]))
-        rows = np.searchsorted(np.unique(pairs[:, 0]), pairs[:, 0])
+        keys, rows = np.unique(pairs[:, 0], return_inverse=True)
+        layer = of_keys(self.saved.layer, keys)
         with full_precision(layer):
             logits = np.asarray(on_device(layer).logits(jnp.asarray(rows), jnp.asarray(pairs[:, 1])))
         best = logits.argmax(axis=1)
@@ -101,7 +108,7 @@ class Edited:
 
 @dataclass(frozen=True, eq=False)
 class _Coded:
-    """Changes in the codes of the vocabularies with the new names; value -1 deletes."""
+    """Changes as codes in the vocabularies with the new names; value -1 deletes."""
 
     triples: Int[np.ndarray, "changes 3"]
     changes: tuple[Change, ...]
@@ -109,17 +116,19 @@ class _Coded:
     after: Database
 
     @property
-    def different(self) -> np.ndarray:
-        """Which of them change anything."""
-        return np.asarray(self.triples[:, 2] != self.before)
+    def moved(self) -> Int[np.ndarray, "effective 3"]:
+        return np.asarray(self.triples[self.triples[:, 2] != self.before])
 
 
 def edit(saved: SavedLayer, changes: Iterable[Change | Sequence[str | None]]) -> Edited:
-    """The layer with these changes; an `InputError` says which of them cannot be made, and then none is.
+    """Apply changes to a constructed layer and certify the result.
 
     Arguments:
-        saved: a layer made by `construct`, as `load_layer` or `Constructed.to_saved` give it.
-        changes: (key, query, value) to set and (key, query) or (key, query, None) to delete.
+        saved: a layer from `construct`, as returned by `load_layer` or `Constructed.to_saved`.
+        changes: (key, query, value) to set, and (key, query) or (key, query, None) to delete.
+
+    Raises:
+        InputError: a change cannot be made; then none is made.
 
     >>> from factrank import construct
     >>> facts = Database.from_facts([("Oslo", "country", "Norway"), ("Lima", "country", "Chile")])
@@ -129,37 +138,95 @@ def edit(saved: SavedLayer, changes: Iterable[Change | Sequence[str | None]]) ->
     """
     construction, editing = construction_of(saved)
     if not editing or not isinstance(saved.layer, AttentionLayer):
-        raise InputError(f"facts of a layer of the construction {construction} cannot be edited one by one: {REBUILD}")
+        raise InputError(f"facts of a layer of form {construction} cannot be edited one by one: {REBUILD}")
     if not saved.database.functional:
-        raise InputError(f"the layer holds several values for one (key, query): {REBUILD}")
-    shape, precision = saved.layer.shape, precision_of(saved.layer)
-    layout = layout_of(editing, shape, saved.database.n_queries, precision)
-    coded = _coded(saved.database, _distinct([Change(*change) for change in changes]), layout)
-    layer = _written(saved.layer, layout, coded, construction)
-    moved = coded.triples[coded.different]
-    certificate = certify(AttentionProver(layer, coded.after))
-    before, after = saved.database, coded.after
+        raise InputError(f"the layer stores several values for one (key, query): {REBUILD}")
+    layout = layout_of(editing, saved.layer.shape, saved.database.n_queries, precision_of(saved.layer))
+    claim, exponent = _claim(saved), _exponent(editing)
+    asked = _distinct([Change(*change) for change in changes])
+    coded = _coded(completed(saved.database, claim), _with_reserved(asked, saved.database, claim), layout)
+    layer = scaled(_written(scaled(saved.layer, -exponent), layout, coded, construction), exponent)
+    before, after = saved.database, without_reserved(coded.after, claim)
+    if not len(after):
+        raise InputError(ALL_DELETED)
+    certificate = certify(AttentionProver(layer, after, claim))
+    moved, previous = coded.moved, coded.before[coded.triples[:, 2] != coded.before]
+    reserved = -1 if claim is None or claim.unknown is None else after.values.index(claim.unknown)
+    is_set, is_deleted = moved[:, 2] != reserved, (moved[:, 2] == reserved) & (previous >= 0)
     return Edited(
         saved=SavedLayer(layer, after, saved.notes | notes_of(construction, places_of(editing), certificate)),
         certificate=certificate,
-        n_set=int((moved[:, 2] >= 0).sum()),
-        n_deleted=int((moved[:, 2] < 0).sum()),
-        n_unchanged=len(coded.triples) - len(moved),
+        n_set=int(is_set.sum()),
+        n_deleted=int(is_deleted.sum()),
+        n_unchanged=len(asked) - int(is_set.sum() + is_deleted.sum()),
         new_keys=after.keys[before.n_keys :],
         new_values=after.values[before.n_values :],
-        deleted=moved[moved[:, 2] < 0, :2],
+        deleted=moved[is_deleted, :2],
     )
+
+
+def _claim(saved: SavedLayer) -> ConfidenceClaim | None:
+    """Return the claim to prove again, all that is taken from the certificate; an unreadable one claims nothing."""
+    try:
+        return saved.claim
+    except InputError:
+        return None
+
+
+def _exponent(editing: Mapping[str, Any]) -> int:
+    """Return the exponent of the power of two by which the logits were multiplied."""
+    exponent = editing.get("exponent", 0)
+    if type(exponent) is not int or abs(exponent) > LARGEST_EXPONENT:
+        raise InputError(f"invalid exponent in the construction note: {str(exponent)[:60]!r}")
+    return exponent
+
+
+def _with_reserved(
+    changes: tuple[Change, ...], database: Database, claim: ConfidenceClaim | None
+) -> tuple[Change, ...]:
+    """Return the changes of the completed table of a layer that abstains.
+
+    Deleting a fact sets the reserved value, and a new key has it for all queries that are not set.
+    """
+    if claim is None or claim.unknown is None:
+        return changes
+    for change in changes:
+        if change.value == claim.unknown:
+            raise InputError(
+                f"{_where(change)}the layer reserves {change.value!r} for pairs without a fact: delete the fact instead"
+            )
+        known = change.key in database.keys and change.query in database.queries
+        if change.value is None and not (known and database.fiber(change.key, change.query)):
+            raise InputError(f"{_where(change)}there is no fact for ({change.key!r}, {change.query!r}) to delete")
+    new = dict.fromkeys(change.key for change in changes if change.key not in database.keys)
+    given = {(change.key, change.query) for change in changes}
+    rest = [Change(key, query, claim.unknown) for key in new for query in database.queries if (key, query) not in given]
+    kept = [change if change.value is not None else change._replace(value=claim.unknown) for change in changes]
+    return (*kept, *rest)
+
+
+def of_keys(layer: Any, keys: Int[np.ndarray, " some"]) -> AttentionLayer:
+    """Return the layer restricted to these keys; their logits do not depend on the rows of other keys."""
+    rows = np.concatenate([keys, np.arange(layer.n_keys, layer.n_keys + layer.n_queries)])
+    restricted: AttentionLayer = replace(layer, embedding=to_arrays(layer)["embedding"][rows], n_keys=len(keys))
+    return restricted
 
 
 def edit_file(
     path: str | os.PathLike[str], changes: Iterable[Change | Sequence[str | None]], *, force: bool = False
 ) -> Edited:
-    """Edit a layer file. It is replaced in one step: whatever happens, the old file or the new one is there.
+    """Edit a layer file in place, atomically, if the edited layer is certified.
 
-    The file is locked from reading to writing: edits of several processes follow each other, and none is lost. An
-    `InputError` says so if a program that takes no locks has changed it in the meantime, and nothing is written.
+    The file stays locked from reading to writing, so concurrent edits are applied one after another.
 
-    Nothing is written where the edited layer is not certified, unless `force`.
+    Arguments:
+        path: the layer file.
+        changes: as for `edit`.
+        force: write the file even if the edited layer is not certified.
+
+    Raises:
+        InputError: a change cannot be made, or a program that ignores locks changed the file in the meantime. The
+            file is left as it was.
     """
     path = Path(path)
     try:
@@ -175,27 +242,23 @@ def edit_file(
     return edited
 
 
-# ---------------------------------------------------------------- what is to be changed
-
-
 def _distinct(changes: Sequence[Change]) -> tuple[Change, ...]:
-    """The changes once each, or an `InputError` for two that contradict each other or have no names."""
+    """Return the changes without repetitions; an `InputError` if two conflict or a name is not a string."""
     found: dict[tuple[str, str], Change] = {}
     for change in changes:
         for column, name in zip(("key", "query", "value"), change[:3], strict=True):
             if not (isinstance(name, str) and name) and not (column == "value" and name is None):
-                raise InputError(f"{_where(change)}the {column} of a change must be a text; got {name!r}")
+                raise InputError(f"{_where(change)}the {column} of a change must be a non-empty string; got {name!r}")
         other = found.setdefault((change.key, change.query), change)
         if other.value != change.value:
             asked = " and ".join("a deletion" if one.value is None else repr(one.value) for one in (other, change))
-            raise InputError(f"{_where(change)}({change.key!r}, {change.query!r}) is changed twice, by {asked}")
+            raise InputError(f"{_where(change)}({change.key!r}, {change.query!r}) has two conflicting changes: {asked}")
     if not found:
-        raise InputError("there are no changes to make")
+        raise InputError("no changes given")
     return tuple(found.values())
 
 
 def _coded(database: Database, changes: tuple[Change, ...], layout: FactPlaces) -> _Coded:
-    """The changes in codes, with the facts before and after."""
     keys = _extended(database.keys, [change.key for change in changes if change.value is not None])
     values = _extended(database.values, [change.value for change in changes if change.value is not None])
     triples = np.empty((len(changes), 3), dtype=np.int64)
@@ -219,33 +282,29 @@ def _coded(database: Database, changes: tuple[Change, ...], layout: FactPlaces) 
     kept[rows[present]] = False
     facts = np.concatenate([database.triples[kept], triples[triples[:, 2] >= 0].astype(np.int32)])
     if not len(facts):
-        raise InputError("nothing would be left of the facts: delete the file instead")
+        raise InputError(ALL_DELETED)
     return _Coded(triples, changes, before, Database(facts, keys, database.queries, values))
 
 
 def _extended(vocabulary: Vocabulary, names: Sequence[str | None]) -> Vocabulary:
-    """The vocabulary with the names that it lacks, in the order of their coming."""
+    """Return the vocabulary with the names that it lacks, in order of appearance."""
     new = [name for name in dict.fromkeys(names) if name is not None and name not in vocabulary]
-    return (
-        Vocabulary(pa.concat_arrays([vocabulary.names, Vocabulary(new).names.cast(NAME_TYPE)])) if new else vocabulary
-    )
+    if not new:
+        return vocabulary
+    return Vocabulary(pa.concat_arrays([vocabulary.names, Vocabulary(new).names.cast(NAME_TYPE)]))
 
 
 def _where(change: Change) -> str:
     return f"{change.where}: " if change.where else ""
 
 
-# ---------------------------------------------------------------- the weights
-
-
 def _written(layer: AttentionLayer, layout: FactPlaces, coded: _Coded, construction: str) -> AttentionLayer:
-    """The layer with new rows, columns and words."""
     parts, after = to_arrays(layer), coded.after
     n_new = after.n_keys - layer.n_keys
     fresh = np.full((n_new, layer.shape.d_model), layout.code.blank, parts["embedding"].dtype)
     embedding = np.concatenate([parts["embedding"][: layer.n_keys], fresh, parts["embedding"][layer.n_keys :]])
     unembedding = _with_columns(parts["unembedding"], layout, coded, construction)
-    moved = coded.triples[coded.different]
+    moved = coded.moved
     for group, place in enumerate(layout.groups):
         mine = moved[layout.group_of[moved[:, 1]] == group]
         words = np.full((len(mine), place.width), layout.code.blank)
@@ -260,7 +319,7 @@ def _written(layer: AttentionLayer, layout: FactPlaces, coded: _Coded, construct
 def _with_columns(
     unembedding: Shaped[np.ndarray, "d_model values"], layout: FactPlaces, coded: _Coded, construction: str
 ) -> Shaped[np.ndarray, "d_model more"]:
-    """The unembedding with columns for the values that are new to a range."""
+    """Return the unembedding with columns for values that are new to a range."""
     n_new = coded.after.n_values - unembedding.shape[1]
     wider = np.pad(unembedding, ((0, 0), (0, n_new)))
     ranges = layout.ranges(wider)
@@ -291,26 +350,25 @@ def _with_columns(
 
 
 def _in_use(layout: FactPlaces, group: int, database: Database) -> Bool[np.ndarray, " values"]:
-    """Which values the facts of a group have."""
     mine = layout.group_of[database.triples[:, 1]] == group
     return np.bincount(database.triples[mine, 2], minlength=database.n_values) > 0
 
 
 def _no_room(change: Change, room: int, unused: Sequence[str], fitting: str) -> InputError:
-    """The message names places that values without facts keep: the size that would fit may be the present one."""
+    """Name the places of values without facts: rebuilding may need no larger layer."""
     taken = (
-        f"{_where(change)}no room for {change.value!r}: the code of {change.query!r} has {room:,} places for values, "
-        "and all are taken"
+        f"{_where(change)}no free place for {change.value!r}: the code of {change.query!r} has {room:,} "
+        f"place{'s' * (room != 1)}, all taken"
     )
     if not unused:
         return InputError(f"{taken}. {fitting}")
     named = ", ".join(repr(name) for name in unused[:MOST_NAMED])
     more = f" and {len(unused) - MOST_NAMED:,} more" if len(unused) > MOST_NAMED else ""
-    return InputError(f"{taken}, {len(unused):,} by values that no fact would have: {named}{more}. {FREES} {fitting}")
+    return InputError(f"{taken}, {len(unused):,} by values without facts: {named}{more}. {FREES} {fitting}")
 
 
 def _clash(change: Change, in_use: bool, fitting: str) -> InputError:
-    other = "has this value." if in_use else f"keeps a place for this value, though no fact has it. {FREES}"
+    other = "has this value." if in_use else f"keeps a place for this value, although no fact uses it. {FREES}"
     return InputError(
         f"{_where(change)}{change.value!r} cannot answer {change.query!r}, which shares a head with a query that "
         f"{other} {fitting}"
@@ -318,16 +376,15 @@ def _clash(change: Change, in_use: bool, fitting: str) -> InputError:
 
 
 def _asking(value: int, group: int, layout: FactPlaces, coded: _Coded) -> Change:
-    """The first change that sets this value in this group."""
+    """Return the first change that sets this value in this group."""
     rows = np.flatnonzero((coded.triples[:, 2] == value) & (layout.group_of[coded.triples[:, 1]] == group))
     return coded.changes[int(rows[0])]
 
 
 def _what_would_fit(database: Database, construction: str, precision: Any) -> str:
-    """The size of a layer for the edited table, or where to look for one."""
     form = CONSTRUCTIONS.get(construction)
     if form is None or form.refusal(database, precision) is not None:
-        return f"Nothing was changed; {REBUILD}"
+        return f"The layer is unchanged; {REBUILD}"
     shape = form.shape(database, precision)
     size = f"d_model {shape.d_model:,}, d_vo {shape.d_vo}, {shape.parameters(*database.shape):,} parameters"
-    return f"A layer of {size} would fit: {REBUILD}. Nothing was changed"
+    return f"A layer of {size} would fit: {REBUILD}. The layer is unchanged"

@@ -1,13 +1,13 @@
-"""Editing: where a constructed layer keeps each fact, read from its notes and checked against its weights.
+"""Location of each fact in a constructed layer, read from its notes and checked against its weights.
 
-Codes that can be edited share one plan (see `blocks`): a key holds the *word* of its value in the block of the query,
-the unembedding holds the columns that belong to the words in the output block and the constants of the query's group.
-A value is in the range of a group where its column there is not 0, and its word follows from the column: so the note of
-a file says where blocks lie, and the weights say the rest.
+All editable codes use the plan of `block_layers`: a key stores the *word* of its value in the block of the query, and
+the unembedding stores the matching columns in the output block and the constants of the query's group. A value is in
+the range of a group if its column there is not 0, and the column determines its word. The note of a file therefore
+records only the position of blocks; everything else is read from the weights.
 
-The columns of a code are numbered by places 0, 1, 2, ...; a group has room for as many values as the code has places. A
-value that is new to a range gets the first place that is free. Two queries that share a head have disjoint ranges, or
-one would hear the other: so a value cannot enter a range while another range of the same head has it.
+The columns of a code are numbered by places 0, 1, 2, ..., and a value that is new to a range gets the first free place.
+Queries that share a head must have disjoint ranges, so a value cannot enter a range while another range of the same
+head contains it.
 """
 
 from __future__ import annotations
@@ -15,149 +15,110 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import log2
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
 
 from factrank.errors import InputError
-from factrank.families.attention.forms import digits, score_of
+from factrank.families.attention.forms import code_words, digits, score_of
 from factrank.families.attention.forms.building import Labels, label_choices
 from factrank.families.attention.layer_shape import LayerShape
 from factrank.nn import Precision, dtype_of
 
 MOST_BITS = 62
-"""Longer words have more places than values can ever take."""
+"""Longer words have more places than there can be values."""
 
 MOST = 2**53
-"""No integer of a note is larger: float64 holds them all, and sums of a few do not overflow."""
-
-
-@runtime_checkable
-class Code(Protocol):
-    """What edits must know of a code."""
-
-    @property
-    def blank(self) -> float:
-        """What keys hold where there is no fact."""
-
-    def places(self, width: int) -> int:
-        """How many values a range can have, in blocks of this width."""
-
-    def columns(self, places: Int[np.ndarray, " n"], width: int) -> Float[np.ndarray, "n column"]:
-        """What the output block and then the constant of a group hold for the values at these places."""
-
-    def words(self, outputs: Float[np.ndarray, "n width"]) -> Float[np.ndarray, "n width"]:
-        """What a key holds for values with these columns in the output block."""
+"""Largest integer in a note: float64 represents all up to it, and sums of a few do not overflow."""
 
 
 @dataclass(frozen=True)
-class BinaryWords:
-    """Words of signs, and one bias for the whole range."""
+class Code:
+    """A code, as editing needs it.
 
-    bias: int
-    blank: float = 0.0
+    The base class describes points on a circle: there are exactly as many points as values, so no place is free.
+    """
+
+    blank: ClassVar[float] = 0.0
+    """Entry of a key without a fact."""
 
     def places(self, width: int) -> int:
-        """2^b words."""
-        return int(2 ** min(width, MOST_BITS))
+        """Return how many values a range can have in blocks of this width; 0 if the code cannot grow."""
+        return 0
 
     def columns(self, places: Int[np.ndarray, " n"], width: int) -> Float[np.ndarray, "n column"]:
-        """The word, and the bias."""
-        words = 2.0 * (places[:, None] >> np.arange(width) & 1) - 1.0
-        return np.column_stack([words, np.full(len(places), float(self.bias))])
+        """Return the entries of the output block and of the constant for the values at these places."""
+        return np.zeros((len(places), width + 1))
 
     def words(self, outputs: Float[np.ndarray, "n width"]) -> Float[np.ndarray, "n width"]:
-        """The same word."""
+        """Return the entries of a key for values with these columns in the output block."""
         return outputs
 
 
 @dataclass(frozen=True)
-class ParabolaLabels:
+class _BinaryWords(Code):
+    """Words of signs, and one bias for the whole range."""
+
+    bias: int
+
+    def places(self, width: int) -> int:
+        return int(2 ** min(width, MOST_BITS))
+
+    def columns(self, places: Int[np.ndarray, " n"], width: int) -> Float[np.ndarray, "n column"]:
+        return np.column_stack([code_words(places, width), np.full(len(places), float(self.bias))])
+
+
+@dataclass(frozen=True)
+class _ParabolaLabels(Code):
     """Numbers x, with 2x and s - x^2 in the unembedding."""
 
     labels: Labels
     precision: Precision
-    blank: float = 0.0
 
     def places(self, width: int) -> int:
-        """As many as are proved to be told apart."""
         return self.labels.most
 
     def columns(self, places: Int[np.ndarray, " n"], width: int) -> Float[np.ndarray, "n column"]:
-        """2x, and s - x^2."""
         numbers = self.labels.of(places, self.precision)
         return np.column_stack([2 * numbers, self.labels.biases(numbers)])
 
     def words(self, outputs: Float[np.ndarray, "n width"]) -> Float[np.ndarray, "n width"]:
-        """The label."""
         return np.asarray(outputs / 2)
 
 
 @dataclass(frozen=True)
-class LatticeDigits:
+class _LatticeDigits(Code):
     """Points x of a lattice, with 2x and s - |x|^2 in the unembedding."""
 
     base: int
     shift: int
-    blank: float = 0.0
 
     def places(self, width: int) -> int:
-        """As many as there are numbers with so many digits."""
         return int(self.base**width)
 
     def columns(self, places: Int[np.ndarray, " n"], width: int) -> Float[np.ndarray, "n column"]:
-        """2x, and s - |x|^2."""
         points = digits(places, self.base, width)
         return np.column_stack([2 * points, self.shift - (points**2).sum(axis=1)])
 
     def words(self, outputs: Float[np.ndarray, "n width"]) -> Float[np.ndarray, "n width"]:
-        """The point."""
         return np.asarray(outputs / 2)
 
 
 @dataclass(frozen=True)
-class CirclePoints:
-    """Points on a circle, as many as the range had values: there is room for no other."""
+class _AttentionLevels(Code):
+    """Scores whose attention weights have exactly one level per value, so no place is free."""
 
-    blank: float = 0.0
-
-    def places(self, width: int) -> int:
-        """None that could be free."""
-        return 0
-
-    def columns(self, places: Int[np.ndarray, " n"], width: int) -> Float[np.ndarray, "n column"]:
-        """Nothing to choose from."""
-        return np.zeros((len(places), width + 1))
-
-    def words(self, outputs: Float[np.ndarray, "n width"]) -> Float[np.ndarray, "n width"]:
-        """The same point."""
-        return outputs
-
-
-@dataclass(frozen=True)
-class AttentionLevels:
-    """Scores whose attention weights have as many levels as the range had values: there is room for no other."""
-
+    blank: ClassVar[float] = 1.0
     levels: int
-    blank: float = 1.0
-
-    def places(self, width: int) -> int:
-        """None that could be free."""
-        return 0
-
-    def columns(self, places: Int[np.ndarray, " n"], width: int) -> Float[np.ndarray, "n column"]:
-        """Nothing to choose from."""
-        return np.zeros((len(places), width + 1))
 
     def words(self, outputs: Float[np.ndarray, "n width"]) -> Float[np.ndarray, "n width"]:
-        """The score of the level, which the column has as 2 x with the centred label x."""
-        places = np.rint(outputs[:, 0] / 2 + (self.levels - 1) / 2).astype(np.int64)
+        places = np.rint(outputs[:, 0] / 2 + (self.levels - 1) / 2).astype(np.int64)  # the column is 2 x
         return score_of(places, self.levels)[:, None]
 
 
 class GroupPlace(NamedTuple):
-    """Where the columns of a group are."""
+    """Position of the columns of a group."""
 
     output: int
     width: int
@@ -165,20 +126,20 @@ class GroupPlace(NamedTuple):
 
     @property
     def rows(self) -> Int[np.ndarray, " rows"]:
-        """The rows of the unembedding that hold the columns, the first constant last."""
+        """Return the rows of the unembedding that contain the columns, the first constant last."""
         return np.array([*range(self.output, self.output + self.width), self.constants[0]])
 
 
 @dataclass(frozen=True, eq=False)
 class FactPlaces:
-    """Where a layer keeps its facts.
+    """Position of the facts in a layer.
 
     Arguments:
         code: the code of all groups.
-        groups: where their columns are.
-        group_of: the group of each query, -1 for one that no head answers.
-        class_of: which head or bundle of heads serves it.
-        starts: the first coordinate of its block in the rows of keys.
+        groups: the positions of their columns.
+        group_of: the group of each query; -1 if no head answers it.
+        class_of: the head or bundle of heads that serves each query.
+        starts: the first coordinate of each query's block in the rows of keys.
     """
 
     code: Code
@@ -188,26 +149,30 @@ class FactPlaces:
     starts: Int[np.ndarray, " queries"]
 
     def ranges(self, unembedding: Shaped[np.ndarray, "d_model values"]) -> Bool[np.ndarray, "groups values"]:
-        """Which values are in the range of each group."""
+        """Return which values are in the range of each group."""
         return np.array([(unembedding[group.rows] != 0).any(axis=0) for group in self.groups])
 
     def words(
         self, unembedding: Shaped[np.ndarray, "d_model values"], group: int, values: Int[np.ndarray, " n"]
     ) -> Float[np.ndarray, "n width"]:
-        """What keys hold for these values of a group."""
+        """Return the entries of a key for these values of a group."""
         place = self.groups[group]
         columns = unembedding[place.output : place.output + place.width, values]
         return self.code.words(columns.T.astype(np.float64))
 
     def neighbours(self, group: int) -> Int[np.ndarray, " others"]:
-        """The other groups whose queries share a head with a query of this group: ranges that must stay disjoint."""
+        """Return the other groups with a query that shares a head with this group; their ranges must stay disjoint."""
         classes = np.unique(self.class_of[self.group_of == group])
         others = self.group_of[np.isin(self.class_of, classes) & (self.group_of >= 0)]
         return np.setdiff1d(others, [group])
 
 
 def layout_of(editing: Mapping[str, Any], shape: LayerShape, n_queries: int, precision: Precision) -> FactPlaces:
-    """The layout that a note describes, for a layer of this shape; an `InputError` where it describes none."""
+    """Read the positions of facts from a note.
+
+    Raises:
+        InputError: the note is malformed, or does not match the shape of the layer.
+    """
     try:
         code = _code(editing, precision)
         groups = tuple(_group(group) for group in editing["groups"])
@@ -215,28 +180,28 @@ def layout_of(editing: Mapping[str, Any], shape: LayerShape, n_queries: int, pre
         columns = [_integers(by_query[name], n_queries) for name in ("group", "class", "start")]
         layout = FactPlaces(code, groups, *columns)
     except (KeyError, TypeError, ValueError, OverflowError) as error:
-        raise InputError(f"the note on the construction does not say how to edit the layer: {error!r}") from None
+        raise InputError(f"the construction note does not describe how to edit the layer: {error!r}") from None
     _require_inside(layout, shape)
     return layout
 
 
 def _code(editing: Mapping[str, Any], precision: Precision) -> Code:
     if editing["code"] == "binary words":
-        return BinaryWords(_integer(editing["bias"]))
+        return _BinaryWords(_integer(editing["bias"]))
     if editing["code"] == "parabola":
         labels = Labels(**editing["labels"])
-        # One query and nothing written besides: no layer is proved to hold more labels of a kind.
+        # One query that writes to no output: the largest number of labels proved for any layer.
         most = {choice.kind: choice.most for choice in label_choices(1, precision)}
         if not 1 <= _integer(labels.most) <= most.get(labels.kind, 0):
-            raise ValueError(f"{labels.most} labels of the kind {str(labels.kind)[:60]!r} in {precision}")
-        return ParabolaLabels(Labels(labels.kind, _integer(labels.shift), labels.most), precision)
+            raise ValueError(f"{labels.most} labels of kind {str(labels.kind)[:60]!r} in {precision}")
+        return _ParabolaLabels(Labels(labels.kind, _integer(labels.shift), labels.most), precision)
     if editing["code"] == "digits":
-        return LatticeDigits(_integer(editing["base"]), _integer(editing["shift"]))
+        return _LatticeDigits(_integer(editing["base"]), _integer(editing["shift"]))
     if editing["code"] == "circle":
-        return CirclePoints()
+        return Code()
     if editing["code"] == "attention map":
-        return AttentionLevels(_integer(editing["levels"]))
-    raise ValueError(f"the code {str(editing['code'])[:60]!r}")
+        return _AttentionLevels(_integer(editing["levels"]))
+    raise ValueError(f"unknown code {str(editing['code'])[:60]!r}")
 
 
 def _group(group: Mapping[str, Any]) -> GroupPlace:
@@ -275,21 +240,21 @@ def _require_inside(layout: FactPlaces, shape: LayerShape) -> None:
             and max([*places, *starts.tolist()]) < shape.d_model
             and max([*outputs, *ends.tolist()]) <= shape.d_model
         )
-    if sound and isinstance(layout.code, LatticeDigits):  # places are told apart by powers of the base
+    if sound and isinstance(layout.code, _LatticeDigits):  # powers of the base must stay exact
         sound = layout.code.base >= 2 and (int(widths.max()) - 1) * log2(layout.code.base) <= log2(MOST)
     if not sound:
-        raise InputError("the note on the construction does not fit the size of the layer")
+        raise InputError("the construction note does not match the size of the layer")
 
 
 def free_columns(
     layout: FactPlaces, group: int, unembedding: Shaped[np.ndarray, "d_model values"], count: int
 ) -> Float[np.ndarray, "count column"] | None:
-    """The columns of the first free places of a group, None where there are fewer."""
+    """Return the columns of the first free places of a group; None if there are fewer than `count`."""
     place = layout.groups[group]
     taken = unembedding[place.rows][:, (unembedding[place.rows] != 0).any(axis=0)].T.astype(np.float64)
     n_known = min(layout.code.places(place.width), len(taken) + count)
     known = layout.code.columns(np.arange(n_known), place.width)
-    stored = known.astype(dtype_of(unembedding.dtype.name)).astype(np.float64)  # the bias may be rounded
+    stored = known.astype(dtype_of(unembedding.dtype.name)).astype(np.float64)  # storing may round the bias
     seen = {column.tobytes() for column in taken + 0.0}
     free = np.array([column.tobytes() not in seen for column in stored + 0.0])
     return known[free][:count] if free.sum() >= count else None

@@ -1,7 +1,7 @@
-"""Closed forms: attention layers written down by a formula, for a given database.
+"""Closed forms: attention layers whose weights are given by a formula, for a given database.
 
-What lives here: a module per closed form, the choice among them, and what a construction returns. What may enter:
-another closed form. What they are built from is in `building`.
+Contains: one module per closed form, the choice between them, and the result of a construction; `building` contains
+their shared parts. Add here: another closed form.
 """
 
 from typing import TYPE_CHECKING
@@ -12,13 +12,16 @@ if TYPE_CHECKING:
     from factrank.families.attention.forms.attention_map import AttentionMap as AttentionMap
     from factrank.families.attention.forms.attention_map import score_of as score_of
     from factrank.families.attention.forms.binary_codes import BinaryCodes as BinaryCodes
+    from factrank.families.attention.forms.binary_codes import code_words as code_words
     from factrank.families.attention.forms.candidates import Candidate as Candidate
     from factrank.families.attention.forms.candidates import construction_of as construction_of
     from factrank.families.attention.forms.candidates import places_of as places_of
-    from factrank.families.attention.forms.choose import construct as construct
+    from factrank.families.attention.forms.candidates import refused_forms as refused_forms
+    from factrank.families.attention.forms.choose import construct_by_formula as construct_by_formula
     from factrank.families.attention.forms.circle_layer import Circle as Circle
     from factrank.families.attention.forms.construction import Built as Built
     from factrank.families.attention.forms.construction import Construction as Construction
+    from factrank.families.attention.forms.construction import host_layer as host_layer
     from factrank.families.attention.forms.digits_layer import Digits as Digits
     from factrank.families.attention.forms.digits_layer import digits as digits
     from factrank.families.attention.forms.from_cp import FromCP as FromCP

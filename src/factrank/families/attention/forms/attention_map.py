@@ -1,28 +1,30 @@
-r"""Attention map: one head whose attention weights are the facts.
+r"""Attention map: one head whose attention weights encode the facts.
 
-With n values in use, places $j_v = 0, \dots, n-1$ and centred labels $x_v = j_v - (n-1)/2$, a key holds the score that
-makes the weight on it $A[k,q] = (j_{f(k,q)} + 1/2)/n$. Coordinates: one per query, and a last one.
+Let n be the number of values in use, with places $j_v = 0, \dots, n-1$ and centred labels $x_v = j_v - (n-1)/2$. A key
+stores the score that gives it the weight $A[k,q] = (j_{f(k,q)} + 1/2)/n$. There is one coordinate per query, and a
+last one:
 
-$$x_k = (1 + Z[k,:],\; 1), \quad Z[k,q] = \ln \frac{j + 1/2}{n - j - 1/2}, \qquad x_q = (e_q,\; -1),$$
+$$x_k = (1 + Z[k,:],\; 1), \quad Z[k,q] = \ln \frac{j + 1/2}{n - j - 1/2}, \qquad x_q = (e_q,\; -1).$$
 
-W_Q is $\sqrt{Q}$ times the identity on the query coordinates and W_K the identity there, d_qk = Q: the score is
+W_Q is $\sqrt{Q}$ times the identity on the query coordinates and W_K the identity there, d_qk = Q, so the score is
 $e_q \cdot (1 + Z[k,:] - e_q) = Z[k,q]$. W_V reads the last coordinate and W_O writes n/2 times it back, which makes it
 
-$$y - 1, \quad y = \frac{n}{2}\bigl(A - (1 - A)\bigr) = n A - \frac{n}{2} = x_{f(k,q)},$$
+$$y - 1, \quad y = \frac{n}{2}\bigl(A - (1 - A)\bigr) = n A - \frac{n}{2} = x_{f(k,q)}.$$
 
-and the unembedding reads it with $2 x_v$, and every query coordinate with $1 + 2 x_v - x_v^2$:
+The unembedding reads it with $2 x_v$, and every query coordinate with $1 + 2 x_v - x_v^2$:
 
 $$L[k,q,v] = 1 + 2 x_v y - x_v^2 = 1 + x_f^2 - (x_v - x_f)^2,$$
 
-a margin of at least 1 in exact arithmetic, also over values that no fact uses, whose logits are 0. So heads and d_vo
-are no hard limits: d_model = Q + 1, H = 1, d_vo = 1 hold everything in the query-key circuit, and precision is what
-limits it. Attention does not saturate. With unit roundoff u a term of a logit undergoes at most 12 roundings, and the
-sizes of the terms add up to less than $7n^2/4 + 2n$; the weight is off by at most $(0.85 (2Q + 5) + 6) u$ (score,
-logistic function, stored numbers), which moves a margin d^2 by 2dn times that. Recall is proved while
+a margin of at least 1 in exact arithmetic, also over values that no fact uses, whose logits are 0. Heads and d_vo
+therefore impose no hard limit: d_model = Q + 1, H = 1 and d_vo = 1 store everything in the query-key circuit, and only
+precision limits it. Attention does not saturate. With unit roundoff u, a term of a logit undergoes at most 12
+roundings, and the sizes of the terms add up to less than $7n^2/4 + 2n$. The error of the weight is at most
+$(0.85 (2Q + 5) + 6) u$ (score, logistic function, stored numbers), which changes a margin d^2 by 2dn times that. Recall
+is proved if
 
 $$48 (n + 1)^2 u + (4Q + 24)(n + 1) u \le 1:$$
 
-for 10 queries with 589 values in float32 and 13,698,537 in float64; in bfloat16 nothing is.
+589 values for 10 queries in float32, 13,698,537 in float64, and none in bfloat16.
 """
 
 from __future__ import annotations
@@ -35,13 +37,13 @@ from jaxtyping import Float, Int
 
 from factrank.databases import Database
 from factrank.families.attention.forms.binary_codes import used_queries, used_values
-from factrank.families.attention.forms.construction import Built, FormSearch, host_layer, require_held, table_refusal
+from factrank.families.attention.forms.construction import Built, ClosedForm, FormSearch, host_layer
 from factrank.families.attention.layer_shape import LayerShape
 from factrank.nn import SIGNIFICAND, Precision
 
 
 def most_levels(n_queries: int, precision: Precision) -> int:
-    """The most values that attention weights are proved to tell apart.
+    """Return the largest number of values that attention weights provably distinguish.
 
     >>> [most_levels(10, precision) for precision in ("bfloat16", "float32", "float64")]
     [0, 589, 13698537]
@@ -53,7 +55,7 @@ def most_levels(n_queries: int, precision: Precision) -> int:
 
 
 def score_of(places: Int[np.ndarray, " n"], n_values: int) -> Float[np.ndarray, " n"]:
-    """What a key holds for a value: 1 + Z.
+    """Return the entry of a key for the values at these places: 1 + Z.
 
     >>> score_of(np.array([0, 1]), 2).round(4).tolist()
     [-0.0986, 2.0986]
@@ -62,17 +64,12 @@ def score_of(places: Int[np.ndarray, " n"], n_values: int) -> Float[np.ndarray, 
     return np.asarray(1 + np.log(level / (n_values - level)))
 
 
-class AttentionMap:
-    """The construction `attention-map`."""
+class AttentionMap(ClosedForm):
+    """The form `attention-map`."""
 
     name = "attention-map"
-    estimated = False
 
-    def refusal(self, database: Database, precision: Precision) -> str | None:
-        """Too many values for the precision."""
-        reason = table_refusal(database)
-        if reason is not None:
-            return reason
+    def _limit(self, database: Database, precision: Precision) -> str | None:
         n_values, most = len(used_values(database)), most_levels(database.n_queries, precision)
         if n_values <= most:
             return None
@@ -81,13 +78,11 @@ class AttentionMap:
         return f"attention weights in {precision} are proved to tell {most:,} values apart; there are {n_values:,}"
 
     def shape(self, database: Database, precision: Precision) -> LayerShape:
-        """One head: d_model = Q + 1, d_qk = Q for the queries that have facts."""
+        """Return one head with d_model = Q + 1 and d_qk = Q, for the queries with facts."""
         n_queries = len(used_queries(database))
         return LayerShape(n_queries + 1, 1, n_queries, 1)
 
-    def build(self, database: Database, precision: Precision, search: FormSearch) -> Built:
-        """The layer; nothing is left to search."""
-        require_held(self, database, precision)
+    def _build(self, database: Database, precision: Precision, search: FormSearch) -> Built:
         used, values, d_model = used_queries(database), used_values(database), self.shape(database, precision).d_model
         starts = np.full(database.n_queries, -1)
         starts[used] = np.arange(len(used))
@@ -111,9 +106,9 @@ class AttentionMap:
 
 
 def _editing(values: Int[np.ndarray, " used"], starts: Int[np.ndarray, " queries"]) -> dict[str, Any]:
-    """What edits need: one group, with the last coordinate for its output and those of the queries for constants.
+    """Return the editing data: one group, with the last coordinate as output and the query coordinates as constants.
 
-    Keys hold `score_of` the place of a value among so many `levels`; another number of levels takes other weights.
+    A key stores `score_of` the place of a value among `levels` levels; another number of levels needs new weights.
     """
     served = np.flatnonzero(starts >= 0)
     group = {"values": values.tolist(), "output": len(served), "constants": starts[served].tolist()}

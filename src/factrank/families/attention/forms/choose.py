@@ -1,8 +1,8 @@
-"""Choosing: `construct` takes the best construction for a database, proves its recall and says what the others cost.
+"""Choose the best closed form for a database, build it, prove its recall, and list the alternatives.
 
-Every construction says without building whether it can hold the database in a precision and how large it would be. They
-are built from best to worst until one is certified. A size may be an estimate from above: then those that might still
-turn out smaller are built too. For the largest margin all that fit are built.
+Every form reports, without building, whether it can store the database in a precision and how large the layer would be.
+Forms are built from best to worst until one is certified. If a size is an upper estimate, forms that may turn out
+smaller are built too. To maximise the margin, every form that fits is built.
 """
 
 from __future__ import annotations
@@ -10,109 +10,147 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from typing import Any, Literal, cast, get_args
 
-from factrank.certificates import Certificate, certify
+from factrank.certificates import Abstention, Certificate, ConfidenceClaim
 from factrank.databases import Database
 from factrank.errors import InputError
 from factrank.experiments.models import Constructed, width_in_bits
+from factrank.families.attention.forms.building import certified_claim, claim_for, completed, with_reserved
 from factrank.families.attention.forms.candidates import Candidate, places_of
 from factrank.families.attention.forms.construction import Built, Construction, FormSearch
 from factrank.families.attention.forms.registry import CONSTRUCTIONS
 from factrank.families.attention.forms.shared_tokens import shared_token_model
-from factrank.families.attention.proof import AttentionProver
 from factrank.host import memory_room
-from factrank.nn import Precision, dtype_of
+from factrank.nn import SIGNIFICAND, Precision, dtype_of
+from factrank.notebook_progress import ProgressLine
 
 Minimise = Literal["parameters", "heads", "d_model", "margin", "bits"]
-"""What counts: stored scalars, heads, the width of the embedding, the bits of all weights; or the least margin, which
-is made as large as possible."""
+"""Objective of `construct`: stored scalars, heads, embedding width, bits of all weights; the margin is maximised."""
+
+ONE = {"heads": "head", "d_model": "coordinate"}
+"""Objectives for which `construct` checks other precisions, with the noun for one unit."""
 
 DEFAULT_PRECISION: Precision = "float32"
 DEFAULT_BUDGET = 5.0
 
+PRAISE: dict[Minimise, str] = {
+    "parameters": "fewest parameters",
+    "heads": "fewest heads",
+    "d_model": "least d_model",
+    "margin": "largest margin",
+    "bits": "fewest bits of weights",
+}
+
 MAY_SHRINK = 2.0
-"""An estimate of at most so many times the best size is worth building."""
+"""An estimated size is worth building if it is at most this multiple of the best size."""
 
 MOST_FACTS_AS_SETS = 100_000
-"""Larger tables with one value per (key, query) are not tried as sets, which would take seconds to size up."""
+"""Functional tables above this size are not tried as sets, which would take seconds to size."""
 
 COPIES = 3
-"""How often the weights are in memory while a layer is built and verified."""
+"""Copies of the weights in memory while a layer is built and verified."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Asked:
+    """The facts, the table that forms have to store, and the claim that the certificate should contain."""
+
+    facts: Database
+    table: Database
+    claim: ConfidenceClaim | None
 
 
 @dataclass(frozen=True, eq=False)
 class _Option:
-    """A construction that fits, in a precision, with its place in the order."""
+    """A form that fits, with its sort key, and the layer with its certificate once it is built and verified."""
 
     form: Construction
     candidate: Candidate
     cost: tuple[float, ...]
+    result: tuple[Built, Certificate] | None = None
 
 
-@dataclass(frozen=True, eq=False)
-class _Finished:
-    """An option that was built and verified."""
-
-    built: Built
-    certificate: Certificate
-    candidate: Candidate
-    cost: tuple[float, ...]
-
-
-def construct(
+def construct_by_formula(  # noqa: PLR0913 - one argument per question
     database: Database,
     precision: Precision | None = None,
-    minimise: Minimise = "parameters",
+    minimise: Minimise | None = None,
     budget: float = DEFAULT_BUDGET,
     *,
+    maximise: Literal["margin"] | None = None,
     share_tokens: bool = False,
     only: Iterable[str] | None = None,
+    tau: float | None = None,
+    abstain: Abstention | None = None,
 ) -> Constructed:
-    """The smallest layer that recalls every fact of a database, with the proof that it does.
+    """Build the best closed form for a database, and prove that it recalls every fact.
 
-    Arguments:
-        database: the facts.
-        precision: of the weights and of the arithmetic; float32 if not given, except that the fewest bits are then
-            looked for in all precisions.
-        minimise: what makes a layer the best. The margin is the one thing that is made as large as possible.
-        budget: seconds to search, where a construction leaves a choice; checking the facts comes on top.
-        share_tokens: a name that is both key and query has one embedding row (binary codes, as a `PairTransformer`).
-        only: names of the constructions to choose from; all if not given.
-
-    Returns:
-        The layer with its certificate. Where no construction could be certified, the best of those that were built.
+    It takes the arguments of `construct`, in the room `searching`. If the layer abstains, `details["plain"]` is the
+    size of the layer that does not.
 
     >>> facts = Database.from_facts([("Oslo", "country", "Norway"), ("Lima", "country", "Peru")])
-    >>> found = construct(facts)
-    >>> found.certified, found.certificate.arithmetic
-    (True, 'exact integers')
+    >>> construct_by_formula(facts, maximise="margin").reason
+    'largest margin'
     """
-    if minimise not in get_args(Minimise):
-        raise InputError(f"minimise must be one of {', '.join(get_args(Minimise))}; got {minimise!r}")
+    aim = _objective(minimise, maximise)
     search = FormSearch(seconds=budget)
     if not database.n_facts:
-        raise InputError("the database has no facts, so there is nothing to hold")
+        raise InputError("the database has no facts")
+    claim = claim_for(database, tau, abstain)
     if share_tokens:
-        return _with_shared_tokens(database, precision or DEFAULT_PRECISION, only)
-    precisions = _precisions(precision, minimise)
-    options, refused = _considered(database, precisions, minimise, _named(only, database))
+        return _with_shared_tokens(database, precision or DEFAULT_PRECISION, only, claim)
+    plain, database = database, with_reserved(database, claim)
+    precisions = _precisions(precision, aim)
+    table = completed(database, claim)
+    options, refused = _considered(table, precisions, aim, _named(only, database))
     if not options:
         reasons = "".join(f"\n  {candidate.construction}: {candidate.reason}" for candidate in refused)
         raise InputError(f"no construction holds this database in {' or '.join(precisions)}:{reasons}")
-    finished = _built(database, options, minimise, search)
-    best = min(finished, key=lambda one: (not one.certificate.certified, one.cost))
-    others = _runners_up(finished, best, options)
+    with ProgressLine("constructing") as line:
+        options = _built(_Asked(database, table, claim), options, aim, search, line)
+    results = [(option, *option.result) for option in options if option.result is not None]
+    best, built, certificate = min(results, key=lambda found: (not found[2].certified, found[0].cost))
+    others = sorted((option for option in options if option is not best), key=lambda option: option.cost)
+    reason = "none could be certified"
+    if certificate.certified:
+        reason = PRAISE[aim] if others else "the only construction that fits"
     return Constructed(
-        model=best.built.layer,
+        model=built.layer,
         data=database,
-        spec=best.built.layer.shape,
-        form=best.built.construction,
-        reason="the one asked for" if len(options) + len(refused) == 1 else _praise(best, others, minimise),
-        editing=places_of(best.built.editing),
-        certificate=best.certificate,
-        runners_up=(*others, *refused),
+        spec=built.layer.shape,
+        form=built.construction,
+        reason="the one asked for" if len(options) + len(refused) == 1 else reason,
+        editing=places_of(built.editing),
+        certificate=certificate,
+        runners_up=(*(option.candidate for option in others), *refused),
+        details={
+            "advice": _advice(table, best, refused, aim),
+            **({} if abstain is None else {"plain": _without_abstention(plain, certificate, aim, search, only)}),
+        },
     )
+
+
+def _without_abstention(
+    database: Database, certificate: Certificate, aim: Minimise, search: FormSearch, only: Iterable[str] | None
+) -> dict[str, Any]:
+    """Return the best layer for the same facts and threshold that does not abstain."""
+    tau = None if certificate.confidence is None else certificate.confidence.claim.tau
+    best = {"maximise": aim} if aim == "margin" else {"minimise": aim}
+    found = construct_by_formula(
+        database, certificate.precision, budget=search.seconds, only=only, tau=tau, **cast("Any", best)
+    )
+    return {"construction": found.form, "parameters": found.parameters, "certified": found.certified}
+
+
+def _objective(minimise: str | None, maximise: str | None) -> Minimise:
+    if minimise is not None and maximise is not None:
+        raise InputError("give minimise or maximise, not both")
+    if maximise not in {None, "margin"}:
+        raise InputError(f"only the margin can be maximised; got maximise={maximise!r}")
+    if minimise not in {None, *get_args(Minimise)}:
+        aims = ", ".join(name for name in get_args(Minimise) if name != "margin")
+        raise InputError(f'minimise must be one of {aims}, or give maximise="margin"; got {minimise!r}')
+    return cast("Minimise", maximise or minimise or "parameters")
 
 
 def _precisions(asked: Precision | None, minimise: Minimise) -> tuple[Precision, ...]:
@@ -123,10 +161,9 @@ def _precisions(asked: Precision | None, minimise: Minimise) -> tuple[Precision,
 
 
 def _named(only: Iterable[str] | None, database: Database) -> list[Construction]:
-    """The constructions asked for, else all that make sense for the database."""
     if only is None:
-        dear = database.functional and database.n_facts > MOST_FACTS_AS_SETS
-        return [form for name, form in CONSTRUCTIONS.items() if not (dear and name == "set-valued")]
+        expensive = database.functional and database.n_facts > MOST_FACTS_AS_SETS
+        return [form for name, form in CONSTRUCTIONS.items() if not (expensive and name == "set-valued")]
     names = [only] if isinstance(only, str) else list(only)
     for name in names:
         if name not in CONSTRUCTIONS:
@@ -139,27 +176,52 @@ def _named(only: Iterable[str] | None, database: Database) -> list[Construction]
 def _considered(
     database: Database, precisions: Sequence[Precision], minimise: Minimise, forms: Sequence[Construction]
 ) -> tuple[list[_Option], list[Candidate]]:
-    """The options from best to worst, and the candidates that are refused, with the reason."""
+    """Return the options from best to worst, and the refused candidates with their reasons."""
     options, refused, room = [], [], memory_room()
     for precision in precisions:
         for form in forms:
-            candidate = Candidate(form.name, precision)
-            reason = form.refusal(database, precision)
-            if reason is None:
-                shape = form.shape(database, precision)
-                parameters = shape.parameters(*database.shape)
-                candidate = replace(candidate, shape=shape, parameters=parameters)
-                needed = COPIES * parameters * dtype_of(precision).itemsize
-                if needed <= room:
-                    options.append(_Option(form, candidate, _cost(candidate, minimise)))
-                    continue
-                reason = f"{parameters:,} parameters take more memory than this machine has"
-            refused.append(replace(candidate, reason=reason))
+            candidate = _sized(form, database, precision, room)
+            if candidate.reason:
+                refused.append(candidate)
+            else:
+                options.append(_Option(form, candidate, _cost(candidate, minimise)))
     return sorted(options, key=lambda option: option.cost), refused
 
 
+def _sized(form: Construction, database: Database, precision: Precision, room: int) -> Candidate:
+    reason = form.refusal(database, precision)
+    if reason is not None:
+        return Candidate(form.name, precision, reason=reason or "refused")
+    shape = form.shape(database, precision)
+    parameters = shape.parameters(*database.shape)
+    if COPIES * parameters * dtype_of(precision).itemsize > room:
+        reason = f"{parameters:,} parameters in {precision} take more memory than this machine has"
+    return Candidate(form.name, precision, shape, parameters, reason=reason or "")
+
+
+def _advice(database: Database, best: _Option, refused: Sequence[Candidate], aim: Minimise) -> tuple[str, ...]:
+    """Describe the best form that another precision allows and that would be smaller than the chosen one."""
+    if aim not in ONE:
+        return ()
+    room, here = memory_room(), best.candidate.precision
+    there = [precision for precision in sorted(SIGNIFICAND, key=width_in_bits) if precision != here]
+    sized = [
+        _sized(CONSTRUCTIONS[candidate.construction], database, precision, room)
+        for precision in there
+        for candidate in refused
+    ]
+    costs = [(_cost(candidate, aim), candidate) for candidate in sized if not candidate.reason]
+    cost, other = min(costs, key=lambda pair: pair[0], default=(best.cost, None))
+    if other is None or cost[0] >= best.cost[0]:
+        return ()
+    n, unit = int(cost[0]), ONE[aim] + "s" * (cost[0] > 1)
+    return (
+        f"{other.construction} would need only {n:,} {unit} in {other.precision} ({int(best.cost[0]):,} in {here})",
+    )
+
+
 def _cost(candidate: Candidate, minimise: Minimise) -> tuple[float, ...]:
-    """What is to be small, then the number of parameters; ties go to the construction that is preferred."""
+    """Return the objective, then the number of parameters; the order of the registry breaks ties."""
     shape, parameters = candidate.shape, candidate.parameters
     assert shape is not None and parameters is not None  # noqa: S101, PT018 - refused candidates have no cost
     margin = 0.0 if candidate.margin is None else candidate.margin
@@ -173,64 +235,54 @@ def _cost(candidate: Candidate, minimise: Minimise) -> tuple[float, ...]:
     return float(first), float(parameters)
 
 
-def _built(database: Database, options: Sequence[_Option], minimise: Minimise, search: FormSearch) -> list[_Finished]:
-    """What was built and verified: up to the first that is certified, and what may yet be better than it."""
-    finished: list[_Finished] = []
+def _built(
+    asked: _Asked, options: Sequence[_Option], minimise: Minimise, search: FormSearch, line: ProgressLine
+) -> list[_Option]:
+    """Build and verify options up to the first certified one, and later ones if they may turn out better."""
+    seen: list[_Option] = []
     deadline = time.monotonic() + search.seconds
     for option in options:
-        best = min((one.cost for one in finished if one.certificate.certified), default=None)
+        seen.append(option)
+        best = min((one.cost for one in seen if one.result is not None and one.result[1].certified), default=None)
         if best is not None and minimise != "margin":
             left = deadline - time.monotonic()
             if not option.form.estimated or left <= 0 or option.cost[0] > MAY_SHRINK * best[0]:
                 continue
         left = max(deadline - time.monotonic(), 0.0)
-        built = option.form.build(database, option.candidate.precision, FormSearch(left, search.seed))
-        shape = built.layer.shape
-        smaller = replace(option.candidate, shape=shape, parameters=built.layer.parameters)
+        line.update(f"building {option.candidate.construction}")
+        built = option.form.build(asked.table, option.candidate.precision, FormSearch(left, search.seed))
+        smaller = replace(option.candidate, shape=built.layer.shape, parameters=built.layer.parameters)
         if best is not None and minimise != "margin" and _cost(smaller, minimise) >= best:
-            continue  # not worth a proof
-        certificate = certify(AttentionProver(built.layer, database))
-        candidate = replace(smaller, margin=certificate.margin)
-        finished.append(_Finished(built, certificate, candidate, _cost(candidate, minimise)))
-    return finished
+            continue  # too large to be worth a proof
+        line.update(f"proving {option.candidate.construction}")
+        built, found = _certified(built, asked)
+        reason = "" if found.certified else f"not certified: {found.reason}"
+        candidate = replace(smaller, margin=found.margin, reason=reason)
+        seen[-1] = _Option(option.form, candidate, _cost(candidate, minimise), (built, found))
+    return seen
 
 
-def _runners_up(finished: Sequence[_Finished], best: _Finished, options: Sequence[_Option]) -> tuple[Candidate, ...]:
-    """All options but the best, with what is wrong with them, from best to worst."""
-    known = {(one.candidate.construction, one.candidate.precision): one for one in finished}
-    others: list[tuple[tuple[float, ...], Candidate]] = []
-    for option in options:
-        one = known.get((option.candidate.construction, option.candidate.precision))
-        if one is best:
-            continue
-        if one is None:
-            others.append((option.cost, option.candidate))
-        else:
-            reason = "" if one.certificate.certified else f"not certified: {one.certificate.reason}"
-            others.append((one.cost, replace(one.candidate, reason=reason)))
-    return tuple(candidate for _, candidate in sorted(others, key=lambda other: other[0]))
+def _certified(built: Built, asked: _Asked) -> tuple[Built, Certificate]:
+    """Certify a layer; if its logits are scaled for a claim, the places of facts record by how much."""
+    layer, exponent, found = certified_claim(built.layer, asked.facts, asked.claim)
+    if not exponent:
+        return built, found
+    editing = {**built.editing, "exponent": exponent} if built.editing else {}
+    return Built(layer, built.construction, editing), found
 
 
-def _praise(best: _Finished, others: Sequence[Candidate], minimise: Minimise) -> str:
-    """Why the best is the best, in words."""
-    if not best.certificate.certified:
-        return "none could be certified"
-    words = {"parameters": "fewest parameters", "heads": "fewest heads", "d_model": "least d_model"}
-    words |= {"margin": "largest margin", "bits": "fewest bits of weights"}
-    if not any(other.shape is not None for other in others):
-        return "the only construction that fits"
-    return words[minimise]
-
-
-def _with_shared_tokens(database: Database, precision: Precision, only: Iterable[str] | None) -> Constructed:
+def _with_shared_tokens(
+    database: Database, precision: Precision, only: Iterable[str] | None, claim: ConfidenceClaim | None
+) -> Constructed:
     if only is not None and ([only] if isinstance(only, str) else list(only)) != ["binary"]:
-        raise InputError("only binary codes are known for shared tokens")
-    model = shared_token_model(database, precision)
+        raise InputError("shared tokens support only the construction 'binary'")
+    database = with_reserved(database, claim)
+    model, _, certificate = certified_claim(shared_token_model(completed(database, claim), precision), database, claim)
     return Constructed(
         model=model,
         data=database,
         spec=model.shape,
         form="binary, shared tokens",
         reason="the only construction with shared tokens",
-        certificate=certify(AttentionProver(model, database)),
+        certificate=certificate,
     )

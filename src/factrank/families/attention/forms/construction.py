@@ -1,19 +1,19 @@
-"""Construction: what every closed form has in common: a database goes in, a layer that recalls it comes out.
+"""The interface of closed forms: from a database to a layer that recalls it.
 
-A construction says whether it can hold a database in a precision and how large the layer would be, both without
-building it, and builds it. It proves nothing about the weights: that is the certificate's work, from the weights and
-the facts alone.
+Without building the layer, a form reports whether it can store a database in a given precision, and the size of the
+layer. It proves nothing about the weights: the certificate is computed from the weights and the facts alone.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import inf
 from typing import Any, Protocol, cast, runtime_checkable
 
 import numpy as np
-from jaxtyping import Float, Shaped
+from jaxtyping import Shaped
 
 from factrank.databases import Database
 from factrank.errors import InputError
@@ -24,11 +24,11 @@ from factrank.nn import Precision, dtype_of
 
 @dataclass(frozen=True)
 class FormSearch:
-    """How long and with which random numbers a construction may look for a smaller layer, where theory leaves a choice.
+    """Limits of the search for a smaller layer, if theory leaves a choice.
 
     Arguments:
-        seconds: a time budget for labels, code order and grouping; what is built without it is right too.
-        seed: of the random choices.
+        seconds: time budget for labels, code order and grouping; the layer is correct even with 0 seconds.
+        seed: seed of the random choices.
     """
 
     seconds: float = 5.0
@@ -36,19 +36,19 @@ class FormSearch:
 
     def __post_init__(self) -> None:
         if not 0 <= self.seconds < inf:
-            raise InputError(f"the time for a search must be a finite number of seconds, 0 or more; got {self.seconds}")
+            raise InputError(f"the search time must be a finite number of seconds, at least 0; got {self.seconds}")
         if isinstance(self.seed, bool) or not isinstance(self.seed, int) or self.seed < 0:
-            raise InputError(f"the seed of a search must be an integer, 0 or more; got {self.seed!r}")
+            raise InputError(f"the search seed must be an integer, at least 0; got {self.seed!r}")
 
 
 @dataclass(frozen=True, eq=False)
 class Built:
-    """A layer and where it comes from.
+    """A layer and its origin.
 
     Arguments:
-        layer: NumPy arrays on the host, in the precision that was asked for.
-        construction: its name.
-        editing: plain JSON data that edits need beside the weights; empty where editing means rebuilding.
+        layer: NumPy arrays on the host, in the requested precision.
+        construction: the name of the form.
+        editing: JSON data that editing needs in addition to the weights; empty if editing means rebuilding.
     """
 
     layer: AttentionLayer
@@ -58,26 +58,56 @@ class Built:
 
 @runtime_checkable
 class Construction(Protocol):
-    """A closed form."""
+    """The protocol of a closed form."""
 
     name: str
-    """What users call it."""
+    """Name of the form, as users type it."""
 
     estimated: bool
-    """Whether `shape` is an estimate from above, because the size is known only after building."""
+    """Whether `shape` is an upper estimate because the size is known only after building."""
 
     def refusal(self, database: Database, precision: Precision) -> str | None:
-        """Why it cannot hold this database in this precision; None where it can."""
+        """Return why the form cannot store this database in this precision; None if it can."""
 
     def shape(self, database: Database, precision: Precision) -> LayerShape:
-        """The size that the layer would have."""
+        """Return the size of the layer without building it."""
 
     def build(self, database: Database, precision: Precision, search: FormSearch) -> Built:
-        """The layer; an `InputError` with the reason where it is refused."""
+        """Build the layer; an `InputError` gives the reason if the form is refused."""
+
+
+class ClosedForm(ABC):
+    """Base class of the forms in this package: checks the table, then the limits of the form."""
+
+    name: str
+    estimated = False
+    functional = True
+    """Whether the form requires at most one value per (key, query)."""
+
+    def refusal(self, database: Database, precision: Precision) -> str | None:
+        """Return why the form cannot store this database in this precision; None if it can."""
+        return table_refusal(database, functional=self.functional) or self._limit(database, precision)
+
+    def build(self, database: Database, precision: Precision, search: FormSearch) -> Built:
+        """Build the layer; an `InputError` gives the reason if the form is refused."""
+        reason = self.refusal(database, precision)
+        if reason is not None:
+            raise InputError(f"{self.name}: {reason}")
+        return self._build(database, precision, search)
+
+    @abstractmethod
+    def shape(self, database: Database, precision: Precision) -> LayerShape:
+        """Return the size of the layer without building it."""
+
+    def _limit(self, database: Database, precision: Precision) -> str | None:
+        return None
+
+    @abstractmethod
+    def _build(self, database: Database, precision: Precision, search: FormSearch) -> Built: ...
 
 
 def host_layer(n_keys: int, precision: Precision, parts: Mapping[str, Shaped[np.ndarray, "..."]]) -> AttentionLayer:
-    """A layer of NumPy arrays, each rounded to the precision.
+    """Return a layer of NumPy arrays, each rounded to the precision.
 
     >>> parts = {"embedding": np.ones((2, 1)), "unembedding": np.ones((1, 1))}
     >>> heads = {name: np.ones((1, 1, 1)) for name in ("w_q", "w_k", "w_v", "w_o")}
@@ -89,25 +119,11 @@ def host_layer(n_keys: int, precision: Precision, parts: Mapping[str, Shaped[np.
     return AttentionLayer(n_keys=n_keys, **rounded)
 
 
-def rounded(numbers: Float[np.ndarray, "*size"], precision: Precision) -> Float[np.ndarray, "*size"]:
-    """What the precision keeps of these numbers, in float64."""
-    return numbers.astype(dtype_of(precision)).astype(np.float64)
-
-
-def require_held(construction: Construction, database: Database, precision: Precision) -> None:
-    """Raise the refusal, where there is one, as an `InputError`."""
-    reason = construction.refusal(database, precision)
-    if reason is not None:
-        raise InputError(f"{construction.name}: {reason}")
-
-
 def table_refusal(database: Database, *, functional: bool = True) -> str | None:
-    """What no construction can do without: facts and, unless it takes sets, at most one value per (key, query)."""
+    """Return why no form can store the table: no facts or, if `functional`, several values for a (key, query)."""
     if not database.n_facts:
         return "the database has no facts"
     if functional and not database.functional:
-        n_several = database.n_facts - database.n_fibers
-        return (
-            f"some (key, query) have several values ({n_several} more facts than pairs); set-valued holds such tables"
-        )
+        more = f"{database.n_facts - database.n_fibers} more facts than pairs"
+        return f"some (key, query) have several values ({more}); set-valued holds such tables"
     return None

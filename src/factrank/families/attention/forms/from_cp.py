@@ -1,23 +1,22 @@
-r"""From a CP decomposition: the layer whose logits are the 0/1 tensor of the database itself.
+r"""From a CP decomposition: a layer whose logits are the 0/1 tensor of the database.
 
-Terms $\sum_r a_r[k]\, b_r[q]\, c_r[v]$ (see `cp_terms`) become coordinates: a key holds $a_r[k]$ in coordinate r, the
-unembedding has the row $c_r$ there, and heads multiply it by $b_r[q]$ by their attention to the key, which depends on
-the query alone: queries have a one-hot code, one coordinate for each different row of b, and W_K is constant on it. Two
-ways to make $b_r$ of attention weights between 0 and 1:
+Terms $\sum_r a_r[k]\, b_r[q]\, c_r[v]$ (see `cp_terms`) become coordinates: a key stores $a_r[k]$ in coordinate r, the
+unembedding has the row $c_r$ there, and heads multiply by $b_r[q]$ through their attention to the key, which depends on
+the query alone. Queries have a one-hot code with one coordinate per distinct row of b, and W_K is constant on it. There
+are two ways to express $b_r$ by attention weights between 0 and 1:
 
-- *Switches*, for terms whose entries are integers: with the levels $\beta$ of $b_r$,
-  $b_r = \sum_\beta \beta\, [b_r = \beta]$, and each indicator is saturated attention, exactly 0 or 1. Indicators that
-  are equal share heads, which copy coordinate r to itself with weight $\beta$. Everything is an integer, the logits are
-  exactly 0 and 1 on valid fibers: margin 1 in every precision, for fibers with several values too.
-- *Dials*, for any terms: scaled to $\max_q |b_r[q]| = 1$, a head for each r has the attention $1/2 + \alpha b_r[q]$,
-  $\alpha = 0.45$, and keys hold $a_r / \alpha$. The heads then write
-  $\sum_r (b_r[q] + 1/(2\alpha))\, a_r[k]\, c_r[v] = D + G[k,v]$, and one more head with constant attention 1/2 takes G
-  back: with $A = [a_r/\alpha]$, $C = [c_r]$ and the singular value decomposition $A C^\top = P S$ it has
-  $W_V = -A^+ P$ and $W_O = S (C^\top)^+$, of width rank G. Heads with equal $b_r$ merge.
+- *Switches*, for terms with integer entries: if $b_r$ has the levels $\beta$, then
+  $b_r = \sum_\beta \beta\, [b_r = \beta]$, and each indicator is saturated attention, exactly 0 or 1. Equal indicators
+  share heads, which copy coordinate r to itself with weight $\beta$. All numbers are integers and the logits are
+  exactly 0 and 1 on valid fibers: margin 1 in every precision, even if a fiber has several values.
+- *Dials*, for any terms: after scaling to $\max_q |b_r[q]| = 1$, a head for each r has the attention
+  $1/2 + \alpha b_r[q]$, $\alpha = 0.45$, and keys store $a_r / \alpha$. The heads then write
+  $\sum_r (b_r[q] + 1/(2\alpha))\, a_r[k]\, c_r[v] = D + G[k,v]$, and one more head with constant attention 1/2
+  subtracts G: with $A = [a_r/\alpha]$, $C = [c_r]$ and the singular value decomposition $A C^\top = P S$ it has
+  $W_V = -A^+ P$ and $W_O = S (C^\top)^+$, of width rank G. Heads with equal $b_r$ are merged.
 
-Heads are split to one width, the best. d_model = R + number of different rows of b. The layer is large, R(K + V)
-numbers and more; where the terms add up to the whole tensor, not only on valid fibers, it ties where the database is
-silent.
+Heads are split to the best common width. d_model = R + number of distinct rows of b. The layer is large, at least
+R(K + V) numbers. If the terms add up to the whole tensor, not only on valid fibers, missing entries tie.
 """
 
 from __future__ import annotations
@@ -39,39 +38,35 @@ from factrank.families.attention.forms.building import (
     exact_terms,
     numerical_terms,
 )
-from factrank.families.attention.forms.construction import Built, FormSearch, host_layer, require_held, table_refusal
+from factrank.families.attention.forms.construction import Built, ClosedForm, FormSearch, host_layer
 from factrank.families.attention.layer_shape import LayerShape
 from factrank.nn import Precision
 
 ALPHA = 0.45
-"""How far dials turn from 1/2."""
+"""Range of a dial around 1/2."""
 
 MOST_PARAMETERS = 5_000_000
-"""Larger layers are left to other constructions."""
+"""Larger layers are left to other forms."""
 
 Weights = tuple[Float[np.ndarray, "read width"], Float[np.ndarray, "width written"]]
 
 
 class TermBundle(NamedTuple):
-    """Heads with equal attention: the score of each different row of b, and the matrices W_V and W_O on the terms."""
+    """Heads with equal attention: the score of each distinct row of b, and W_V and W_O on the terms."""
 
     scores: Float[np.ndarray, " rows"]
     w_v: Float[np.ndarray, "terms width"]
     w_o: Float[np.ndarray, "width terms"]
 
 
-class FromCP:
-    """The construction `cp`."""
+class FromCP(ClosedForm):
+    """The form `cp`."""
 
-    name = "cp"
+    name, functional = "cp", False
     estimated = True
-    """A search may find fewer terms than `shape` counts with, never more."""
+    """A search may find fewer terms than `shape` assumes, never more."""
 
-    def refusal(self, database: Database, precision: Precision) -> str | None:
-        """Tables whose layer would be very large."""
-        reason = table_refusal(database, functional=False)
-        if reason is not None:
-            return reason
+    def _limit(self, database: Database, precision: Precision) -> str | None:
         n_terms = about_terms(database)
         n_parameters = n_terms * (sum(database.shape) + 4 * n_terms)
         if n_parameters > MOST_PARAMETERS:
@@ -79,12 +74,10 @@ class FromCP:
         return None
 
     def shape(self, database: Database, precision: Precision) -> LayerShape:
-        """That of the best exact witness."""
+        """Return the shape of the best exact witness."""
         return _best_exact(database, precision)[0].shape
 
-    def build(self, database: Database, precision: Precision, search: FormSearch) -> Built:
-        """The smaller of the best exact witness and, outside bfloat16, a numerical decomposition."""
-        require_held(self, database, precision)
+    def _build(self, database: Database, precision: Precision, search: FormSearch) -> Built:
         layer, n_terms = _best_exact(database, precision)
         if search.seconds > 0 and precision != "bfloat16":
             rng = np.random.default_rng(search.seed)
@@ -95,13 +88,12 @@ class FromCP:
 
 
 def _best_exact(database: Database, precision: Precision) -> tuple[AttentionLayer, int]:
-    """The witness with the smallest layer, and the fewest terms of any."""
     found = [(with_switches(terms, precision), terms.n_terms) for terms in exact_terms(database)]
     return min((layer for layer, _ in found), key=lambda layer: layer.parameters), min(size for _, size in found)
 
 
 def with_switches(terms: Terms, precision: Precision) -> AttentionLayer:
-    """The layer whose attention is exactly 0 or 1; exact for terms of integers."""
+    """Return the layer whose attention is exactly 0 or 1; exact for terms with integer entries."""
     rows, row_of = np.unique(terms.queries, axis=0, return_inverse=True)
     indicators: dict[bytes, list[tuple[int, float]]] = {}
     for r, column in enumerate(rows.T):
@@ -118,11 +110,11 @@ def with_switches(terms: Terms, precision: Precision) -> AttentionLayer:
 
 
 def with_dials(terms: Terms, precision: Precision) -> AttentionLayer:
-    """The layer whose attention weights are 1/2 + alpha b, with a correction by constant attention."""
+    """Return the layer with attention weights 1/2 + alpha b, and a correction by constant attention."""
     largest = np.abs(terms.queries).max(axis=0)
     largest[largest == 0] = 1.0
     queries, keys = terms.queries / largest, terms.keys * largest / ALPHA
-    scaled = Terms(keys, queries, terms.values, whole=False)
+    scaled = Terms(keys, queries, terms.values)
     rows, row_of = np.unique(queries, axis=0, return_inverse=True)
     scores = np.log((0.5 + ALPHA * rows) / (0.5 - ALPHA * rows))
     dials, dial_of = np.unique(scores, axis=1, return_inverse=True)
@@ -135,7 +127,7 @@ def with_dials(terms: Terms, precision: Precision) -> AttentionLayer:
 
 
 def _correction(keys: Float[np.ndarray, "keys terms"], values: Float[np.ndarray, "values terms"]) -> Weights:
-    """W_V and W_O on the terms with A W_V W_O C^T = -A C^T, of width rank(A C^T)."""
+    """Return W_V and W_O on the terms with A W_V W_O C^T = -A C^T, of width rank(A C^T)."""
     left, sizes, right = np.linalg.svd(keys @ values.T, full_matrices=False)
     rank = max(int((sizes > sizes[0] * 1e-11).sum()), 1)
     if rank >= keys.shape[1]:
@@ -151,7 +143,7 @@ def _assembled(
     towards_query: int,
     precision: Precision,
 ) -> AttentionLayer:
-    """The layer of some bundles: coordinates of the terms first, then those of the different rows of b."""
+    """Assemble the layer: coordinates of the terms first, then one per distinct row of b."""
     (n_keys, n_terms), n_queries, n_values = terms.keys.shape, len(row_of), len(terms.values)
     d_model = n_terms + int(row_of.max()) + 1
     width = best_width(np.array([bundle.w_v.shape[1] for bundle in bundles]))

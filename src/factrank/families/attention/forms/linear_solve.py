@@ -1,21 +1,22 @@
-r"""Linear solve: fixed random embeddings and attention, and one least-squares problem for everything else.
+r"""Linear solve: random embeddings and attention, and one least-squares problem for everything else.
 
 Embeddings (d coordinates), W_Q and W_K are random, so the attention weights $A^h[k,q]$ are known numbers. Heads of
-width 1 read $x_t \cdot w_h$ and write it to one more coordinate, where every query holds a free number $g_q$:
+width 1 read $x_t \cdot w_h$ and write it to one more coordinate, in which every query has a free number $g_q$:
 
 $$y(k,q) = g_q + \sum_h \bigl(A^h x_k + (1 - A^h) x_q\bigr) \cdot w_h$$
 
 is linear in $(g, w_1, \dots, w_H)$. Its features have generic rank $\min(KQ, H \min(d, K + Q - 1) + Q)$ (theorem of
 Mahdavi, Liao and Thrampoulidis, arXiv 2306.02010, for contexts of two tokens; there x_q is the last feature, here g_q),
-so that many facts can be solved for: $y(k,q) = x_{f(k,q)}$ with centred integer labels x_v, by the least norm. The last
-of the d coordinates is 1 for queries, and the unembedding
+which is the number of facts that can be solved for: $y(k,q) = x_{f(k,q)}$ with centred integer labels x_v, by least
+norm. The last of the d coordinates is 1 for queries, and the unembedding
 
 $$L[k,q,v] = 1 + 2 x_v y - x_v^2$$
 
-has the margin $1 - 2|y - x_f|$ or more, also over values that no fact uses, whose logits are 0. One fact per solved
-number, about seven parameters per fact: the reference for what storing with untrained attention costs.
+has a margin of at least $1 - 2|y - x_f|$, also over values that no fact uses, whose logits are 0. There is one fact per
+solved number and about seven parameters per fact: the reference cost of storing facts with untrained attention.
 
-Sums of large terms that cancel leave no proof in float32 (though the forward pass recalls nearly all): float64 only.
+Cancellation of large terms rules out a proof in float32 (although the forward pass recalls nearly all facts): float64
+only.
 """
 
 from __future__ import annotations
@@ -27,15 +28,15 @@ from factrank.databases import Database
 from factrank.errors import InputError
 from factrank.families.attention.attention_layer import AttentionLayer
 from factrank.families.attention.forms.binary_codes import used_values
-from factrank.families.attention.forms.construction import Built, FormSearch, host_layer, require_held, table_refusal
+from factrank.families.attention.forms.construction import Built, ClosedForm, FormSearch, host_layer
 from factrank.families.attention.layer_shape import LayerShape
 from factrank.nn import Precision
 
 MOST_FACTS = 2_000
-"""The solve takes time as the cube of the facts."""
+"""The time of the solve grows with the cube of the number of facts."""
 
 SPARE = 1.1
-"""Unknowns per fact: at 1 the problem is badly conditioned."""
+"""Unknowns per fact: at 1 the problem is ill-conditioned."""
 
 FEATURES = (8, 16, 32)
 SCORE_SPREAD = 2.0
@@ -45,17 +46,12 @@ LARGEST_ERROR = 0.1
 TRIES = 3
 
 
-class LinearSolve:
-    """The construction `linear-solve`."""
+class LinearSolve(ClosedForm):
+    """The form `linear-solve`."""
 
     name = "linear-solve"
-    estimated = False
 
-    def refusal(self, database: Database, precision: Precision) -> str | None:
-        """Any precision but float64, and large tables."""
-        reason = table_refusal(database)
-        if reason is not None:
-            return reason
+    def _limit(self, database: Database, precision: Precision) -> str | None:
         if precision != "float64":
             return f"large terms that cancel cannot be proved right in {precision}; it takes float64"
         if database.n_facts > MOST_FACTS:
@@ -63,7 +59,7 @@ class LinearSolve:
         return None
 
     def shape(self, database: Database, precision: Precision) -> LayerShape:
-        """As many features and heads as give the fewest parameters among those with spare unknowns."""
+        """Return the features and heads with the fewest parameters among those with spare unknowns."""
         wanted = SPARE * database.n_facts - database.n_queries
         shapes = []
         for d in FEATURES:
@@ -71,9 +67,7 @@ class LinearSolve:
             shapes.append(LayerShape(d + 1, max(int(np.ceil(wanted / per_head)), 1), 1, 1))
         return min(shapes, key=lambda shape: shape.parameters(*database.shape))
 
-    def build(self, database: Database, precision: Precision, search: FormSearch) -> Built:
-        """The first of a few random starts that solves the table."""
-        require_held(self, database, precision)
+    def _build(self, database: Database, precision: Precision, search: FormSearch) -> Built:
         rng, shape = np.random.default_rng(search.seed), self.shape(database, precision)
         errors = []
         for _ in range(TRIES):
@@ -81,13 +75,13 @@ class LinearSolve:
             if error <= LARGEST_ERROR:
                 return Built(layer, self.name)
             errors.append(error)
-        raise InputError(f"{self.name}: no random attention solves this table; the least error is {min(errors):.2g}")
+        raise InputError(f"{self.name}: no random attention solves this table; the least error was {min(errors):.2g}")
 
 
 def solved_layer(
     database: Database, shape: LayerShape, precision: Precision, rng: np.random.Generator
 ) -> tuple[AttentionLayer, float]:
-    """A layer with random attention and the least-squares solution, and the largest error of y on the facts."""
+    """Return a layer with random attention and the least-squares solution, and the largest error of y on the facts."""
     d, n_keys = shape.d_model - 1, database.n_keys
     tokens = rng.normal(size=(n_keys + database.n_queries, d))
     tokens[n_keys:, -1] = 1.0
@@ -117,7 +111,7 @@ def _features(
     w_q: Float[np.ndarray, "heads d d_qk"],
     w_k: Float[np.ndarray, "heads d d_qk"],
 ) -> Float[np.ndarray, "facts features"]:
-    """What the heads read for every fact, and which query it is."""
+    """Return the inputs of the heads for every fact, and a one-hot code of its query."""
     keys, queries, _ = database.triples.T
     rows = database.n_keys + queries
     asked = np.einsum("qd,hde->qhe", tokens[database.n_keys :], w_q)[queries]
@@ -129,5 +123,5 @@ def _features(
 
 
 def _unread(weights: Float[np.ndarray, "heads d width"]) -> Float[np.ndarray, "heads d_model width"]:
-    """The same weights with a row of zeros for the last coordinate, which heads only write."""
+    """Append a row of zeros for the last coordinate, which heads write but do not read."""
     return np.pad(weights, ((0, 0), (0, 1), (0, 0)))

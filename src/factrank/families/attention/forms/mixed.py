@@ -1,19 +1,19 @@
-r"""Mixed: some queries in one construction, the others in another, side by side in one layer.
+r"""Mixed: some queries in one form and the others in another, side by side in one layer.
 
-The table is split by query. Each part has a layer of its own for all keys and values, with coordinates of its own, so
-that the rows of keys, of queries and of the unembedding are put together without touching each other. One thing crosses
-over: the heads of a part must read the query, and not the key, when a query of the other part asks. Both parts route by
-the query alone with $d_{qk} = 1$ (see `routing`): all their heads have the same $W_K = e$ with $x_k \cdot e = 0$ for
-every key and $x_q \cdot e = t \ne 0$ for every query. So on the coordinates of the other part a head takes
-$W_K = e$ and $W_Q = r\, e$ with $r\, t^2 = c$, whence its score is
+The table is split by query. Each part has its own layer for all keys and values, on its own coordinates, so the rows of
+keys, of queries and of the unembedding are concatenated without interference. The only interaction is that the heads of
+one part must read the query, not the key, for the queries of the other part. Both parts route by the query alone with
+$d_{qk} = 1$ (see `query_routing`): all their heads have the same $W_K = e$ with $x_k \cdot e = 0$ for every key and
+$x_q \cdot e = t \ne 0$ for every query. On the coordinates of the other part, a head therefore uses $W_K = e$ and
+$W_Q = r\, e$ with $r\, t^2 = c$, and its score is
 
 $$(r\, t)(0 - t) = -c$$
 
 for every query of the other part: attention is exactly 0, and the head reads a query that is 0 in its coordinates.
-Logits are therefore exactly those of the part that the query belongs to, and so are the margins.
+Logits and margins are exactly the same as in the part that contains the query.
 
-A split pays where a small code cannot hold all queries: those with few values go to it, in the order of their ranges
-and as many as it takes, and the rest (long ranges, several values for one key) to another.
+A split helps if a small code cannot store all queries. The queries with the shortest ranges use it while they fit,
+and the rest (long ranges, several values per key) use another.
 """
 
 from __future__ import annotations
@@ -34,19 +34,18 @@ from factrank.families.attention.forms.construction import (
     Construction,
     FormSearch,
     host_layer,
-    require_held,
     table_refusal,
 )
 from factrank.families.attention.layer_shape import LayerShape
 from factrank.nn import Precision, to_arrays
 
 ROUTED_BY_QUERY = ("parabola", "digits", "circle", "shared-heads", "binary", "set-valued")
-"""Constructions that can be parts: their attention depends on the query alone."""
+"""Forms that can be parts: their attention depends on the query alone."""
 
 
 @dataclass(frozen=True, eq=False)
 class QuerySplit:
-    """Two constructions and their queries."""
+    """Two forms and their queries."""
 
     forms: tuple[Construction, Construction]
     queries: tuple[Int[np.ndarray, " _"], Int[np.ndarray, " _"]]
@@ -54,7 +53,7 @@ class QuerySplit:
 
 
 class Mixed:
-    """The construction `mixed`, from those of a registry."""
+    """The form `mixed`, from the forms of a registry."""
 
     name = "mixed"
     estimated = True
@@ -63,18 +62,18 @@ class Mixed:
         self._forms = forms
 
     def refusal(self, database: Database, precision: Precision) -> str | None:
-        """Where every construction holds all queries or none of them, there is nothing to split."""
+        """Return why no split exists: every form stores all queries or none of them."""
         reason = table_refusal(database, functional=False)
         if reason is None and self.split(database, precision) is None:
             return "nothing to split: every construction takes all queries or none"
         return reason
 
     def shape(self, database: Database, precision: Precision) -> LayerShape:
-        """The shape of the smallest split."""
+        """Return the shape of the smallest split."""
         return self._required(database, precision).shape
 
     def build(self, database: Database, precision: Precision, search: FormSearch) -> Built:
-        """Both layers in one; to edit it is to rebuild it."""
+        """Build both layers and combine them; the result cannot be edited."""
         split = self._required(database, precision)
         half = FormSearch(search.seconds / 2, search.seed)
         layers = []
@@ -83,7 +82,7 @@ class Mixed:
         return Built(side_by_side(layers[0], layers[1], split.queries, precision), self.name)
 
     def split(self, database: Database, precision: Precision) -> QuerySplit | None:
-        """The smallest split that is found, None where no construction stops short of all queries."""
+        """Return the smallest split found; None if every form stores all queries or none."""
         forms = [self._forms[name] for name in ROUTED_BY_QUERY if name in self._forms]
         order = _easiest_first(database)
         found = []
@@ -97,22 +96,21 @@ class Mixed:
             rest = of_queries(database, queries[1])
             shape = first.shape(of_queries(database, queries[0]), precision)
             for second in forms:
-                needed = not (rest.functional and second.name == "set-valued")  # which costs more to try
+                needed = not (rest.functional and second.name == "set-valued")  # expensive to try
                 if needed and second is not first and second.refusal(rest, precision) is None:
                     both = joint_shape(shape, second.shape(rest, precision))
                     found.append(QuerySplit((first, second), queries, both))
         return min(found, key=lambda split: split.shape.parameters(*database.shape), default=None)
 
     def _required(self, database: Database, precision: Precision) -> QuerySplit:
-        split = None if table_refusal(database, functional=False) else self.split(database, precision)
+        split = self.split(database, precision) if database.n_facts else None
         if split is None:
-            require_held(self, database, precision)
-            raise InputError(f"{self.name}: nothing to split")
+            raise InputError(f"{self.name}: {self.refusal(database, precision)}")
         return split
 
 
 def of_queries(database: Database, queries: Int[np.ndarray, " some"]) -> Database:
-    """The facts of these queries, with their names alone and the names of all keys and values."""
+    """Restrict a database to these queries, keeping all keys and values."""
     place = np.full(database.n_queries, -1, dtype=np.int32)
     place[queries] = np.arange(len(queries))
     triples = database.triples[place[database.triples[:, 1]] >= 0].copy()
@@ -121,7 +119,7 @@ def of_queries(database: Database, queries: Int[np.ndarray, " some"]) -> Databas
 
 
 def joint_shape(one: LayerShape, other: LayerShape) -> LayerShape:
-    """The shape of both side by side; heads are split or padded to the width that costs least.
+    """Return the shape of two layers side by side; heads are split or padded to the cheapest width.
 
     >>> joint_shape(LayerShape(4, 3, 1, 1), LayerShape(9, 2, 1, 4))
     LayerShape(d_model=13, n_heads=7, d_qk=1, d_vo=2)
@@ -138,7 +136,7 @@ def side_by_side(
     queries: tuple[Int[np.ndarray, " _"], Int[np.ndarray, " _"]],
     precision: Precision,
 ) -> AttentionLayer:
-    """The layer of two layers with the same keys and values; `queries` says which query of the table is whose."""
+    """Combine two layers with the same keys and values; `queries` lists the queries of each in the table."""
     shape = joint_shape(one.shape, other.shape)
     n_keys, n_queries = one.n_keys, sum(map(len, queries))
     embedding = np.zeros((n_keys + n_queries, shape.d_model))
@@ -169,7 +167,7 @@ def side_by_side(
 def _reading_the_query(
     part: Mapping[str, Float[np.ndarray, "..."]], n_keys: int, precision: Precision
 ) -> tuple[Float[np.ndarray, " d_model"], Float[np.ndarray, " d_model"]]:
-    """W_Q and W_K with which the other part's heads read the queries of this part: r e and e."""
+    """Return W_Q and W_K with which the other part's heads read the queries of this part: r e and e."""
     direction = part["w_k"][0, :, 0]
     strengths = part["embedding"] @ direction
     asked = strengths[n_keys:]
@@ -179,7 +177,7 @@ def _reading_the_query(
 
 
 def _easiest_first(database: Database) -> Int[np.ndarray, " queries"]:
-    """The queries, those with one value per key and few values in all first; queries without facts before them."""
+    """Sort the queries: without facts first, then one value per key and few values in total."""
     pairs, counts = np.unique(database.triples[:, :2], axis=0, return_counts=True)
     most = np.zeros(database.n_queries, dtype=np.int64)
     np.maximum.at(most, pairs[:, 1], counts)
@@ -187,12 +185,12 @@ def _easiest_first(database: Database) -> Int[np.ndarray, " queries"]:
 
 
 def _n_held(form: Construction, database: Database, order: Int[np.ndarray, " queries"], precision: Precision) -> int:
-    """How many of the first queries a construction that refuses all of them takes, by bisection."""
+    """Return how many of the first queries a form stores if it refuses all of them, by bisection."""
     held, refused = 0, len(order)
     while refused - held > 1:
         middle = (held + refused) // 2
         some = of_queries(database, np.sort(order[:middle]))
-        # Queries without facts come first and are no reason to stop.
+        # Queries without facts are first; they must not stop the search.
         if not some.n_facts or form.refusal(some, precision) is None:
             held = middle
         else:

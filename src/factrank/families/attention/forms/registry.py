@@ -1,12 +1,13 @@
-"""The registry: every closed form by its name, equals in the order of preference.
+"""The registry of closed forms, equals in the order of preference.
 
-A closed form of this package is an entry here; others are added by `register_form`.
+Other packages add theirs in the entry-point group `factrank.forms`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from typing import Any
 
 from factrank.errors import InputError
 from factrank.families.attention.forms.attention_map import AttentionMap
@@ -20,10 +21,21 @@ from factrank.families.attention.forms.mixed import Mixed
 from factrank.families.attention.forms.parabola_layer import Parabola
 from factrank.families.attention.forms.set_valued import SetValued
 from factrank.families.attention.forms.shared_heads import SharedHeads
+from factrank.plugins import Registry
 
-_ALONE: dict[str, Construction] = {
-    form.name: form
-    for form in (
+
+def register_form(form: Construction) -> Construction:
+    """Add a closed form that `construct` considers from now on, and return it."""
+    return CONSTRUCTIONS.register(form.name, form)
+
+
+def registered_form(form: Construction) -> AbstractContextManager[Construction]:
+    """Register a closed form for the duration of a `with` block."""
+    return CONSTRUCTIONS.registered(form.name, form)
+
+
+def _built_in() -> Mapping[str, Construction]:
+    forms: tuple[Construction, ...] = (
         Parabola(),
         Digits(),
         SharedHeads(),
@@ -36,30 +48,16 @@ _ALONE: dict[str, Construction] = {
         FromCP(),
         LinearSolve(),
     )
-}
+    alone = {form.name: form for form in forms}
+    return {**alone, Mixed.name: Mixed(alone)}
 
-CONSTRUCTIONS: dict[str, Construction] = {**_ALONE, Mixed.name: Mixed(_ALONE)}
+
+def _checked(_: str, form: Any) -> tuple[str, Construction]:
+    if isinstance(form, type) or not isinstance(form, Construction):
+        got = f"the class {form.__name__}" if isinstance(form, type) else type(form).__name__
+        raise InputError(f"expected a closed form with name, estimated, refusal, shape and build; got {got}")
+    return form.name, form
+
+
+CONSTRUCTIONS: Registry[Construction] = Registry("construction", "factrank.forms", _built_in, _checked)
 """Every closed form by its name."""
-
-
-def register_form(form: Construction) -> Construction:
-    """Add a closed form: `construct` considers it from now on. Gives it back."""
-    if form.name in CONSTRUCTIONS:
-        raise InputError(f"there is already a construction {form.name!r}: give it another name")
-    CONSTRUCTIONS[form.name] = form
-    return form
-
-
-def unregister_form(form: Construction) -> None:
-    """Take away what was added."""
-    del CONSTRUCTIONS[form.name]
-
-
-@contextmanager
-def registered_form(form: Construction) -> Iterator[Construction]:
-    """Register a closed form for the time of a `with` block."""
-    register_form(form)
-    try:
-        yield form
-    finally:
-        unregister_form(form)

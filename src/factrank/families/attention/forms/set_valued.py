@@ -1,24 +1,24 @@
-r"""Set-valued: tables where a (key, query) may have several values, all of which must stand above the others.
+r"""Set-valued: tables in which a (key, query) may have several values, all of which must rank above the others.
 
-Queries with the same range share a code (see `blocks`); n is the size of the range and m the most values of a fiber.
-What a key holds for a set S, and the code of a value, are one of
+Queries with the same range share a code (see `block_layers`). Let n be the size of the range and m the largest number
+of values in a fiber. The entry of a key for a set S, and the code of a value, are one of
 
 - *circle* (m < n/2): $u_v = (\cos j t_v, \sin j t_v)_{j \le m}$ with $t_v = 2 \pi v / n$, and the coefficients of
   $r_0 - \prod_{s \in S} (2 - 2 \cos(t - t_s))$ (see `tensors.set_codes`): width 2m. The logits tie at $r_0$ on S, with
   $2 \le r_0 \le \binom{2m}{m}$, and the margin is the least $\prod_s 4 \sin^2((t_v - t_s)/2)$ over v outside S;
 - *indicator*: $u_v = e_v$ and $1_S$: width n, integers, margin 1;
-- *words* of signs (m = 1): those of `binary_codes`, width about log2 n, integers, margin 2.
+- *words* of signs (m = 1), as in `binary_codes`: width about log2 n, integers, margin 2.
 
-The narrowest is taken that survives rounding. The circle does if m is at most 53 (beyond, its coefficients, which reach
-$4^m$, are lost in float64 already) and its margin exceeds four times
+The narrowest code that survives rounding is used. The circle does if m is at most 53 (beyond that its coefficients,
+which reach $4^m$, are lost even in float64) and its margin exceeds four times
 
 $$\gamma_{2m+6} \Bigl(\sum_j \max(1, |a_j|) + \beta\Bigr), \qquad \gamma_i = \frac{i u}{1 - i u},$$
 
-with the unit roundoff u, the coefficients a and the bias $\beta$ of the range: a bound of the error of a logit in any
-order of evaluation (both factors rounded, the copy of a coefficient added to and taken from a 1, 2m + 1 terms), twice
-for a difference, and twice that for good measure. Sets of neighbours on the circle cost most: a single range with such
-sets holds 116 values for m = 2 and 48 for m = 3 in float32, 9 for m = 1 in bfloat16. Beyond that it is the indicator
-or, for m = 1, the words.
+with unit roundoff u, coefficients a and the bias $\beta$ of the range. This bounds the error of a logit under any
+evaluation order (both factors rounded, the copy of a coefficient added to and subtracted from a 1, 2m + 1 terms), twice
+for a difference, and twice again as a safety factor. Sets of neighbours on the circle are the hardest: a single range
+with such sets allows 116 values for m = 2 and 48 for m = 3 in float32, 9 for m = 1 in bfloat16. Larger ranges use the
+indicator or, for m = 1, the words.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from factrank.databases import Database
-from factrank.families.attention.forms.binary_codes import bits_for, code_words
-from factrank.families.attention.forms.building import BlockPlan, Contents, block_layer
-from factrank.families.attention.forms.construction import Built, FormSearch, require_held, table_refusal
+from factrank.families.attention.forms.binary_codes import code_words
+from factrank.families.attention.forms.building import BlockPlan, Contents, bits_for, block_layer
+from factrank.families.attention.forms.construction import Built, ClosedForm, FormSearch
 from factrank.families.attention.forms.shared_heads import grouped_by_range, plan_of
 from factrank.families.attention.layer_shape import LayerShape
 from factrank.nn import SIGNIFICAND, Precision
@@ -43,15 +43,15 @@ from factrank.tensors.codes import ReadoutCode, set_code, set_margin
 Sets = list[tuple[int, ...]]
 
 SAFETY = 4.0
-"""How often the bound of the error must fit into the margin."""
+"""The margin must exceed the error bound by this factor."""
 
 LARGEST_SET = 53
-"""Values of a fiber up to which the circle is tried."""
+"""Largest number of values in a fiber for which the circle is tried."""
 
 
 @dataclass(frozen=True, eq=False)
 class _Fibers:
-    """The fibers of some queries that share a range: which sets of places in the range occur, and where."""
+    """Fibers of queries that share a range: the sets of places in the range that occur, and where."""
 
     keys: Int[np.ndarray, " fibers"]
     queries: Int[np.ndarray, " fibers"]
@@ -60,42 +60,28 @@ class _Fibers:
 
     @property
     def most(self) -> int:
-        """The largest number of values of a fiber."""
         return max(map(len, self.sets))
 
 
 @dataclass(frozen=True, eq=False)
 class _Design:
-    """Which code each range has, and where everything lies.
-
-    Arguments:
-        plan: the groups of queries with the same range.
-        fibers: those of each group.
-        circles: the circle of each group, None if its code is exact: words or indicators.
-    """
+    """Plan, fibers and circle of each range; the circle is None if the code is exact (words or indicators)."""
 
     plan: BlockPlan
     fibers: tuple[_Fibers, ...]
     circles: tuple[ReadoutCode | None, ...]
 
 
-class SetValued:
-    """The construction `set-valued`."""
+class SetValued(ClosedForm):
+    """The form `set-valued`."""
 
-    name = "set-valued"
-    estimated = False
-
-    def refusal(self, database: Database, precision: Precision) -> str | None:
-        """Only tables without facts."""
-        return table_refusal(database, functional=False)
+    name, functional = "set-valued", False
 
     def shape(self, database: Database, precision: Precision) -> LayerShape:
-        """The shape; which codes survive rounding is known without the codes themselves, except for circles."""
+        """Return the shape; only circles must be computed to know whether they survive rounding."""
         return _designed(database, precision, FormSearch(seconds=0.0)).plan.shape
 
-    def build(self, database: Database, precision: Precision, search: FormSearch) -> Built:
-        """The layer; to edit it is to rebuild it."""
-        require_held(self, database, precision)
+    def _build(self, database: Database, precision: Precision, search: FormSearch) -> Built:
         design = _designed(database, precision, FormSearch(seconds=0.0, seed=search.seed))
         codes = [
             _exact_code(found, len(group.values)) if circle is None else (circle.right, circle.left)
@@ -106,10 +92,8 @@ class SetValued:
             for found, (_, rows) in zip(design.fibers, codes, strict=True)
         ]
         words = [code for code, _ in codes]
-        return Built(
-            block_layer(database, design.plan, words, contents, float(_bias(design, database.n_values)), precision),
-            self.name,
-        )
+        bias = float(_bias(design, database.n_values))
+        return Built(block_layer(database, design.plan, words, contents, bias, precision), self.name)
 
 
 def _designed(database: Database, precision: Precision, search: FormSearch) -> _Design:
@@ -125,7 +109,6 @@ def _designed(database: Database, precision: Precision, search: FormSearch) -> _
 
 
 def _fibers(database: Database, queries: list[int], values: Int[np.ndarray, " range"]) -> _Fibers:
-    """The fibers of these queries, from triples that are sorted by key, query and value."""
     wanted = np.zeros(database.n_queries, dtype=bool)
     wanted[queries] = True
     triples = database.triples[wanted[database.triples[:, 1]]]
@@ -140,13 +123,12 @@ def _fibers(database: Database, queries: list[int], values: Int[np.ndarray, " ra
 def _circles(
     fibers: Sequence[_Fibers], sizes: Sequence[int], n_values: int, precision: Precision
 ) -> tuple[ReadoutCode | None, ...]:
-    """The circles of ranges of these sizes that survive rounding.
+    """Return the circles of ranges of these sizes that survive rounding.
 
-    First each with the bias that it needs itself, then all with the largest bias of those that are left.
+    First each with the bias that it needs itself, then all with the largest remaining bias.
     """
 
     def bias(found: _Fibers, size: int, *, on_circle: bool) -> int:
-        """More than any logit of the code."""
         return 0 if _unbiased(sizes, n_values) else 1 + max(4**found.most if on_circle else 1, bits_for(size))
 
     pairs = list(zip(fibers, sizes, strict=True))
@@ -161,20 +143,18 @@ def _circles(
 
 
 def _unbiased(sizes: Sequence[int], n_values: int) -> bool:
-    """Whether one range has all values, so that it need not be lifted above others."""
+    """Return whether a single range has all values and so needs no bias."""
     return list(sizes) == [n_values]
 
 
 def _may_be_circle(fibers: _Fibers, n_values: int) -> bool:
-    """Whether the circle is narrower than exact codes and its coefficients can be computed."""
     return 2 * fibers.most < _exact_width(fibers, n_values) and fibers.most <= LARGEST_SET
 
 
 def _circle(fibers: _Fibers, n_values: int, bias: int, precision: Precision) -> ReadoutCode | None:
-    """The circle if it survives rounding with this bias."""
     most = fibers.most
     if set_margin(fibers.sets, n_values) <= SAFETY * _error(2.0 * most, most, bias, precision):
-        return None  # whatever its coefficients are
+        return None  # for any coefficients
     circle = set_code(fibers.sets, n_values)
     return circle if _survives(circle, bias, precision) else None
 
@@ -185,22 +165,21 @@ def _survives(circle: ReadoutCode, bias: int, precision: Precision) -> bool:
 
 
 def _error(sizes: float, most: int, bias: int, precision: Precision) -> float:
-    """A bound of the error of any logit of a circle whose coefficients have these sizes together."""
+    """Bound the error of any logit of a circle whose coefficients have these sizes together."""
     rounding = (2 * most + 6) * 2.0 ** -SIGNIFICAND[precision]
     return float("inf") if rounding >= 1 else rounding / (1 - rounding) * (sizes + bias)
 
 
 def _exact_width(fibers: _Fibers, n_values: int) -> int:
-    """The width of the integer code: words of signs for single values, else indicators."""
+    """Return the width of the integer code: words of signs for single values, else indicators."""
     return bits_for(n_values) if fibers.most == 1 else n_values
 
 
 def _exact_code(
     fibers: _Fibers, n_values: int
 ) -> tuple[Float[np.ndarray, "range width"], Float[np.ndarray, "sets width"]]:
-    """A word for each value and a row for each set, in integers."""
     if fibers.most == 1:
-        words = code_words(n_values, bits_for(n_values))
+        words = code_words(np.arange(n_values), bits_for(n_values))
         return words, words[[places[0] for places in fibers.sets]]
     rows = np.zeros((len(fibers.sets), n_values))
     for row, places in enumerate(fibers.sets):
@@ -209,7 +188,7 @@ def _exact_code(
 
 
 def _bias(design: _Design, n_values: int) -> int:
-    """More than any logit of any of the codes."""
+    """Return more than any logit of any of the codes."""
     if _unbiased([len(group.values) for group in design.plan.groups], n_values):
         return 0
     tops = [
@@ -220,6 +199,6 @@ def _bias(design: _Design, n_values: int) -> int:
 
 
 def _top(circle: ReadoutCode, sets: Sets) -> float:
-    """The largest logit of a circle, r_0: every row's product with the word of its first value."""
+    """Return the largest logit of a circle, r_0: every row's product with the word of its first value."""
     first = circle.right[[places[0] for places in sets]]
     return float((circle.left * first).sum(axis=1).max())

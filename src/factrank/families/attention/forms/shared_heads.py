@@ -1,17 +1,17 @@
-r"""Shared heads: queries whose ranges are disjoint share a head, and every query has words of its own length.
+r"""Shared heads: queries with disjoint ranges share a head, and every query has words of its own length.
 
-Query q answers in the range $V_q$ with words of $b_q = \max(1, \lceil \log_2 |V_q| \rceil)$ signs (see `binary_codes`).
-Queries with pairwise disjoint ranges form a class and share one head of width $\sum b_q$ (see `blocks`), so that the
+Query q has the range $V_q$ and words of $b_q = \max(1, \lceil \log_2 |V_q| \rceil)$ signs (see `binary_codes`).
+Queries with pairwise disjoint ranges form a class and share one head of width $\sum b_q$ (see `block_layers`), so the
 number of heads is the number of colours of the range-overlap graph. With the bias $\beta = \max b + 1$ on the range,
 
-in range: $L[k,q,v] = \beta + b_q - 2 \operatorname{dist}$, margin at least 2, exactly 2 where two words differ in one
-sign; out of range: at most max b, so that the margin is at least $\beta + b_q - \max b \ge 2$.
+in range: $L[k,q,v] = \beta + b_q - 2 \operatorname{dist}$, margin at least 2, exactly 2 if two words differ in one
+sign; out of range: at most max b, so the margin is at least $\beta + b_q - \max b \ge 2$.
 
-Where the database says nothing the range ties at $\beta$, above all else.
+For a missing entry, the range ties at $\beta$, above all other values.
 
-Queries with the same range share words and a constant coordinate: d_model = $\sum_q b_q$ + number of ranges. Ranges
-that overlap may be taken together where the words get no longer, which saves a coordinate and may cost a head; with all
-of them in one this is `binary_codes`. The search takes what has the fewest parameters.
+Queries with the same range share words and a constant coordinate: d_model = $\sum_q b_q$ + number of ranges.
+Overlapping ranges may be merged if the words get no longer, which saves a coordinate and may cost a head; with all of
+them merged, this is `binary_codes`. The search returns the plan with the fewest parameters.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ import numpy as np
 from jaxtyping import Int
 
 from factrank.databases import Database
-from factrank.families.attention.forms.binary_codes import bits_for, built_with_words, used_queries, used_values
-from factrank.families.attention.forms.building import BlockPlan, QueryGroup, coloured, overlap_graph
-from factrank.families.attention.forms.construction import Built, FormSearch, require_held, table_refusal
+from factrank.families.attention.forms.binary_codes import built_with_words, used_queries, used_values
+from factrank.families.attention.forms.building import BlockPlan, QueryGroup, bits_for, coloured, overlap_graph
+from factrank.families.attention.forms.construction import Built, ClosedForm, FormSearch
 from factrank.families.attention.layer_shape import LayerShape
 from factrank.nn import Precision
 
 Widths = Callable[[Sequence[int], int], int]
-"""From the queries of a group and the size of its range to the width of its blocks."""
+"""Maps the queries of a group and the size of its range to the width of its blocks."""
 
 MOST_COMPARED = 300_000_000
-"""Comparisons of values beyond which ranges are not taken together pair by pair."""
+"""Comparisons of values above which ranges are not merged pair by pair."""
 
 
 def ranges_of(database: Database) -> dict[int, Int[np.ndarray, " range"]]:
-    """The values of each query that has facts, sorted."""
+    """Return the sorted values of each query with facts."""
     pairs = np.unique(database.triples[:, 1].astype(np.int64) * database.n_values + database.triples[:, 2])
     queries, values = np.divmod(pairs, database.n_values)
     used = used_queries(database)
@@ -45,11 +45,11 @@ def ranges_of(database: Database) -> dict[int, Int[np.ndarray, " range"]]:
 
 
 Grouping = Sequence[tuple[Sequence[int], Int[np.ndarray, " _"]]]
-"""Queries and their common range, for each group."""
+"""The queries of each group, and their common range."""
 
 
 def grouped_by_range(database: Database) -> Grouping:
-    """The queries that have facts, those with the same range together."""
+    """Group the queries with facts by range."""
     groups: dict[bytes, list[int]] = {}
     ranges = ranges_of(database)
     for query, values in ranges.items():
@@ -58,12 +58,12 @@ def grouped_by_range(database: Database) -> Grouping:
 
 
 def word_width(_queries: Sequence[int], size: int) -> int:
-    """The length of binary words."""
+    """Return the length of binary words."""
     return bits_for(size)
 
 
 def best_plan(database: Database, search: FormSearch, width: Widths = word_width) -> BlockPlan:
-    """The plan with the fewest parameters: ranges apart, overlapping ones together, or all in one."""
+    """Return the plan with the fewest parameters: ranges separate, overlapping ones merged, or all merged."""
     apart = grouped_by_range(database)
     groupings = [apart]
     if len(apart) > 1 and len(apart) ** 2 * database.n_values <= MOST_COMPARED:
@@ -76,7 +76,7 @@ def best_plan(database: Database, search: FormSearch, width: Widths = word_width
 
 
 def plan_of(database: Database, grouping: Grouping, search: FormSearch, width: Widths = word_width) -> BlockPlan:
-    """The plan of these groups, with as few classes as the search finds."""
+    """Return the plan of these groups, with the fewest classes that the search finds."""
     groups = tuple(QueryGroup(tuple(queries), values, width(queries, len(values))) for queries, values in grouping)
     ranges, sizes = [group.values for group in groups], [len(group.queries) for group in groups]
     overlaps, clique = overlap_graph(ranges, sizes, database.n_values)
@@ -87,7 +87,7 @@ def plan_of(database: Database, grouping: Grouping, search: FormSearch, width: W
 
 
 def _merged(grouping: Grouping, n_values: int, width: Widths) -> Grouping:
-    """Groups taken together, the largest ranges first, where ranges overlap and no block gets wider."""
+    """Merge groups, largest ranges first, if their ranges overlap and no block gets wider."""
     members: list[list[int]] = []
     ranges = np.zeros((len(grouping), n_values), dtype=bool)
     for queries, values in sorted(grouping, key=lambda group: -len(group[1])):
@@ -107,22 +107,16 @@ def _merged(grouping: Grouping, n_values: int, width: Widths) -> Grouping:
     return [(queries, np.flatnonzero(row)) for queries, row in zip(members, ranges, strict=False)]
 
 
-class SharedHeads:
-    """The construction `shared-heads`."""
+class SharedHeads(ClosedForm):
+    """The form `shared-heads`."""
 
     name = "shared-heads"
     estimated = True
-    """A longer search may find a smaller grouping than `shape` counts with, never a larger one."""
-
-    def refusal(self, database: Database, precision: Precision) -> str | None:
-        """Only tables without facts or with several values in a fiber."""
-        return table_refusal(database)
+    """A longer search may find a smaller grouping than `shape` assumes, never a larger one."""
 
     def shape(self, database: Database, precision: Precision) -> LayerShape:
-        """The shape that needs no search."""
+        """Return the shape that needs no search."""
         return best_plan(database, FormSearch(seconds=0.0)).shape
 
-    def build(self, database: Database, precision: Precision, search: FormSearch) -> Built:
-        """The layer of the best plan."""
-        require_held(self, database, precision)
+    def _build(self, database: Database, precision: Precision, search: FormSearch) -> Built:
         return built_with_words(database, best_plan(database, search), precision, self.name)

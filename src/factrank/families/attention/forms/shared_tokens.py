@@ -1,63 +1,56 @@
-r"""Shared tokens: binary codes where a name that is both key and query has a single embedding row.
+r"""Shared tokens: binary codes in which a name that is both key and query has a single embedding row.
 
-The row of such a token t holds its facts as a key, the blocks $u_{f(t,h)}$ for every query h, and its routing as a
-query. Both get in each other's way, and are kept apart so (one head per query, words of b signs as in `binary_codes`):
+The row of such a token t contains its facts as a key, the blocks $u_{f(t,h)}$ for every query h, and its routing as a
+query. To keep the two from interfering (one head per query, words of b signs as in `binary_codes`):
 
-Routing. Each shared token has a sign vector $r_t \in \{-1, 1\}^w$ of its own; all other queries share one more, since
-they are never keys; pure keys are at the origin. A one-hot code of the query in Q coordinates gives
-$x_q W_K = r_q$ and $x_q W_Q^h = -c\, s^h_q\, r_q$ with $s = \pm 1$ as in `routing`, so that the score
+Routing. Each shared token has its own sign vector $r_t \in \{-1, 1\}^w$; all other queries share one more, since they
+are never keys; pure keys are at the origin. A one-hot code of the query in Q coordinates gives
+$x_q W_K = r_q$ and $x_q W_Q^h = -c\, s^h_q\, r_q$ with $s = \pm 1$ as in `query_routing`, so the score
 
 $$-c\, s^h_q\, r_q \cdot (r_k - r_q)/\sqrt w = c\, s^h_q\, \delta/\sqrt w$$
 
-has the right sign and is saturated, unless k = q: $\delta$ is twice the distance of $r_q$ and $r_k$, for pure keys w.
+has the right sign and saturates, unless k = q: $\delta$ is twice the distance between $r_q$ and $r_k$, or w for pure
+keys.
 
-Direct path. Heads copy to an output block of their own. For all queries h but q they read the query, and write
-$u_{f(q,h)}$, which the row of q takes back by holding $-\sum_{h \ne q} u_{f(q,h)}$ in the output block. So the stream
-ends as $u_{f(k,q)}$. For k = q attention does not matter: every head writes $u_{f(q,h)}$, and what remains is
-$u_{f(q,q)}$ again.
+Direct path. Heads copy to a separate output block. For every query h other than q they read the query and write
+$u_{f(q,h)}$, which the row of q cancels by storing $-\sum_{h \ne q} u_{f(q,h)}$ in the output block, so the final
+stream is $u_{f(k,q)}$. If k = q, attention does not matter: every head writes $u_{f(q,h)}$, and the remainder is again
+$u_{f(q,q)}$.
 
-The margin is exactly that of the words, 2 dist >= 2 (values that no fact uses have a logit of 0, the others a bias of
-b + 1 on top, read from the one-hot code). d_model = (Q + 1) b + Q, d_qk = w = max(1, ceil(log2 m)) for m
-different vectors, d_vo = b, H = Q. Where the database says nothing all values in use tie.
+The margin is exactly the margin of the words, 2 dist >= 2 (values that no fact uses have logit 0, the others an
+additional bias of b + 1, read from the one-hot code). d_model = (Q + 1) b + Q, d_qk = w = max(1, ceil(log2 m)) for m
+distinct vectors, d_vo = b, H = Q. For a missing entry, all values in use tie.
 """
 
 from __future__ import annotations
 
 from math import ceil, sqrt
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import numpy as np
 from jaxtyping import Float, Int
 
 from factrank.databases import Database
 from factrank.errors import InputError
-from factrank.families.attention.forms.binary_codes import bits_for, code_words, used_queries, used_values
-from factrank.families.attention.forms.building import SATURATION, STRENGTHS
+from factrank.families.attention.forms.binary_codes import code_words, used_queries, used_values
+from factrank.families.attention.forms.building import SATURATION, STRENGTHS, bits_for
 from factrank.families.attention.forms.construction import table_refusal
-from factrank.families.attention.layer_shape import LayerShape
 from factrank.families.attention.pair_transformer import Block, PairTransformer, TransformerShape, shared_rows
 from factrank.nn import SIGNIFICAND, Precision, dtype_of
 
 
-class _Sizes(NamedTuple):
-    """n_heads, and the lengths of words and of sign vectors."""
-
-    n_heads: int
-    bits: int
-    d_qk: int
-
-
-def _sizes(database: Database) -> _Sizes:
+def _sizes(database: Database) -> tuple[int, int, int]:
+    """Return the number of heads, and the lengths of words and of sign vectors."""
     rows = shared_rows(tuple(database.keys), tuple(database.queries))
     n_shared = sum(row < database.n_keys for row in rows)
     n_vectors = n_shared + (n_shared < database.n_queries)
-    return _Sizes(len(used_queries(database)), bits_for(len(used_values(database))), bits_for(n_vectors))
+    return len(used_queries(database)), bits_for(len(used_values(database))), bits_for(n_vectors)
 
 
 def shared_token_refusal(database: Database, precision: Precision) -> str | None:
-    """Why the database cannot be held with shared tokens in this precision, None where it can.
+    """Return why the database cannot be stored with shared tokens in this precision; None if it can.
 
-    Scores must stay saturated and integers exact in any order of evaluation.
+    Scores must stay saturated, and integers exact, under any evaluation order.
     """
     refused = table_refusal(database)
     if refused is not None:
@@ -65,22 +58,20 @@ def shared_token_refusal(database: Database, precision: Precision) -> str | None
     n_heads, bits, d_qk = _sizes(database)
     rounding = (d_qk + 3) * 2.0 ** -SIGNIFICAND[precision]
     if rounding * d_qk > (1 - rounding) / 2:
-        return f"attention between so many shared tokens is not exact in {precision}"
+        return f"attention between tokens with sign vectors of length {d_qk} is not exact in {precision}"
     if 2 * bits * (n_heads + 1) > 2 ** SIGNIFICAND[precision]:
         return f"sums over {n_heads} queries are not exact in {precision}"
     return None
 
 
 def shared_token_shape(database: Database) -> TransformerShape:
-    """The shape of the model."""
+    """Return the shape of the model."""
     n_heads, bits, d_qk = _sizes(database)
-    d_model = (n_heads + 1) * bits + database.n_queries
-    layer = LayerShape(d_model, n_heads, d_qk, bits)
-    return TransformerShape(layer.d_model, layer.n_heads, layer.d_qk, layer.d_vo, share_tokens=True)
+    return TransformerShape((n_heads + 1) * bits + database.n_queries, n_heads, d_qk, bits, share_tokens=True)
 
 
 def shared_token_model(database: Database, precision: Precision) -> PairTransformer:
-    """The model, with NumPy arrays on the host; an `InputError` where it is refused.
+    """Build the model with NumPy arrays on the host; an `InputError` if it is refused.
 
     >>> table = [("Astrid", "mother", "Ingrid"), ("mother", "born_in", "Malmo"), ("Astrid", "born_in", "Lund")]
     >>> model = shared_token_model(Database.from_facts(table), "float32")
@@ -93,7 +84,7 @@ def shared_token_model(database: Database, precision: Precision) -> PairTransfor
     shape, dtype = shared_token_shape(database), dtype_of(precision)
     rows = np.array(shared_rows(tuple(database.keys), tuple(database.queries)), dtype=np.int32)
     heads, values = used_queries(database), used_values(database)
-    words = code_words(len(values), shape.d_vo)
+    words = code_words(np.arange(len(values)), shape.d_vo)
     blocks, output = np.arange(len(heads) * shape.d_vo).reshape(len(heads), -1), len(heads) * shape.d_vo
     embedding = np.zeros((max(database.n_keys, int(rows.max()) + 1), shape.d_model))
     key, query, value = database.triples.T
@@ -129,7 +120,7 @@ def shared_token_model(database: Database, precision: Precision) -> PairTransfor
 def _taken_back(
     written: Float[np.ndarray, "queries heads bits"], heads: Int[np.ndarray, " heads"]
 ) -> Float[np.ndarray, "queries bits"]:
-    """Minus what each query's row writes as a key, through all heads but its own."""
+    """Return minus the output of each query's row as a key, through all heads except its own."""
     own = np.zeros((len(written), written.shape[2]))
     own[heads] = written[heads, np.arange(len(heads))]
     return np.asarray(own - written.sum(axis=1))
@@ -142,9 +133,9 @@ def _routing(
     one_hot: Int[np.ndarray, " queries"],
     precision: Precision,
 ) -> tuple[Float[np.ndarray, "heads d_model d_qk"], Float[np.ndarray, "heads d_model d_qk"]]:
-    """W_Q and W_K: sign vectors, at twice the strength of saturation, half of which rounding may take."""
+    """Return W_Q and W_K: sign vectors at twice the strength of saturation, half of which rounding may consume."""
     vector_of = np.where(shared, np.cumsum(shared) - 1, int(shared.sum()))
-    vectors = code_words(int(vector_of.max()) + 1, shape.d_qk)[vector_of]
+    vectors = code_words(vector_of, shape.d_qk)
     towards_query = STRENGTHS[precision][1]
     nearest = min(2, shape.d_qk)
     towards_key = ceil(2 * SATURATION[precision] * sqrt(shape.d_qk) / (nearest * towards_query))

@@ -1,7 +1,7 @@
-"""Checkpoints of the fused engine: the state of each run in flight, from which it resumes with the same bits.
+"""Checkpoints of the fused engine: the state of each run in flight, from which it resumes bit for bit.
 
-One file per trial, named after its hash: `weights`, `first`, `second` (flat), `records`, and in the metadata the trial,
-the epoch, and the marks of the backend.
+There is one file per trial, named after its hash, with the flat arrays `weights`, `first` and `second`, and `records`.
+The metadata contain the trial, the epoch, and the marks of the backend.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ ARRAYS = ("weights", "first", "second", "records")
 def load_states(
     checkpoints: Checkpoints, trials: Sequence[Trial], tasks: Sequence[FactsTask], marks: Marks
 ) -> dict[int, State]:
-    """The states found of these trials, by their places."""
+    """Return the saved states of the given trials, by place."""
     return {place: _read(checkpoints, trials[place], tasks[place], marks) for place in checkpoints.found(trials)}
 
 
 def save_states(checkpoints: Checkpoints, runs: Iterable[Run], marks: Marks) -> None:
-    """Write the newest state of each run, in one step each, where it has moved since it was last written.
+    """Save the newest state of each run that has advanced since it was last saved, atomically.
 
-    What cannot be written is a warning: training continues.
+    If a state cannot be written, a warning is issued and training continues.
     """
     checkpoints.written()
     for run in runs:
@@ -54,7 +54,7 @@ def save_states(checkpoints: Checkpoints, runs: Iterable[Run], marks: Marks) -> 
 
 
 def _read(checkpoints: Checkpoints, trial: Trial, task: FactsTask, marks: Marks) -> State:
-    """The state in the file of a trial."""
+    """Read the state from the file of a trial."""
     path = checkpoints.path(trial)
     sealed = read_checkpoint(path, FORMAT, VERSION, {"trial": trial.hash, **marks})
     state = _state(path, trial, task, sealed)
@@ -63,12 +63,12 @@ def _read(checkpoints: Checkpoints, trial: Trial, task: FactsTask, marks: Marks)
 
 
 def _state(path: Path, trial: Trial, task: FactsTask, sealed: Sealed) -> State:
-    """The state of a file that has the right marks; kernels write where its sizes say, so they are checked."""
+    """Return the state of a file with the right marks; sizes are checked, because kernels write to these arrays."""
     epoch, stopped, tensors = sealed.metadata.get("epoch", ""), sealed.metadata.get("stopped", ""), sealed.tensors
     if re.fullmatch("[0-9]{1,18}", epoch) and stopped in ("True", "False") and int(epoch) <= trial.training.epochs:
         real = "float64" if trial.training.precision == "float64" else "float32"
         noted = Checks.of(trial).between(0, int(epoch) + (stopped == "True"))
-        shape, n_columns = cast("LayerShape", trial.model), RIGHT + 1 + len(trial.measures.taus)
+        shape, n_columns = cast("LayerShape", trial.model), RIGHT + 1 + len(trial.taus)
         n_weights = shape.parameters(*task.database.shape)
         expected: dict[str, tuple[tuple[int, ...], str]] = dict.fromkeys(ARRAYS[:3], ((n_weights,), real))
         expected["records"] = (len(noted), n_columns), "float64"

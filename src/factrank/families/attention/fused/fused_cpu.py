@@ -1,31 +1,31 @@
-r"""The attention layer trained by one hand-written loop: all epochs of one model in one call, for any shape.
+"""Training of attention layers in a hand-written loop: all epochs of one model in one call, for any shape.
 
 Tables per token t (all keys, then all queries) and head h, with s = score_scale / sqrt(d_qk):
 
     keys = x_t W_K,   queries = s x_t W_Q,   values = x_t W_V,   readers = W_O U,   circuits = values readers
 
-Per fiber (k, q) with the set S of m values (m = 1 where the database is functional), n facts in all:
+Per fiber (k, q) with a set S of m values (m = 1 if the database is functional), n facts in total:
 
     A_h  = sigma(queries[h,q] . (keys[h,k] - keys[h,q]))
     z    = base[q] + sum_h A_h (circuits[h,k] - circuits[h,q]),     base[q] = x_q U + sum_h circuits[h,q]
     loss = sum over v in S of (log sum exp z - z_v) / n
 
-Backward, with a dash (in code: a low line) for the gradient of the loss:
+Backward, where a prime (in code: a trailing underscore) denotes the gradient of the loss:
 
     z' = (m softmax(z) - [v in S]) / n
     base'[q] += z';   circuits'[h,k] += A_h z';   circuits'[h,q] -= A_h z'
     a  = z' . (circuits[h,k] - circuits[h,q]) A_h (1 - A_h)                       (the gradient of the score)
     queries'[h,q] += a (keys[h,k] - keys[h,q]);   keys'[h,k] += a queries[h,q];   keys'[h,q] -= a queries[h,q]
 
-and after the fibers, where P is W_K, s W_Q and W_V side by side and tables = X P is keys, queries and values:
+After all fibers, with P = [W_K, s W_Q, W_V] side by side and tables = X P containing keys, queries and values:
 
     circuits'[h,q] += base'[q];   values' = circuits' readers^T;   readers' = values^T circuits'
     W_O' = readers' U^T;   U' = X_Q^T base' + sum_h W_O^T readers'
     P' = X^T tables';      X' = tables' P^T, and for queries also base' U^T
 
-One model is one sequence of operations in one thread with scratch memory of its own, so its result does not depend on
-what runs beside it. Rows are padded to whole vectors: padded entries are zero, those of base (so of z) minus infinity.
-Fibers are worked on in groups, one step after the other, so that the processor always has independent rows at hand.
+One model is one sequence of operations in one thread with private scratch memory, so its result does not depend on what
+else is running. Rows are padded to whole vectors: padding is zero, except in base (and therefore in z), where it is
+minus infinity. Fibers are processed in groups, one step at a time, so the processor always has independent rows.
 """
 
 from __future__ import annotations
@@ -62,14 +62,14 @@ Arrays = tuple[Array, ...]
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 GROUP = 8192
-"""Logits of one group of fibers: few enough to stay in a near cache."""
+"""Number of logits in one group of fibers, small enough to remain in a fast cache."""
 
 
 def compiled(function: Function) -> Function:
-    """Machine code for each type of arguments.
+    """Compile a function for each type of arguments.
 
-    Without `fastmath`: the result does not depend on what the compiler inlines or reorders, so code from the cache
-    gives the same bits as code compiled afresh, and not-a-number keeps its meaning.
+    `fastmath` is off, so the result does not depend on inlining or reordering by the compiler. Cached and freshly
+    compiled code give the same bits, and NaN keeps its meaning.
     """
     return cast("Function", njit(error_model="numpy", nogil=True, cache=True)(inspect.unwrap(function)))
 
@@ -79,7 +79,7 @@ def compiled(function: Function) -> Function:
 
 @compiled
 def padded(size: int) -> int:
-    """The next multiple of the vector length."""
+    """Round up to a multiple of the vector length."""
     return (size + LANES - 1) // LANES * LANES
 
 
@@ -91,7 +91,7 @@ def add_product(a: Array, b: Array, out: Array) -> None:
 
 @compiled
 def add_product_of_views(a: Array, b: Array, out: Array) -> None:
-    """The same for matrices of any layout, four rows at once; where fewer are left the last is computed repeatedly."""
+    """Add a b to `out` for matrices of any layout, four rows at a time; the last row is repeated when fewer remain."""
     last = out.shape[0] - 1
     for i in range(0, out.shape[0], 4):
         i1, i2, i3 = min(i + 1, last), min(i + 2, last), min(i + 3, last)
@@ -111,7 +111,7 @@ def add_product_of_views(a: Array, b: Array, out: Array) -> None:
 
 @compiled
 def add_rows(rows: Array, out: Array, start: int) -> None:
-    """Add `rows` to the rows of `out` from `start` on."""
+    """Add `rows` to the rows of `out`, starting at `start`."""
     for i in range(rows.shape[0]):
         for c in range(rows.shape[1] // LANES):
             store(out, start + i, c, load(out, start + i, c) + load(rows, i, c))
@@ -119,7 +119,7 @@ def add_rows(rows: Array, out: Array, start: int) -> None:
 
 @compiled
 def copy_transposed(matrix: Array, out: Array) -> None:
-    """Write the transposed matrix into the upper left corner of `out`, as far as `out` has rows."""
+    """Write the transposed matrix into the upper left corner of `out`, truncated to the rows of `out`."""
     for j in range(out.shape[0]):
         for i in range(matrix.shape[0]):
             out[j, i] = matrix[i, j]
@@ -130,7 +130,7 @@ def copy_transposed(matrix: Array, out: Array) -> None:
 
 @compiled
 def parts(flat: Array, sizes: Sizes) -> Arrays:
-    """The six weight arrays as views of one flat array, in the order of the layer's fields."""
+    """Return the six weight arrays as views of one flat array, in the order of the layer's fields."""
     n_keys, n_queries, n_values, d_model, n_heads, d_qk, d_vo = sizes
     n_tokens, n_qk, n_vo = n_keys + n_queries, n_heads * d_model * d_qk, n_heads * d_model * d_vo
     w_q = n_tokens * d_model
@@ -147,7 +147,7 @@ def parts(flat: Array, sizes: Sizes) -> Arrays:
 
 @compiled
 def make_tables(sizes: Sizes, like: Array) -> Arrays:
-    """Memory for P, P^T, U, U^T, tables, readers, readers^T, circuits and base. Row h T + t of circuits is (h, t)."""
+    """Allocate P, P^T, U, U^T, tables, readers, readers^T, circuits and base. Row h T + t of circuits is (h, t)."""
     n_keys, n_queries, n_values, d_model, n_heads, d_qk, d_vo = sizes
     n_tokens, columns, entries = n_keys + n_queries, n_heads * (2 * padded(d_qk) + padded(d_vo)), padded(n_values)
     return (
@@ -165,7 +165,7 @@ def make_tables(sizes: Sizes, like: Array) -> Arrays:
 
 @compiled
 def make_slopes(sizes: Sizes, like: Array) -> Arrays:
-    """Memory for the gradients of X, P, W_O, U, tables, readers, circuits and base."""
+    """Allocate the gradients of X, P, W_O, U, tables, readers, circuits and base."""
     n_keys, n_queries, n_values, d_model, n_heads, d_qk, d_vo = sizes
     n_tokens, columns, entries = n_keys + n_queries, n_heads * (2 * padded(d_qk) + padded(d_vo)), padded(n_values)
     return (
@@ -182,7 +182,7 @@ def make_slopes(sizes: Sizes, like: Array) -> Arrays:
 
 @compiled
 def make_rows(sizes: Sizes, like: Array) -> tuple[Array, Array, Array, Array]:
-    """Memory for one group: the logits (and one row to spare), attention weights, largest logits, sums of exp."""
+    """Allocate one group: the logits (and a spare row), attention weights, largest logits, and sums of exp."""
     group = max(1, GROUP // padded(sizes[2]))
     return (
         np.zeros((group + 1, padded(sizes[2])), like.dtype),
@@ -197,7 +197,7 @@ def make_rows(sizes: Sizes, like: Array) -> tuple[Array, Array, Array, Array]:
 
 @compiled
 def fill_tables(weights: Arrays, sizes: Sizes, scale: float, tables_of: Arrays) -> None:
-    """The tables of the forward pass, and the transposed ones that the backward pass needs."""
+    """Compute the tables of the forward pass, and the transposed ones for the backward pass."""
     n_keys, n_queries, n_values, d_model, n_heads, d_qk, d_vo = sizes
     embedding, w_q, w_k, w_v, w_o, u = weights
     p, p_t, unembedding, unembedding_t, tables, readers, readers_t, circuits, base = tables_of
@@ -227,7 +227,7 @@ def fill_tables(weights: Arrays, sizes: Sizes, scale: float, tables_of: Arrays) 
 
 @compiled
 def read(facts: Facts, first: int, last: int, sizes: Sizes, tables_of: Arrays, rows: Arrays) -> None:
-    """The attention weights and the logits of the fibers of one group, and the largest logit of each."""
+    """Compute attention weights, logits and largest logits of the fibers of one group."""
     keys, queries, tables, circuits, base = facts[1], facts[2], tables_of[4], tables_of[7], tables_of[8]
     z, weights, largest = rows[0], rows[1], rows[2]
     n_keys, n_heads, n_tokens = sizes[0], sizes[4], sizes[0] + sizes[1]
@@ -256,7 +256,7 @@ def read(facts: Facts, first: int, last: int, sizes: Sizes, tables_of: Arrays, r
 
 @compiled
 def measure(facts: Facts, first: int, last: int, rows: Arrays, margins: Array, probabilities: Array) -> float:
-    """Margin and least probability of each fact of one group; returns their part of n times the loss."""
+    """Compute margin and smallest probability of each fiber of a group; return its part of n times the loss."""
     starts, values, z, largest, loss = facts[0], facts[3], rows[0], rows[2], 0.0
     spare = z.shape[0] - 1
     for i in range(last - first):
@@ -286,7 +286,7 @@ def measure(facts: Facts, first: int, last: int, rows: Arrays, margins: Array, p
 
 @compiled
 def soften(facts: Facts, first: int, last: int, rows: Arrays) -> None:
-    """From the logits to a multiple of z': exp(z - largest), less a share of their sum at the fiber's values."""
+    """Turn logits into a multiple of z': exp(z - largest), minus a fraction of their sum at the fiber's values."""
     starts, values, z, largest, sums = facts[0], facts[3], rows[0], rows[2], rows[3]
     for i in range(last - first):
         sums_of_row = splat(z.dtype.type(0))
@@ -303,7 +303,7 @@ def soften(facts: Facts, first: int, last: int, rows: Arrays) -> None:
 
 @compiled
 def spread(facts: Facts, first: int, last: int, sizes: Sizes, tables_of: Arrays, slopes: Arrays, rows: Arrays) -> None:
-    """From z' to the gradients of the tables."""
+    """Backpropagate from z' to the tables."""
     starts, keys, queries, tables, circuits = facts[0], facts[1], facts[2], tables_of[4], tables_of[7]
     tables_, circuits_, base_, z, weights, sums = slopes[4], slopes[6], slopes[7], rows[0], rows[1], rows[3]
     real, n_facts, n_keys, n_heads, n_tokens = z.dtype.type, len(facts[3]), sizes[0], sizes[4], sizes[0] + sizes[1]
@@ -332,7 +332,7 @@ def spread(facts: Facts, first: int, last: int, sizes: Sizes, tables_of: Arrays,
 
 @compiled
 def gather(weights: Arrays, sizes: Sizes, scale: float, tables_of: Arrays, slopes: Arrays, gradient: Arrays) -> None:
-    """From the gradients of the tables to those of the weights."""
+    """Backpropagate from the tables to the weights."""
     n_keys, n_queries, n_values, _, n_heads, d_qk, d_vo = sizes
     embedding, _, _, _, w_o, _ = weights
     _, p_t, _, unembedding_t, tables, _, readers_t, _, _ = tables_of
@@ -355,7 +355,7 @@ def gather(weights: Arrays, sizes: Sizes, scale: float, tables_of: Arrays, slope
 
 @compiled
 def write_gradient(sizes: Sizes, scale: float, slopes: Arrays, gradient: Arrays) -> None:
-    """The gradients of the weights, without their padding."""
+    """Write the gradients of the weights, without padding."""
     _, _, n_values, d_model, n_heads, d_qk, d_vo = sizes
     embedding_, w_q_, w_k_, w_v_, w_o_, u_ = gradient
     x_, p_, all_w_o_, unembedding_ = slopes[0], slopes[1], slopes[2], slopes[3]
@@ -379,7 +379,7 @@ def write_gradient(sizes: Sizes, scale: float, slopes: Arrays, gradient: Arrays)
 
 @compiled
 def adam(state: Arrays, gradient: Array, trained: Array, numbers: tuple[float, ...], epoch: int) -> None:
-    """One step of Adam (Kingma and Ba 2015) with decoupled weight decay, on the parts that are trained."""
+    """Apply one step of Adam (Kingma and Ba 2015) with decoupled weight decay to the trained parts."""
     real = gradient.dtype.type
     _, learning_rate, weight_decay, b1, b2, epsilon = numbers
     rate, root = real(learning_rate / (1 - b1 ** (epoch + 1))), real(1 / (1 - b2 ** (epoch + 1)))
@@ -405,14 +405,25 @@ def run_epochs(  # noqa: PLR0913, PLR0917
     checks: Array,
     records: Array,
 ) -> tuple[int, int]:
-    """Train one model from epoch span[0] to span[1], and note in `records` how it does at the epochs of `checks`.
+    """Train one model from epoch span[0] to span[1], and record its progress at the epochs of `checks`.
 
-    `state` is the weights and the two moments of Adam, flat, changed in place; `trained` the ranges [start, stop) of
-    them that are trained. `options` is the numbers (score scale / sqrt(d_qk), learning rate, weight decay, b1, b2,
-    epsilon), the column of the record that stops the run when it counts every fact (0 for none), and the taus. A record
-    is (epoch, loss, right by argmax, right at each tau), as they are before the step of that epoch. Returns the epoch
-    reached and the number of records: with a stopping column a run ends before the step, also where the loss is not
-    finite. Steps depend on the number of the epoch alone, so a run cut anywhere goes on as if it were whole.
+    A record is (epoch, loss, correct by argmax, correct at each tau), before the step of that epoch. With a stopping
+    column, a run also ends when the loss is NaN or infinite; it always ends before the step. Steps depend only on the
+    epoch number, so a run that is interrupted anywhere resumes bit for bit.
+
+    Arguments:
+        state: The weights and the two moments of Adam, flat; changed in place.
+        facts: The fibers of the database.
+        sizes: Sizes of the layer.
+        options: The numbers (score scale / sqrt(d_qk), learning rate, weight decay, b1, b2, epsilon), the column of the
+            record that stops the run when it counts every fact (0 for none), and the taus.
+        trained: Ranges [start, stop) of the weights that are trained.
+        span: The first epoch, and the one after the last.
+        checks: Epochs at which progress is recorded.
+        records: Where records are written, one row each.
+
+    Returns:
+        The epoch reached and the number of records.
     """
     numbers, stop_column, taus = options
     scale, n_fibers, n_facts, noted = state[0].dtype.type(numbers[0]), len(facts[1]), len(facts[3]), 0
@@ -447,7 +458,7 @@ def run_epochs(  # noqa: PLR0913, PLR0917
 
 @compiled
 def evaluate(weights: Array, facts: Facts, sizes: Sizes, scale: float, margins: Array, probabilities: Array) -> float:
-    """Write the margin and the least probability of every fact's fiber; returns the loss."""
+    """Compute the margin and the smallest probability of every fiber; return the loss."""
     tables_of, rows, loss = make_tables(sizes, weights), make_rows(sizes, weights), 0.0
     fill_tables(parts(weights, sizes), sizes, weights.dtype.type(scale), tables_of)
     for first in range(0, len(facts[1]), len(rows[2])):

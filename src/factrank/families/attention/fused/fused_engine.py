@@ -1,7 +1,7 @@
-"""The fused engine: which trials it takes, and how they run.
+"""The fused engine: which trials it trains, and how they run.
 
-It trains attention layers with Adam on all facts at once, by one hand-written loop for every shape. A model never meets
-another, so a trial gives the same bits alone and among thousands, on one kind of device.
+It trains attention layers with Adam on all facts, by a hand-written loop for every shape. Models do not interact, so on
+one kind of device a trial gives the same bits alone and among thousands.
 """
 
 from __future__ import annotations
@@ -25,59 +25,59 @@ from factrank.families.attention.fused.fused_threads import Threads
 from factrank.families.attention.layer_shape import LayerShape
 
 MOST_PRODUCTS = {"cpu": 2**26, "gpu": 2**23}
-"""Multiplications of a forward pass up to which `auto` takes this engine, by platform.
+"""Largest number of multiplications in a forward pass for which `auto` uses this engine, by platform.
 
-It was faster than lanes at every size measured: on two CPU cores up to 5e7 products, on a GPU, where a model has one
-multiprocessor for itself, up to 8e6 with 8 and with 264 models. Beyond that nothing is known, and lanes train.
+It was faster than lanes at every measured size: up to 5e7 products on two CPU cores, and up to 8e6 on a GPU, where each
+model has its own multiprocessor, with 8 and with 264 models. Larger sizes were not measured, and use lanes.
 """
 
 LARGEST_EPS = 1e30
-"""A larger eps of Adam is no number in float32, or next to none."""
+"""Larger values of Adam's eps are infinite in float32, or nearly so."""
 
 PLAIN_ADAM = {"eps_root": 0, "mu_dtype": None, "nesterov": False}
-"""Further options of optax's Adam, at the values that leave Adam as its paper has it."""
+"""Further options of optax's Adam, with the values that give plain Adam."""
 
 
 class Backend(Protocol):
-    """What trains runs: threads of a CPU, blocks of a GPU."""
+    """Trains runs, on CPU threads or GPU blocks."""
 
     def __init__(self, runs: Iterator[Run], n_runs: int) -> None:
-        """Begin to train the runs of an iterator, longest first, which makes them when they are asked for."""
+        """Start training; the iterator creates each run on demand, longest first."""
 
     def __iter__(self) -> Iterator[list[Run]]:
-        """Lists of runs that have ended and been evaluated, an empty one a few times a second while none has."""
+        """Yield lists of finished and evaluated runs, and empty lists a few times per second while there are none."""
 
     def model_epochs(self) -> int:
-        """Epochs behind the runs in flight, at no cost."""
+        """Return the total number of epochs of the runs in flight, at no cost."""
 
     def in_flight(self) -> list[Run]:
-        """The runs that were begun and not handed out, each with its newest state."""
+        """Return the runs that were started and not yet yielded, each with its newest state."""
 
     def close(self) -> None:
-        """End the work soon, and return when it has ended; runs in flight keep a whole state."""
+        """Stop soon, and wait until work has ended; runs in flight keep a complete state."""
 
     @staticmethod
     def missing() -> str | None:
-        """Why this machine cannot train with it; None where it can."""
+        """Return why this machine cannot use the backend, or None if it can."""
 
     @staticmethod
     def marks() -> dict[str, str]:
-        """By what a checkpoint knows that it goes on to the same bits here: the `device`, the `kernel`."""
+        """Return everything on which bits depend, to validate checkpoints: the `device` and the `kernel`."""
 
 
 BACKENDS: dict[str, type[Backend]] = {"cpu": Threads, "gpu": Blocks}
-"""What trains on each platform of JAX that has a backend."""
+"""The backend of each JAX platform."""
 
 
 def marks_of(device: str) -> dict[str, str] | None:
-    """By what checkpoints of this device know each other; None if nothing trains on it."""
-    with suppress(ImportError):  # CuPy is an extra; without it all trials run in lanes
+    """Return the marks of checkpoints on a device; None if there is no backend for it."""
+    with suppress(ImportError):  # CuPy is an optional dependency; without it all trials use lanes
         return BACKENDS[device].marks() if device in BACKENDS else None
     return None
 
 
 def refusal(trial: Trial, platform: str) -> str | None:
-    """Why the fused engine does not train this trial on this platform; None where it does."""
+    """Return why the fused engine cannot train a trial on a platform, or None if it can."""
     if platform not in BACKENDS:
         return f"there is none for the platform {platform!r}"
     return BACKENDS[platform].missing() or _unsuited(trial)
@@ -102,11 +102,13 @@ def _unsuited(trial: Trial) -> str | None:
 
 
 def platform_of(trial: Trial, shape: tuple[int, int, int], device: str) -> str | None:
-    """The platform on which the fused engine trains this trial, on a database of this shape; None: lanes train it.
+    """Return the platform on which the fused engine trains a trial, or None if lanes train it.
 
-    It follows from the trial and the device alone. In float64 the engine is there for the CPU: on another device `auto`
-    leaves such trials to lanes. `engine="fused"` where it does not apply is an `InputError`, and so is a frozen part
-    that there is not.
+    The answer depends only on the trial, the shape of its database and the device. float64 is supported only on the
+    CPU: on other devices, `auto` uses lanes for such trials.
+
+    Raises:
+        InputError: `engine="fused"` does not apply to the trial, or a frozen part does not exist.
     """
     wanted, platform = trial.training.engine, "cpu" if trial.training.precision == "float64" else device
     if wanted == "lanes":
@@ -117,12 +119,14 @@ def platform_of(trial: Trial, shape: tuple[int, int, int], device: str) -> str |
     if reason is not None or (wanted == "auto" and not _worthwhile(trial, shape, platform, device)):
         return None
     if not set(trial.training.frozen) <= set(PARTS) and isinstance(trial.model, LayerShape):
-        split(draw_layer(trial.model, *shape, rng=np.random.default_rng(0)), trial.training.frozen)  # says which
+        split(
+            draw_layer(trial.model, *shape, rng=np.random.default_rng(0)), trial.training.frozen
+        )  # names an unknown part
     return platform
 
 
 def _worthwhile(trial: Trial, shape: tuple[int, int, int], platform: str, device: str) -> bool:
-    """Whether `auto` takes the fused engine for a trial that it can train."""
+    """Return whether `auto` should use the fused engine for a trial that it supports."""
     n_products = products(sizes_of(cast("LayerShape", trial.model), shape), n_facts=shape[0] * shape[1])
     return platform == device and n_products <= MOST_PRODUCTS[platform]
 
@@ -130,10 +134,10 @@ def _worthwhile(trial: Trial, shape: tuple[int, int, int], platform: str, device
 def run_fused(
     trials: Sequence[Trial], tasks: Sequence[FactsTask], checkpoints: Checkpoints | None = None, platform: str = "cpu"
 ) -> Generator[tuple[list[Finished], int], None, None]:
-    """Train these trials; finished ones come out as they end, with the epochs behind the models still in flight.
+    """Train trials; yields finished ones as they end, and the total epochs of the models in flight.
 
-    With `checkpoints`, runs go on from the states found there, and states in flight are put there now and then and
-    when the work ends early. Thrown an interruption, it hands out what had ended before it lets it through.
+    With `checkpoints`, runs resume from the saved states; states in flight are saved periodically and when the work
+    ends early. On KeyboardInterrupt, yields the finished runs and re-raises.
     """
     marks = BACKENDS[platform].marks() if checkpoints is not None else {}
     states = load_states(checkpoints, trials, tasks, marks) if checkpoints is not None else {}
@@ -157,7 +161,7 @@ def run_fused(
                     save_states(checkpoints, waiting(), marks)
         except BaseException as reason:
             backend.close()
-            try:  # what has ended goes first: writing may take long, and be interrupted again
+            try:  # finished runs first, because saving may take long and be interrupted again
                 if isinstance(reason, KeyboardInterrupt):
                     yield hand_out([run for run in waiting() if run.evaluation is not None])[0], 0
             finally:
@@ -167,13 +171,13 @@ def run_fused(
 
 
 def _together(ended: list[Run]) -> list[list[Run]]:
-    """Runs that are finished together: what takes long on the host is handed out one by one, and is not lost."""
-    at_once = [run for run in ended if not run.trial.measures.on_host]
-    return [at_once, *([run] for run in ended if run.trial.measures.on_host)]
+    """Group runs to finish together; runs with slow measures are alone, so an interruption loses at most one."""
+    at_once = [run for run in ended if not run.trial.measured_on_host]
+    return [at_once, *([run] for run in ended if run.trial.measured_on_host)]
 
 
 def _longest_first(trials: Sequence[Trial], tasks: Sequence[FactsTask], states: dict[int, State]) -> Iterator[Run]:
-    """The runs, each made when it is asked for; a database that several share is prepared once."""
+    """Create the runs on demand, longest first; a database shared by several is prepared once."""
 
     def cost(place: int) -> int:
         trial, database, begun = trials[place], tasks[place].database, states.get(place)
@@ -189,7 +193,7 @@ def _longest_first(trials: Sequence[Trial], tasks: Sequence[FactsTask], states: 
 
 
 def _is_plain_adam(name: str, value: object) -> bool:
-    """Whether the kernel knows this option of Adam; what is no sound value is left to optax to complain about."""
+    """Return whether the kernel supports an option of Adam; optax reports invalid values."""
     if name in PLAIN_ADAM:
         return value == PLAIN_ADAM[name]
     if name not in ADAM or isinstance(value, bool) or not isinstance(value, int | float):

@@ -1,8 +1,8 @@
-"""The GPU backend of the fused engine: one model per thread block, by CuPy's run-time compilation.
+"""The GPU backend of the fused engine: one model per thread block, compiled at run time by CuPy.
 
-Runs go to the device in waves: runs of one class (`fused_plan`), as they come from the queue, longest first. Each wave
-has a stream of its own and trains in chunks of epochs; while some waves compute, the host prepares the next and hands
-out those that have ended. Neither waves nor chunks have a part in a result.
+Runs are sent to the device in waves. A wave has runs of one class (`fused_plan`), taken from the queue longest first;
+it has its own stream and trains in chunks of epochs. While some waves compute, the host prepares the next ones and
+yields the runs that have ended. Results do not depend on waves or chunks.
 """
 
 from __future__ import annotations
@@ -30,27 +30,27 @@ from factrank.families.attention.fused.fused_run import LOSS, RIGHT, Evaluation,
 
 KERNEL = "fused_gpu_kernel"
 KERNEL_PARTS = ("arena.cu", "products.cu", "facts.cu", "loop.cu")
-"""The kernel, one text in this order."""
+"""Files of the kernel, concatenated in this order."""
 
 CHUNK_SECONDS = 0.4
-"""About how long a launch computes before its runs are looked at."""
+"""Approximate duration of a launch, after which its runs are inspected."""
 
 SECONDS_PER_PRODUCT, SECONDS_PER_PRODUCT_ALONE = 2e-12, 1e-9
-"""A first guess at the time of a product, with the device full and within one model; later chunks are measured."""
+"""Initial estimates of the time per product, with a full device and within one model; later chunks are measured."""
 
 WAVE_RUNS, BUSY_RUNS, RUNS_AHEAD = 1024, 4096, 16384
-"""Runs that are taken from the queue at once, those that compute, and those on the device, about."""
+"""Approximate numbers of runs taken from the queue together, computing, and on the device."""
 
 WAVE_BYTES, BYTES_AHEAD = 2**28, 2**30
-"""Weights and moments of the runs that are taken at once, and of all that are on the device, about."""
+"""Approximate bytes of weights and moments of the runs taken together, and of all runs on the device."""
 
 BLOCKS_PER_PROCESSOR = 16
-"""More blocks than that never fit on a multiprocessor; those that find the queue empty end at once."""
+"""Upper limit of resident blocks per multiprocessor; blocks that find the queue empty exit immediately."""
 
 HEARTBEAT_SECONDS, POLL_SECONDS = 0.2, 0.001
 
-COMPILERS = 4
-"""Classes that are compiled at the same time."""
+COMPILERS = 8
+"""Number of classes compiled in parallel."""
 
 FACT_LISTS = ("fibers", "values", "tiles", "key_groups", "query_groups", "by_query")
 SIZES = ("n_keys", "n_queries", "n_values", "d_model", "n_heads", "d_qk", "d_vo")
@@ -63,20 +63,20 @@ FIELDS = {
     "<f4": ("scale", "learning_rate", "shrink", "b1", "b2", "rest_1", "rest_2", "epsilon"),
 }
 MODEL = np.dtype([(name, kind) for kind, names in FIELDS.items() for name in names], align=True)
-"""`Model` of the kernel."""
+"""The struct `Model` of the kernel."""
 
 NO_EPOCHS = np.arange(0)
 
 STOPPED = 2
-"""How the kernel says that a check has ended a run; 1: it has come to its last epoch."""
+"""Status of a run that a check has stopped; 1 means that it reached its last epoch."""
 
 
 # -------------------------------------------------------------------- the device
 
 
 @cache
-def missing() -> str | None:
-    """Why there is no GPU for this backend; None where there is one."""
+def gpu_missing() -> str | None:
+    """Return why there is no GPU for this backend, or None if there is one."""
     try:
         import cupy  # noqa: PLC0415 - an extra
     except ImportError:
@@ -94,7 +94,7 @@ def _source() -> str:
 
 @cache
 def _kernel(lanes: int, chunks: int, rows: int, registers: int, in_shared: bool) -> Future[Any]:
-    """The kernel of a class, compiled in the background; CuPy keeps it on disk."""
+    """Compile the kernel of a class in the background; CuPy caches it on disk."""
 
     def compiled() -> Any:
         import cupy  # noqa: PLC0415 - an extra
@@ -104,7 +104,7 @@ def _kernel(lanes: int, chunks: int, rows: int, registers: int, in_shared: bool)
         options += ["--std=c++17", "--use_fast_math", f"--maxrregcount={registers}"]
         kernel = cupy.RawModule(code=_source(), options=tuple(options)).get_function("train")
         if in_shared:
-            kernel.max_dynamic_shared_size_bytes = shared_room()  # the most; each launch says what it needs
+            kernel.max_dynamic_shared_size_bytes = shared_room()  # the maximum; each launch requests what it needs
         return kernel
 
     return _compiler().submit(compiled)
@@ -115,7 +115,8 @@ def _compiler() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(COMPILERS, thread_name_prefix="fused-compiler")
 
 
-def _kernel_of(kind: Class) -> Future[Any]:
+def kernel_of(kind: Class) -> Future[Any]:
+    """The kernel of a class, which is compiled when it is first asked for."""
     return _kernel(kind.lanes, kind.chunks, kind.rows, 128 if kind.threads == 512 else 96, kind.in_shared)
 
 
@@ -123,7 +124,7 @@ def _kernel_of(kind: Class) -> Future[Any]:
 
 
 class Wave:
-    """Runs of one class on the device, from their upload to their end; `training` are the places of those not ended."""
+    """Runs of one class on the device, from upload to end; `training` are the places of unfinished runs."""
 
     def __init__(self, kind: Class, runs: Sequence[Run], plans: Sequence[GpuPlan], tiles: Sequence[Tiles]) -> None:
         import cupy  # noqa: PLC0415 - an extra
@@ -138,25 +139,25 @@ class Wave:
         )
         self._reached = [run.state.epoch for run in runs]
         self._records = [[run.state.records] for run in runs]
-        self._chunk, self._kernel = _first_chunk(runs), _kernel_of(kind)
+        self._chunk, self._kernel = _first_chunk(runs), kernel_of(kind)
         with self._stream:
             self._upload(plans, tiles)
 
     @property
     def model_epochs(self) -> int:
-        """Epochs behind the runs that still train, as of the last chunk that was collected."""
+        """Total epochs of the unfinished runs, as of the last collected chunk."""
         return sum(self._reached[place] for place in self.training)
 
     def ready(self) -> bool:
-        """Whether the kernel is compiled."""
+        """Return whether the kernel is compiled."""
         return self._kernel.done()
 
     def done(self) -> bool:
-        """Whether the chunk in flight has ended."""
+        """Return whether the chunk in flight has ended."""
         return bool(self._event.done)
 
     def launch(self) -> None:
-        """Begin the next chunk of epochs of every run that still trains."""
+        """Launch the next chunk of epochs of every unfinished run."""
         models = self._models[self.training]
         starts = np.array([self._reached[place] for place in self.training])
         stops = np.minimum(starts + self._chunk, models["last_epoch"])
@@ -171,7 +172,7 @@ class Wave:
         self._since, self.busy = perf_counter(), True
 
     def collect(self) -> list[Run]:
-        """Wait for the chunk in flight, and hand out the runs that it has brought to their end, evaluated."""
+        """Wait for the chunk in flight, and return the runs that have ended, evaluated."""
         self._event.synchronize()
         self.busy, seconds = False, perf_counter() - self._since
         with self._stream:
@@ -182,33 +183,33 @@ class Wave:
         for at, (place, (epoch, n_noted, end, _)) in enumerate(zip(self.training, progress.tolist(), strict=True)):
             rows = noted[self._rows[at] : self._rows[at + 1]].reshape(-1, RIGHT + 1 + len(self.runs[place].taus))
             self._reached[place] = epoch
-            rows[:, LOSS] = np.maximum(rows[:, LOSS], 0)  # rounding may leave a loss a little below 0
+            rows[:, LOSS] = np.maximum(rows[:, LOSS], 0)  # rounding may make a loss slightly negative
             if n_noted:
                 self._records[place].append(rows[:n_noted].copy())
             if end:
                 ended[place] = end == STOPPED or self.runs[place].state.stopped, float(rows[n_noted, LOSS])
         self.training = [place for place in self.training if place not in ended]
-        # By at most 4x up or down: other waves compute at the same time.
+        # Change by at most 4x, because other waves compute at the same time.
         wanted = int(self._chunk * CHUNK_SECONDS / max(seconds, 1e-6))
         self._chunk = max(1, self._chunk // 4, min(4 * self._chunk, wanted))
         return self._hand_out(ended) if ended else []
 
     def kernel_seconds(self) -> float:
-        """Wait for the chunk in flight, and say how long it computed: for benchmarks."""
+        """Wait for the chunk in flight, and return its compute time; for benchmarks."""
         self._event.synchronize()
         return float(self._cupy.cuda.get_elapsed_time(self._begun, self._event)) / 1e3
 
     def settle(self) -> None:
-        """Give the runs that still train the states they have reached; no chunk may be in flight."""
+        """Store the reached states in the unfinished runs; no chunk may be in flight."""
         with self._stream:
             states = self._states.get()
         for place in self.training:
             self.runs[place].state = self._state(place, states, stopped=False)
 
-    # ---------------------------------------------------------------- from the host to the device and back
+    # ---------------------------------------------------------------- transfers
 
     def _upload(self, plans: Sequence[GpuPlan], tiles: Sequence[Tiles]) -> None:
-        """States, facts and numbers of all runs."""
+        """Upload states, facts and numbers of all runs."""
         runs = self.runs
         states = [(run.state.weights, run.state.first, run.state.second) for run in runs]
         self._states = self._cupy.asarray(np.stack([np.concatenate(kind) for kind in zip(*states, strict=True)]))
@@ -218,7 +219,7 @@ class Wave:
         self._integers, lists = self._joined({id(each): each.integers for each in tiles})
         longest = max(run.trial.training.epochs for run in runs)
         self._corrections, pairs = self._joined(
-            {run.numbers[3:5]: _corrections(*run.numbers[3:5], longest) for run in runs}
+            {run.numbers[3:5]: adam_corrections(*run.numbers[3:5], longest) for run in runs}
         )
         self._taus, taus = self._joined({tuple(run.taus): run.taus.astype(np.float32) for run in runs})
         n_runs, trainings = len(runs), [run.trial.training for run in runs]
@@ -253,14 +254,14 @@ class Wave:
             self._models[name] = column
 
     def _joined(self, parts: dict[Any, Any]) -> tuple[Any, dict[Any, int]]:
-        """Arrays one behind the other on the device, and where each begins."""
+        """Concatenate arrays on the device, and return the offset of each."""
         begins = dict(zip(parts, _begins(list(map(len, parts.values()))).tolist(), strict=False))
         return self._cupy.asarray(np.concatenate(list(parts.values()))), begins
 
     def _start_kernel(self, models: Any, checks: Int32[np.ndarray, " checks"]) -> None:
         cupy, kind, kernel = self._cupy, self.kind, self._kernel.result()
         shared = 4 * self._arena if kind.in_shared else 0
-        n_blocks = min(len(models), _processors() * (BLOCKS_PER_PROCESSOR if kind.in_shared else 1))
+        n_blocks = min(len(models), processors() * (BLOCKS_PER_PROCESSOR if kind.in_shared else 1))
         spare = cupy.empty(1 if kind.in_shared else n_blocks * self._arena, dtype=np.float32)
         self._progress = cupy.zeros((len(models), 4), dtype=np.int32)
         self._noted = cupy.empty(int(self._rows[-1]), dtype=np.float64)
@@ -269,7 +270,7 @@ class Wave:
         outputs = self._states, np.int64(self._weights[-1]), self._noted, self._outcomes, self._progress
         self._begun.record()
         kernel((n_blocks,), (kind.threads,), (*queue, *inputs, *outputs), shared_mem=shared)
-        self._keep = queue, inputs  # until the launch has ended
+        self._keep = queue, inputs  # alive until the launch has ended
         self._event.record()
 
     def _hand_out(self, ended: dict[int, tuple[bool, float]]) -> list[Run]:
@@ -279,7 +280,7 @@ class Wave:
             run = self.runs[place]
             run.state = self._state(place, states, stopped=stopped)
             margins, probabilities = outcomes[self._fibers[place] : self._fibers[place + 1]].T
-            if len(run.fibers.values) > len(run.fibers.keys):  # every fact of a fiber has the numbers of the fiber
+            if len(run.fibers.values) > len(run.fibers.keys):  # all facts of a fiber share its numbers
                 margins, probabilities = (
                     np.repeat(row, np.diff(run.fibers.starts)) for row in (margins, probabilities)
                 )
@@ -292,17 +293,17 @@ class Wave:
 
 
 def state_bytes(run: Run) -> int:
-    """Weights and two moments of a run, in float32."""
+    """Return the bytes of the weights and the two moments of a run, in float32."""
     return 12 * len(run.state.weights)
 
 
 def _begins(lengths: Any) -> Any:
-    """Where each of several lists begins when they lie one behind the other, and where the last ends."""
+    """Return the offsets of concatenated lists, and their total length."""
     return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
 
 
 def _looks(run: Run, start: int, stop: int) -> Any:
-    """The epochs of the checks of a chunk; the complement of one at which the run must not stop."""
+    """Return the epochs of the checks of a chunk; the bitwise complement if the run must not stop there."""
     if run.checks.every is None and not run.checks.at:
         return NO_EPOCHS
     epochs = run.checks.between(start, stop)
@@ -318,22 +319,23 @@ def _first_chunk(runs: Sequence[Run]) -> int:
 
 
 @lru_cache(maxsize=64)
-def _corrections(b1: float, b2: float, n_epochs: int) -> Float32[np.ndarray, "epochs 2"]:
-    """The factors 1 / (1 - b^t) that free the moments of Adam of their bias, at step t = epoch + 1."""
+def adam_corrections(b1: float, b2: float, n_epochs: int) -> Float32[np.ndarray, "epochs 2"]:
+    """Return the bias corrections 1 / (1 - b^t) of Adam at step t = epoch + 1."""
     steps = np.arange(1, n_epochs + 2)
     return np.stack([1 / (1 - b1**steps), 1 / (1 - b2**steps)], axis=1).astype(np.float32)
 
 
 @cache
 def shared_room() -> int:
-    """Bytes of shared memory that one block may take, beside what it declares itself."""
+    """Return the bytes of shared memory available to a block, in addition to its static allocation."""
     import cupy  # noqa: PLC0415 - an extra
 
     return int(cupy.cuda.Device().attributes["MaxSharedMemoryPerBlockOptin"]) - STATIC_BYTES
 
 
 @cache
-def _processors() -> int:
+def processors() -> int:
+    """The multiprocessors of the device."""
     import cupy  # noqa: PLC0415 - an extra
 
     return int(cupy.cuda.Device().attributes["MultiProcessorCount"])
@@ -343,13 +345,13 @@ def _processors() -> int:
 
 
 class Blocks:
-    """Trains runs on the GPU, as they come from an iterator.
+    """Trains runs from an iterator on the GPU.
 
-    One thread does all that concerns the device, so that an interruption, which strikes the main thread, never finds a
-    wave between two states.
+    A single thread does all work on the device. An interruption reaches only the main thread, so it never leaves a wave
+    between two states.
     """
 
-    def __init__(self, runs: Iterator[Run], n_runs: int) -> None:  # noqa: ARG002 - threads ask for it
+    def __init__(self, runs: Iterator[Run], n_runs: int) -> None:  # noqa: ARG002 - used by Threads
         self._runs, self._waves, self._ended = runs, list[Wave](), list[Run]()
         self._tiles = dict[tuple[int, int], Tiles]()
         self._news: SimpleQueue[None] = SimpleQueue()
@@ -360,25 +362,25 @@ class Blocks:
         self._thread = Thread(target=self._work, name="fused-gpu", daemon=True)
 
     def __iter__(self) -> Iterator[list[Run]]:
-        """Runs that have ended and been evaluated, an empty list a few times a second while none has."""
+        """Yield lists of finished and evaluated runs, and empty lists a few times per second while there are none."""
         self._thread.start()
         working = True
         while working:
             with suppress(Empty):
                 self._news.get(timeout=HEARTBEAT_SECONDS)
-            working = self._working  # before looking: what ends later gives news again
+            working = self._working  # read first: runs that end later notify again
             ended = list(self._ended)
             yield ended
-            del self._ended[: len(ended)]  # kept until now, so that an interruption loses none
+            del self._ended[: len(ended)]  # not earlier, so an interruption loses none
         if self._failure is not None:
             raise self._failure
 
     def model_epochs(self) -> int:
-        """Epochs behind the runs in flight."""
+        """Return the total number of epochs of the runs in flight."""
         return sum(wave.model_epochs for wave in list(self._waves))
 
     def in_flight(self) -> list[Run]:
-        """The runs that were begun and not handed out, each with its newest state; waits for the chunks in flight."""
+        """Return the runs started and not yet yielded, with their newest states; waits for chunks in flight."""
         if self._thread.is_alive():
             self._settling = True
             while self._working:
@@ -388,19 +390,19 @@ class Blocks:
         return [*self._ended, *(wave.runs[place] for wave in list(self._waves) for place in wave.training)]
 
     def close(self) -> None:
-        """Begin no other chunk, and wait for those in flight; runs in flight have the states they reached."""
+        """Launch no more chunks, and wait for those in flight; their runs keep the states reached."""
         self._closing = True
         if self._thread.ident is not None:
             self._thread.join()
 
     @staticmethod
     def missing() -> str | None:
-        """Why there is no GPU to use; None where there is one."""
-        return missing()
+        """Return why there is no usable GPU, or None if there is one."""
+        return gpu_missing()
 
     @staticmethod
     def marks() -> dict[str, str]:
-        """What the last bits of a run depend on: the device, the kernel, and its compiler."""
+        """Return everything on which the bits of a run depend: the device, the kernel, and its compiler."""
         import cupy  # noqa: PLC0415 - an extra
 
         name = cupy.cuda.runtime.getDeviceProperties(0)["name"].decode()
@@ -424,7 +426,7 @@ class Blocks:
                 elif exhausted or not self._waves:
                     sleep(POLL_SECONDS)
             self._settle()
-        except BaseException as error:  # raised again where the results are awaited
+        except BaseException as error:  # re-raised by the consumer
             self._failure = error
         finally:
             self._working = False
@@ -435,7 +437,7 @@ class Blocks:
         return n_runs < RUNS_AHEAD and n_bytes < BYTES_AHEAD
 
     def _take_wave(self) -> bool:
-        """Prepare the next runs of the queue, a wave for each class among them; False when there are none."""
+        """Prepare the next runs of the queue, one wave per class; return False if there are none."""
         groups: dict[Class, list[tuple[Run, GpuPlan, Tiles]]] = {}
         n_bytes = 0
         for run in islice(self._runs, WAVE_RUNS):
@@ -450,14 +452,14 @@ class Blocks:
         return bool(groups)
 
     def _tiles_of(self, run: Run, tile: int) -> Tiles:
-        """Those of the run's facts, made once for all runs that share them and kept as long as one trains."""
+        """Return the tiles of the run's facts, shared by all runs with these facts while one is training."""
         key = id(run.fibers), tile
         if key not in self._tiles:
             self._tiles[key] = Tiles.of(run.fibers, tile, run.sizes[0] * run.sizes[1], run.sizes[1])
         return self._tiles[key]
 
     def _go_on(self) -> None:
-        """Collect the chunks that have ended and begin the next ones."""
+        """Collect chunks that have ended, and launch the next ones."""
         self._collect([wave for wave in self._waves if wave.busy and wave.done()])
         n_busy = sum(len(wave.training) for wave in self._waves if wave.busy)
         for wave in self._waves:
@@ -466,7 +468,7 @@ class Blocks:
                 n_busy += len(wave.training)
 
     def _settle(self) -> None:
-        """Bring the states of all runs to the host."""
+        """Copy the states of all runs to the host."""
         self._collect([wave for wave in self._waves if wave.busy])
         for wave in self._waves:
             wave.settle()

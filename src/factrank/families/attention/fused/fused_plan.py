@@ -1,6 +1,6 @@
-"""How a run is laid out on a GPU: which compiled class it belongs to, its tiles of facts, the memory of its block.
+"""Layout of a run on a GPU: its compiled class, its tiles of facts, and the memory of its block.
 
-All of it follows from the sizes of the run and the kind of device. The kernel is in fused_gpu_kernel.
+Everything follows from the sizes of the run and the kind of device. The kernel is in fused_gpu_kernel.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from factrank.families.attention.attention_work import LayerSizes
 from factrank.families.attention.fused.fused_run import Fibers
 
 STATIC_BYTES = 4096
-"""Shared memory that a block needs beside its arena, rounded up."""
+"""Shared memory of a block in addition to its arena, rounded up."""
 
 CHUNKS_IN_REGISTERS = 8
-"""Chunks of four logits that one lane keeps in registers, at most."""
+"""Largest number of chunks of four logits that a lane keeps in registers."""
 
 FEWEST_FIBERS = 64
-"""A tile below this many fibers is not worth the shared memory that it saves."""
+"""Smaller tiles are not worth the shared memory they save."""
 
 
 class Class(NamedTuple):
-    """Runs that go through the same compiled code in blocks of the same size.
+    """Runs that share compiled code and block size.
 
-    `lanes` share a fiber, each with `chunks` of four logits in registers (0: in the arena); products are made in tiles
-    of `rows` rows; arenas lie in shared memory or, where they are too large for it, in that of the device.
+    `lanes` share a fiber, each with `chunks` of four logits in registers (0: in the arena). Products are computed in
+    tiles of `rows` rows. Arenas are in shared memory or, if too large, in device memory.
     """
 
     lanes: int
@@ -41,7 +41,7 @@ class Class(NamedTuple):
 
 
 class GpuPlan(NamedTuple):
-    """How one run is laid out: its class, the fibers of a tile, and the floats of its arena."""
+    """Layout of one run: its class, fibers per tile, and floats of its arena."""
 
     kind: Class
     tile: int
@@ -49,7 +49,7 @@ class GpuPlan(NamedTuple):
 
 
 def lanes_and_chunks(n_values: int) -> tuple[int, int]:
-    """How many lanes share a fiber, and how many chunks of four logits each keeps in registers.
+    """Return how many lanes share a fiber, and how many chunks of four logits each keeps in registers.
 
     >>> lanes_and_chunks(20), lanes_and_chunks(50), lanes_and_chunks(1000)
     ((1, 5), (2, 7), (32, 0))
@@ -60,7 +60,7 @@ def lanes_and_chunks(n_values: int) -> tuple[int, int]:
 
 
 def arena_floats(sizes: LayerSizes, tile: int, n_taus: int) -> int:
-    """The floats of an arena: `Layout` of the kernel."""
+    """Return the number of floats of an arena, as in `Layout` of the kernel."""
     n_keys, n_queries, n_values, d_model, n_heads, d_qk, d_vo = sizes
     n_tokens, row, columns = n_keys + n_queries, d_model | 1, n_heads * (2 * d_qk + d_vo) | 1
     lanes, chunks = lanes_and_chunks(n_values)
@@ -73,10 +73,10 @@ def arena_floats(sizes: LayerSizes, tile: int, n_taus: int) -> int:
 
 @lru_cache(maxsize=65536)
 def plan_for(sizes: LayerSizes, n_fibers: int, n_taus: int, room: int) -> GpuPlan:
-    """The plan of a run on a device whose blocks have `room` bytes of shared memory.
+    """Return the plan of a run on a device whose blocks have `room` bytes of shared memory.
 
-    Small models take 128 threads, so that five of them share a multiprocessor, larger ones more threads and as many
-    fibers at once as these read in one go. Where nothing fits, the arena lies in the memory of the device.
+    Small models use 128 threads, and five of them share a multiprocessor. Larger models use more threads, and tiles of
+    all fibers that these process together. If nothing fits, the arena is in device memory.
     """
     lanes, chunks = lanes_and_chunks(sizes[2])
     for threads, sharing in ((128, 5), (256, 2), (512, 1)):
@@ -95,7 +95,7 @@ def plan_for(sizes: LayerSizes, n_fibers: int, n_taus: int, room: int) -> GpuPla
 
 
 def _tile(n_fibers: int, most: int, n_queries: int) -> int:
-    """Fibers per tile: at most so many, tiles about equal, and whole rows of queries where they fit."""
+    """Return the fibers per tile: at most `most`, tiles of nearly equal size, whole rows of queries if they fit."""
     unit = n_queries if n_queries <= most else 1
     units, most_units = -(-n_fibers // unit), max(1, most // unit)
     return min(n_fibers, unit * -(-units // -(-units // most_units)))
@@ -107,7 +107,7 @@ def _up(n: int, step: int = 4) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Tiles:
-    """The fibers of a database as the kernel reads them: lists of integers, and where each of them begins."""
+    """Fibers of a database in the format of the kernel: concatenated lists of integers, and the start of each list."""
 
     integers: Int32[np.ndarray, " n"]
     starts: dict[str, int]
@@ -116,9 +116,10 @@ class Tiles:
 
     @classmethod
     def of(cls, fibers: Fibers, tile: int, n_pairs: int, n_queries: int) -> Tiles:
-        """Fibers in tiles, and within each those of every key and of every query.
+        """Divide fibers into tiles, grouped within each tile by key and by query.
 
-        `regular`: the database is full and tiles hold whole rows, so that a fiber's place says its key and query.
+        `regular` means that the database is full and tiles contain whole rows, so key and query follow from a fiber's
+        index.
         """
         n_fibers = len(fibers.keys)
         firsts = range(0, n_fibers, tile)
@@ -134,13 +135,13 @@ class Tiles:
             "by_query": np.concatenate(orders),
             "values": fibers.values,
         }
-        flat = [np.append(part.ravel(), [0] * (-part.size % 4)) for part in lists.values()]  # groups of 4 are aligned
+        flat = [np.append(part.ravel(), [0] * (-part.size % 4)) for part in lists.values()]  # aligns groups of 4
         starts = dict(zip(lists, accumulate(map(len, flat), initial=0), strict=False))
         regular = n_fibers == n_pairs and tile % n_queries == 0
         return cls(np.concatenate(flat).astype(np.int32), starts, len(firsts), regular)
 
 
 def _groups(tokens: Any) -> Any:
-    """(token, begin, end, 0) of each stretch of equal tokens."""
+    """Return (token, begin, end, 0) for each run of equal tokens."""
     begins = np.flatnonzero(np.append(True, tokens[1:] != tokens[:-1]))
     return np.stack([tokens[begins], begins, np.append(begins[1:], len(tokens)), np.zeros_like(begins)], axis=1)

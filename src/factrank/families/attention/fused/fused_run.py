@@ -1,7 +1,7 @@
-"""One run of the fused engine: what a trial becomes before its first epoch, while it trains, and at its end.
+"""One run of the fused engine: a trial before, during and after training.
 
-A `State` is frozen and says all that changes: a run that is taken up again from one of its states ends with the same
-bits. Backends (threads of a CPU, blocks of a GPU) move runs from state to state; everything else is here.
+A frozen `State` contains everything that changes, so a run that resumes from one of its states ends with the same bits.
+Backends (CPU threads, GPU blocks) advance runs from state to state; everything else is here.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from factrank.families.attention.facts_task import FactsTask
 from factrank.families.attention.layer_shape import LayerShape
 
 LOSS, RIGHT = 1, 2
-"""Columns of a record: its epoch, the loss, the number of facts right by argmax, then at each tau."""
+"""Columns of a record: epoch, loss, number of facts correct by argmax, then at each tau."""
 
 ADAM = {"b1": 0.9, "b2": 0.999, "eps": 1e-8}
-"""The options of Adam and their defaults in optax."""
+"""Options of Adam and their defaults in optax."""
 
 
 @dataclass(frozen=True, eq=False)
 class Fibers:
-    """The facts of a database by fiber: (keys[f], queries[f]) has values[starts[f] : starts[f + 1]]."""
+    """Facts of a database by fiber: (keys[f], queries[f]) has values[starts[f] : starts[f + 1]]."""
 
     starts: Int64[np.ndarray, " ends"]
     keys: Int64[np.ndarray, " fibers"]
@@ -43,13 +43,13 @@ class Fibers:
 
     @classmethod
     def of(cls, database: Database) -> Fibers:
-        """The fibers in the order of the triples, which are sorted by (key, query, value).
+        """Return the fibers in the order of the triples, which are sorted by (key, query, value).
 
         >>> facts = [("Ann", "speaks", "Thai"), ("Ann", "speaks", "Urdu"), ("Bob", "speaks", "Urdu")]
         >>> Fibers.of(Database.from_facts(facts, multi=True)).starts.tolist()
         [0, 2, 3]
         """
-        keys, queries, values = np.ascontiguousarray(database.triples.T, dtype=np.int64)  # kernels want whole rows
+        keys, queries, values = np.ascontiguousarray(database.triples.T, dtype=np.int64)  # for the kernels
         begins = np.ones(len(keys), dtype=bool)
         begins[1:] = (keys[1:] != keys[:-1]) | (queries[1:] != queries[:-1])
         starts = np.append(np.flatnonzero(begins), len(keys))
@@ -57,15 +57,15 @@ class Fibers:
 
     @property
     def arrays(self) -> tuple[Int64[np.ndarray, " n"], ...]:
-        """The four arrays as kernels take them."""
+        """The four arrays in the order of the kernel's arguments."""
         return self.starts, self.keys, self.queries, self.values
 
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """A model before the step of `epoch`: weights and moments of Adam, flat in the order of PARTS, and its checks.
+    """A model before the step of `epoch`: weights and Adam moments, flat in the order of PARTS, and its checks.
 
-    `stopped`: a check has ended the run here.
+    `stopped` means that a check has ended the run here.
     """
 
     epoch: int
@@ -78,7 +78,7 @@ class State:
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """The model at the end of its run: the loss, and of every fact the margin and the probability of its fiber."""
+    """The final model: its loss, and for every fact the margin and probability of its fiber."""
 
     loss: float
     margins: Float[np.ndarray, " facts"]
@@ -87,7 +87,7 @@ class Evaluation:
 
 @dataclass(frozen=True, eq=False)
 class EpochSpan:
-    """Epochs of a run that a kernel goes through in one call; `stop_column` is 0 where a check only looks."""
+    """Epochs that a kernel runs in one call; `stop_column` is 0 if checks must not stop the run."""
 
     span: tuple[int, int]
     checks: Int64[np.ndarray, " checks"]
@@ -96,7 +96,7 @@ class EpochSpan:
 
 @dataclass(frozen=True, eq=False)
 class WeightLayout:
-    """How a layer lies in its flat weights: shapes and ranges of its parts, and the deviation of each first weight."""
+    """Layout of a layer in its flat weights: shapes and ranges of the parts, and their initial standard deviations."""
 
     structure: Any
     shapes: tuple[tuple[int, ...], ...]
@@ -104,20 +104,20 @@ class WeightLayout:
     deviations: tuple[float, ...]
 
     def layer(self, weights: Float[np.ndarray, " parameters"]) -> AttentionLayer:
-        """The layer with these weights, which it shares."""
+        """Return the layer with these weights, without copying them."""
         parts = [weights[a:b].reshape(shape) for (a, b), shape in zip(self.ranges, self.shapes, strict=True)]
         layer: AttentionLayer = jax.tree.unflatten(self.structure, parts)
         return layer
 
     def ranges_without(self, frozen: tuple[str, ...]) -> Int64[np.ndarray, "ranges 2"]:
-        """The ranges of the parts that are trained."""
+        """Return the ranges of the parts that are trained."""
         ranges = [ends for name, ends in zip(PARTS, self.ranges, strict=True) if name not in frozen]
         return np.array(ranges, dtype=np.int64).reshape(-1, 2)
 
 
 @lru_cache(maxsize=4096)
 def layout_of(model: LayerShape, shape: tuple[int, int, int]) -> WeightLayout:
-    """The layout of layers of this shape: parts one behind the other, in the order in which they are drawn."""
+    """Return the layout of layers of this shape: concatenated parts, in the order in which they are drawn."""
     parts = part_sizes(model, *shape)
     lengths = [prod(size) for size, _ in parts.values()]
     deviations = tuple(fan_in**-0.5 for _, fan_in in parts.values())
@@ -127,15 +127,15 @@ def layout_of(model: LayerShape, shape: tuple[int, int, int]) -> WeightLayout:
 
 @cache
 def _structure(n_keys: int) -> Any:
-    """How JAX puts a layer together from its parts."""
+    """Return the tree structure of a layer in JAX."""
     return jax.tree.structure(draw_layer(LayerShape(1, 1, 1, 1), n_keys, 1, 1, rng=np.random.default_rng(0)))
 
 
 @dataclass(eq=False)
 class Run:
-    """A trial in training. A backend replaces `state` by later ones and, when the run has ended, sets `evaluation`.
+    """A trial in training; a backend replaces `state` by later ones and sets `evaluation` when the run has ended.
 
-    `numbers` are score_scale / sqrt(d_qk), learning rate, weight decay, b1, b2 and eps; `trained` the ranges of the
+    `numbers` are score_scale / sqrt(d_qk), learning rate, weight decay, b1, b2 and eps. `trained` are the ranges of the
     flat weights that are trained.
     """
 
@@ -154,16 +154,16 @@ class Run:
 
     @property
     def ended(self) -> bool:
-        """Whether there is nothing left to train."""
+        """Whether training has ended."""
         return self.state.stopped or self.state.epoch == self.trial.training.epochs
 
     @property
     def stop_column(self) -> int:
-        """The column of a record that stops the run when it counts every fact; 0 for none."""
+        """Column of a record that stops the run when it counts every fact; 0 for none."""
         return {"never": 0, "recall": RIGHT, "recall_tau": RIGHT + 1}[self.trial.training.stop]
 
     def pieces(self, n_epochs: int) -> Iterator[EpochSpan]:
-        """The next so many epochs, cut where a curve looks at an epoch at which the run must not stop."""
+        """Split the next `n_epochs` epochs at curve evaluations at which the run must not stop."""
         start, stop = self.state.epoch, min(self.state.epoch + n_epochs, self.trial.training.epochs)
         if self.checks.stop is None:
             yield EpochSpan((start, stop), self.checks.between(start, stop), 0)
@@ -178,7 +178,7 @@ class Run:
             yield EpochSpan((start, stop), self.checks.between(start, stop), self.stop_column)
 
     def finish(self) -> Finished:
-        """The result of a run that has ended and been evaluated."""
+        """Return the result of a run that has ended and been evaluated."""
         state, record = self.state, Record(self.place, self.trial, self.task, self.checks)
         numbers = self._measured()
         for row in self._telling_records():
@@ -186,7 +186,7 @@ class Run:
         if not state.stopped and state.epoch in self.checks:
             record.note(state.epoch, {name: numbers[name] for name in ("loss", *self._names)})
         if state.stopped and self.checks.stop is not None and not record.diverged:
-            # The check that stopped the run has the word where rounding makes the evaluation differ from it.
+            # If rounding makes the final evaluation differ from the check that stopped the run, the check decides.
             numbers[self.checks.stop] = 1.0
         return record.finished(state.epoch, self.layout.layer(state.weights), numbers, width=1)
 
@@ -194,16 +194,16 @@ class Run:
 
     @property
     def _names(self) -> list[str]:
-        return ["recall", *map(tau_recall, self.trial.measures.taus)]
+        return ["recall", *map(tau_recall, self.trial.taus)]
 
     def _shares(self, loss: float, right: Any) -> dict[str, float]:
-        """The numbers of a check, from the counts of facts that are right."""
+        """Return the numbers of a check, from counts of correct facts."""
         n_facts = len(self.fibers.values)
         shares = {name: float(count) / n_facts for name, count in zip(self._names, right, strict=True)}
         return {"loss": loss, **shares}
 
     def _measured(self) -> dict[str, float]:
-        """Loss, recalls, least and median margin of all facts."""
+        """Return loss, recalls, and smallest and median margin over all facts."""
         if self.evaluation is None:
             raise ValueError("the run was not evaluated")
         margins, probabilities = self.evaluation.margins, self.evaluation.probabilities
@@ -213,14 +213,14 @@ class Run:
         return {**self._shares(self.evaluation.loss, right), "margin": least, "median_margin": _median(known)}
 
     def _telling_records(self) -> Float[np.ndarray, "checks columns"]:
-        """The records that say something new: those of curves, first full recalls, and the last."""
+        """Return the records that are reported: curve points, first full recalls, and the last record."""
         records = self.state.records
         if len(records) == 0:
             return records
         epochs, full = records[:, 0], records[:, RIGHT:] == len(self.fibers.values)
         telling = np.zeros(len(records), dtype=bool)
         telling[-1] = True
-        telling[np.searchsorted(epochs[:-1], self.checks.at)] = True  # or the one after it, which does no harm
+        telling[np.searchsorted(epochs[:-1], self.checks.at)] = True  # or the next one, which is harmless
         if self.checks.every is not None and full.any():
             full &= (epochs % self.checks.every == 0)[:, None]
             telling[full.argmax(axis=0)] = True
@@ -228,7 +228,7 @@ class Run:
 
 
 def prepare(place: int, trial: Trial, task: FactsTask, fibers: Fibers, state: State | None = None) -> Run:
-    """The run of a trial, before its first epoch or in a state that it had."""
+    """Return the run of a trial, before its first epoch or in a saved state."""
     training, model = trial.training, cast("LayerShape", trial.model)
     sizes, layout = sizes_of(model, task.database.shape), layout_of(model, task.database.shape)
     options = ADAM | {name: float(value) for name, value in training.optimiser.options if name in ADAM}  # type: ignore[arg-type]
@@ -241,7 +241,7 @@ def prepare(place: int, trial: Trial, task: FactsTask, fibers: Fibers, state: St
         checks=Checks.of(trial),
         sizes=sizes,
         numbers=(scale, training.learning_rate, training.weight_decay, options["b1"], options["b2"], options["eps"]),
-        taus=np.array(trial.measures.taus),
+        taus=np.array(trial.taus),
         trained=layout.ranges_without(training.frozen),
         layout=layout,
         state=state or _first_state(trial, layout),
@@ -249,12 +249,12 @@ def prepare(place: int, trial: Trial, task: FactsTask, fibers: Fibers, state: St
 
 
 def _first_state(trial: Trial, layout: WeightLayout) -> State:
-    """The weights that `draw_layer` draws from the seed of the trial, drawn in one go."""
+    """Return the weights that `draw_layer` draws from the seed of the trial, drawn in one call."""
     drawn = np.random.default_rng(trial.seed).standard_normal(layout.ranges[-1][1])
     for (start, stop), deviation in zip(layout.ranges, layout.deviations, strict=True):
         drawn[start:stop] *= deviation
     weights = drawn.astype("float64" if trial.training.precision == "float64" else "float32")
-    columns = RIGHT + 1 + len(trial.measures.taus)
+    columns = RIGHT + 1 + len(trial.taus)
     return State(0, weights, np.zeros_like(weights), np.zeros_like(weights), np.empty((0, columns)))
 
 

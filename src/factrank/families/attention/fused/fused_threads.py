@@ -1,8 +1,8 @@
-"""The CPU backend of the fused engine: worker threads that hold no interpreter lock, one model each at a time.
+"""The CPU backend of the fused engine: worker threads that release the interpreter lock, each training one model.
 
-A worker trains its model in chunks of epochs, each on private copies of the arrays, and then puts a new state in the
-place of the old: whoever looks sees a whole state. Kernels give the same bits however a run is cut, so neither the
-number of threads, nor their order, nor the length of chunks has a part in a result.
+A worker trains its model in chunks of epochs, on private copies of the arrays, and then replaces the old state by a new
+one, so other threads always see a complete state. Kernels give the same bits however a run is divided, so results do
+not depend on the number of threads, their order, or the length of chunks.
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ from factrank.families.attention.attention_work import products
 from factrank.families.attention.fused.fused_run import RIGHT, Evaluation, Run, State
 
 KERNEL = "factrank.families.attention.fused.fused_cpu"
-"""The module of compiled functions, which imports numba: it is loaded when it is first used."""
+"""Module of compiled functions; it imports numba, so it is loaded on first use."""
 
 SOURCES = (KERNEL, "factrank.families.attention.fused.simd")
-"""The modules whose text decides what is computed, to the last bit."""
+"""Modules whose source determines the computed bits."""
 
 NO_COMPILER = "NUMBA_DISABLE_JIT"
 VARIABLE = "FACTRANK_THREADS"
-"""Environment variable: fewer threads than there are processors."""
+"""Environment variable that limits the number of threads."""
 
 CHUNK_SECONDS = 0.2
-"""About how long a worker trains before it puts down a state and looks whether it is to stop."""
+"""Approximate time that a worker trains before it stores a state and checks whether to stop."""
 
 HEARTBEAT_SECONDS = 0.2
-"""How often the caller hears that work goes on, at least."""
+"""Longest time between signs of life to the caller."""
 
 
 def thread_count() -> int:
-    """The processors that this process may use, or fewer where the environment says so."""
+    """Return the number of processors available to this process, or fewer if the environment variable is set."""
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     wanted = os.environ.get(VARIABLE, "")
     if not wanted:
@@ -59,19 +59,17 @@ def thread_count() -> int:
 
 
 class Threads:
-    """Trains runs; iterating gives those that have ended, as they do, and empty lists while none has.
+    """Trains runs; iteration yields those that have ended, and empty lists while there are none.
 
-    The runs come from an iterator and are made when a worker is free. `close` ends the workers after their chunk, or
-    after the compilation that the first of them waits for.
+    The iterator of runs is advanced when a worker is free. `close` ends the workers after their current chunk, or after
+    the compilation that the first of them is waiting for.
     """
 
     def __init__(self, runs: Iterator[Run], n_runs: int) -> None:
         n_threads = min(thread_count(), n_runs)
         self._runs, self._kernel = runs, kernel()
         self._drawing, self._lock = Lock(), Lock()
-        self._news: SimpleQueue[None] = (
-            SimpleQueue()
-        )  # an interruption in the middle of it does no harm, as in an Event
+        self._news: SimpleQueue[None] = SimpleQueue()  # an interruption inside is harmless, as in an Event
         self._closing = False
         self._flying: dict[int, Run] = {}
         self._failure: BaseException | None = None
@@ -85,7 +83,7 @@ class Threads:
         while working:
             with suppress(Empty):
                 self._news.get(timeout=HEARTBEAT_SECONDS)
-            working = self._working > 0  # before looking: what ends later gives news again
+            working = self._working > 0  # read first: runs that end later notify again
             ended = [run for run in self.in_flight() if run.evaluation is not None]
             yield ended
             with self._lock:
@@ -95,16 +93,16 @@ class Threads:
             raise self._failure
 
     def in_flight(self) -> list[Run]:
-        """The runs that were begun and are not handed out; one that was is no more in flight when the next is asked."""
+        """Return the runs that were started and not yet yielded; a yielded run leaves when the next is requested."""
         with self._lock:
             return list(self._flying.values())
 
     def model_epochs(self) -> int:
-        """Epochs behind the runs that still train."""
+        """Return the total number of epochs of the runs in training."""
         return sum(run.state.epoch for run in self.in_flight() if run.evaluation is None)
 
     def close(self) -> None:
-        """End the workers and wait for them; the states in flight stay as they are."""
+        """Stop the workers and wait for them; states in flight are kept."""
         self._closing = True
         for thread in self._threads:
             if thread.ident is not None:
@@ -112,15 +110,15 @@ class Threads:
 
     @staticmethod
     def missing() -> str | None:
-        """There is always a CPU, but its compiler may be switched off."""
+        """Return why the CPU cannot be used: its compiler may be disabled."""
         switched_off = os.environ.get(NO_COMPILER, "").strip() not in ("", "0")
         return f"its compiler is switched off by {NO_COMPILER} in the environment" if switched_off else None
 
     @staticmethod
     def marks() -> dict[str, str]:
-        """What the last bits of a run depend on: the processor that code is compiled for, the kernel, its compiler."""
+        """Return everything on which the bits of a run depend: the processor type, the kernel, and its compiler."""
         from llvmlite.binding import get_host_cpu_name  # type: ignore[import-untyped] # noqa: PLC0415 - as numba
-        from numba import __version__  # noqa: PLC0415 - heavy, and needed by this backend alone
+        from numba import __version__  # noqa: PLC0415 - slow, and needed only by this backend
 
         kernel()
         texts = [Path(str(sys.modules[name].__file__)).read_bytes() for name in SOURCES]
@@ -140,9 +138,9 @@ class Threads:
                     if self._closing:
                         return
                     budget = self._advance(run, budget)
-                run.evaluation = _evaluate(self._kernel, run)
+                run.evaluation = evaluate(self._kernel, run)
                 self._news.put(None)
-        except BaseException as error:  # raised again where the results are awaited
+        except BaseException as error:  # re-raised by the consumer
             self._failure = self._failure or error
             self._closing = True
         finally:
@@ -159,20 +157,20 @@ class Threads:
         return run
 
     def _advance(self, run: Run, budget: float) -> float:
-        """Train for about so many products; returns how many to train for next time."""
+        """Train for about `budget` products; return the budget of the next chunk."""
         each, before = products(run.sizes, len(run.fibers.values)), run.state.epoch
         n_epochs = max(1, int(budget / each))
         started = perf_counter()
-        run.state = _later(self._kernel, run, n_epochs)
+        run.state = later_state(self._kernel, run, n_epochs)
         seconds = perf_counter() - started
         if run.state.epoch < before + n_epochs:
             return budget
-        # Grow by at most 4x: the first chunk also compiles.
+        # Grow by at most 4x, because the first chunk includes compilation.
         return n_epochs * each * min(4.0, CHUNK_SECONDS / max(seconds, 1e-6))
 
 
-def _later(kernel: ModuleType, run: Run, n_epochs: int) -> State:
-    """The state so many epochs later, or where the run ends."""
+def later_state(kernel: ModuleType, run: Run, n_epochs: int) -> State:
+    """Return the state `n_epochs` later, or at the end of the run."""
     state = run.state
     arrays = state.weights.copy(), state.first.copy(), state.second.copy()
     epoch, records = state.epoch, [state.records]
@@ -189,7 +187,8 @@ def _later(kernel: ModuleType, run: Run, n_epochs: int) -> State:
     return State(epoch, *arrays, np.concatenate(records) if len(records) > 1 else state.records)
 
 
-def _evaluate(kernel: ModuleType, run: Run) -> Evaluation:
+def evaluate(kernel: ModuleType, run: Run) -> Evaluation:
+    """Return loss, margins and probabilities of the run's model as it is now."""
     weights, n_facts = run.state.weights, len(run.fibers.values)
     margins, probabilities = np.empty(n_facts), np.empty(n_facts)
     loss = kernel.evaluate(weights, run.fibers.arrays, run.sizes, run.numbers[0], margins, probabilities)
@@ -199,22 +198,27 @@ def _evaluate(kernel: ModuleType, run: Run) -> Evaluation:
 # -------------------------------------------------------------------- numba
 
 
-@cache
 def kernel() -> ModuleType:
-    """The compiled functions. Their cache on disk lies beside that of JAX, unless NUMBA_CACHE_DIR names a folder."""
+    """Return the compiled functions that train."""
+    return compiled_module(KERNEL)
+
+
+@cache
+def compiled_module(name: str) -> ModuleType:
+    """Return a module of compiled functions; their disk cache is next to JAX's unless NUMBA_CACHE_DIR is set."""
     use_compilation_cache()
-    from numba import config  # noqa: PLC0415 - heavy, and needed by this backend alone
+    from numba import config  # noqa: PLC0415 - slow, and needed only by this backend
 
     set_already = config.CACHE_DIR
     beside: str | None = jax.config.jax_compilation_cache_dir  # type: ignore[attr-defined]
     if not set_already and beside and "://" not in beside:
         config.CACHE_DIR = str(Path(beside) / "numba")
     try:
-        return import_module(KERNEL)
+        return import_module(name)
     except RuntimeError as error:
         if "cannot cache" not in str(error):
             raise
         config.CACHE_DIR = tempfile.mkdtemp(prefix="factrank-")  # nothing else is writable: compile anew each time
-        return import_module(KERNEL)
+        return import_module(name)
     finally:
-        config.CACHE_DIR = set_already  # the user's own functions stay where they were
+        config.CACHE_DIR = set_already  # leaves the user's own functions where they were

@@ -1,15 +1,14 @@
-"""Vectors of eight numbers as a type of compiled code, so that short rows are worked on without a scalar in between.
+"""Vectors of eight numbers as a type of compiled code, for processing short rows without scalar loops.
 
-Eight float32 fill one register of 256 bits; where registers are wider or narrower the compiler joins or splits them.
-Matrices that are read by vectors have rows of a multiple of eight. In compiled functions
+Eight float32 fill one 256-bit register; on wider or narrower registers the compiler joins or splits them. Rows of
+matrices that are read by vectors are padded to a multiple of eight. In compiled functions
 
     load(matrix, row, block), store(matrix, row, block, vector), splat(number), a + b, a - b, a * b,
     multiply_add(a, b, c), maximum(a, b), total(vector), greatest(vector), exponential(vector), logistic(vector)
 
-What is fused and in which order is summed is said here and not left to the compiler, so that the same numbers come out
-wherever a function is inlined. Functions that use vectors are compiled without `fastmath`: it would also undo the
-rounding in `exponential`.
-Numba's cache does not notice a change in this file: after one, save `fused_cpu.py` too.
+Fusion and summation order are fixed here instead of being left to the compiler, so results do not depend on inlining.
+Functions that use vectors are compiled without `fastmath`, which would also undo the rounding in `exponential`.
+Numba's cache does not detect changes in this file: after one, save `fused_cpu.py` too.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ class Vector(types.Type):  # type: ignore[misc]
 
 
 class VectorModel(models.PrimitiveModel):  # type: ignore[misc]
-    """A vector in the language of the compiler."""
+    """Representation of a vector in LLVM."""
 
     def __init__(self, manager: Any, vector: Any) -> None:
         super().__init__(manager, vector, ir.VectorType(manager.lookup(vector.real).get_value_type(), LANES))
@@ -51,7 +50,7 @@ register_model(Vector)(VectorModel)
 
 
 def _address(context: Any, builder: Any, matrix_type: Any, arguments: Any) -> Any:
-    """A pointer to the vector in a row and block of a matrix."""
+    """Return a pointer to the vector at a row and block of a matrix."""
     matrix, row, block = arguments[:3]
     real, array = context.get_data_type(matrix_type.dtype), make_array(matrix_type)(context, builder, matrix)
     bytes_before = builder.mul(row, builder.extract_value(array.strides, 0))
@@ -77,10 +76,10 @@ def _store(_typing: Any, matrix: Any, _row: Any, _block: Any, vector: Any) -> An
 
 
 load: Any = intrinsic(_load)
-"""Entries 8 block to 8 block + 7 of a row."""
+"""Load entries 8 block to 8 block + 7 of a row."""
 
 store: Any = intrinsic(_store)
-"""Write entries 8 block to 8 block + 7 of a row."""
+"""Store entries 8 block to 8 block + 7 of a row."""
 
 
 # ---------------------------------------------------------------- arithmetic
@@ -93,7 +92,7 @@ def _splat(builder: Any, number: Any) -> Any:
 
 
 def _arithmetic(operation: Any, instruction: str) -> None:
-    """Let an operator work on two vectors, or on a vector and a number of its type."""
+    """Define an operator for two vectors, or a vector and a number of its type."""
 
     class Typing(AbstractTemplate):  # type: ignore[misc]
         def generic(self, arguments: Any, _keywords: Any) -> Any:
@@ -112,7 +111,7 @@ def _arithmetic(operation: Any, instruction: str) -> None:
 
 
 def _fused(builder: Any, a: Any, b: Any, c: Any) -> Any:
-    """The vector a b + c, rounded once."""
+    """Return the vector a b + c, rounded once."""
     real = "f64" if isinstance(c.type.element, ir.DoubleType) else "f32"
     kind = ir.FunctionType(c.type, [c.type] * 3)
     return builder.call(cgutils.get_or_insert_function(builder.module, kind, f"llvm.fma.v{LANES}{real}"), [a, b, c])
@@ -127,7 +126,7 @@ def _multiply_add(_typing: Any, a: Any, b: Any, c: Any) -> Any:
 
 
 def _of_one(build: Callable[[Any, Any], Any], result: Callable[[Any], Any]) -> Any:
-    """A function of one argument, with the type of its result."""
+    """Define a function of one argument, with the type of its result."""
 
     def function(_typing: Any, argument: Any) -> Any:
         def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
@@ -150,7 +149,7 @@ def _maximum(_typing: Any, a: Any, _b: Any) -> Any:
 
 
 def _fold(builder: Any, vector: Any, join: Callable[[Any, Any], Any]) -> Any:
-    """One number from eight, by halves."""
+    """Reduce eight numbers to one, by halves."""
     width = LANES
     while width > 1:
         width //= 2
@@ -168,11 +167,11 @@ def _constant(like: Any, number: float) -> Any:
 
 
 def _exponential(builder: Any, x: Any) -> Any:
-    """2^n p(r) with n whole, r = x - n log 2 and p a Taylor polynomial of exp, for x <= 0.
+    """Return 2^n p(r) with n integer, r = x - n log 2 and p a Taylor polynomial of exp, for x <= 0.
 
-    Adding 3/2 2^(bits of the fraction) rounds to a whole number and leaves it in the lowest bits. |r| <= 0.35, so that
-    the first term left out is below half a unit in the last place. In float32, exp(-60) and less is 0: a sum with 1
-    would not change, and products with it soon are denormal, which is slow.
+    Adding 3/2 2^(bits of the fraction) rounds to an integer and leaves it in the lowest bits. As |r| <= 0.35, the first
+    omitted term is below half a unit in the last place. In float32, results up to exp(-60) are flushed to 0: adding
+    them to 1 has no effect, and products with them soon become denormal, which is slow.
     """
     double = isinstance(x.type.element, ir.DoubleType)
     fraction, bias, degree, least = (52, 1023, 13, -708.0) if double else (23, 127, 7, -60.0)
@@ -205,22 +204,22 @@ _arithmetic(operator.sub, "fsub")
 _arithmetic(operator.mul, "fmul")
 
 splat = _of_one(_splat, Vector)
-"""The vector with this number everywhere."""
+"""Return a vector with this number in every entry."""
 
 multiply_add: Any = intrinsic(_multiply_add)
-"""The vector a b + c, rounded once; a may be a number."""
+"""Return the vector a b + c, rounded once; a may be a number."""
 
 maximum: Any = intrinsic(_maximum)
-"""The greater of two vectors, entry by entry; where the first is not a number, the second."""
+"""Return the entrywise maximum of two vectors; if an entry of the first is NaN, the entry of the second."""
 
 total = _of_one(lambda builder, x: _fold(builder, x, builder.fadd), lambda vector: vector.real)
-"""The sum of the entries."""
+"""Return the sum of the entries."""
 
 greatest = _of_one(lambda builder, x: _fold(builder, x, lambda a, b: _greater(builder, a, b)), lambda x: x.real)
-"""The greatest entry; what it is where some are not a number is left open."""
+"""Return the largest entry; unspecified if some are NaN."""
 
 exponential = _of_one(_exponential, lambda vector: vector)
-"""The exponential of entries that are at most 0."""
+"""Return the exponential of entries that are at most 0."""
 
 logistic = _of_one(_logistic, lambda vector: vector)
-"""1 / (1 + exp(-x)) of every entry."""
+"""Return 1 / (1 + exp(-x)) of every entry."""

@@ -1,8 +1,8 @@
-"""The forward pass on every fact: the layer's own, in its own precision, a block of pairs at a time.
+"""Evaluate the layer's own forward pass on every fact, in its own precision, one block of pairs at a time.
 
-The layer of a block has the embedding rows of the block's keys and queries alone, so that the work goes with the facts
-and not with blocks times tokens. A block is a list of pairs, or, where that is much less work (many heads, and a table
-with few gaps), all pairs of some keys and some queries: then what heads write is unembedded once per token.
+Each block uses a layer with the embedding rows of its keys and queries only, so the work grows with the number of facts
+rather than blocks times tokens. A block is a list of pairs or, if that is much less work (many heads and a dense
+table), all pairs of some keys and some queries; then the output of heads is unembedded once per token.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from factrank.nn import on_device
 from factrank.readouts import BLOCK_CELLS, cells_per_pair, margins
 
 CONFIDENT = 0.95
-"""The probability from which an answer where the database says nothing is an artifact."""
+"""Probability above which the answer to a missing entry is a hallucination."""
 
 MOST_SILENT_CELLS = 2**31
-"""Numbers that are computed for silent fibers at most: some ten seconds."""
+"""Most numbers to compute for missing entries: about ten seconds."""
 
 GRID_CELLS = 2**25
-"""Numbers in the largest array where all pairs of some keys and queries are evaluated."""
+"""Size of the largest array if all pairs of some keys and queries are evaluated."""
 
 GRID_GAIN = 4
-"""How much less work per pair that must be."""
+"""Factor by which a grid must reduce the work per pair."""
 
 
 class Pairs(NamedTuple):
-    """Some (key, query) pairs, key by key, and how they are evaluated: in lists, or as rectangles of this size."""
+    """Some (key, query) pairs, key by key, evaluated in lists or as rectangles of size `grid`."""
 
     layer: AnyLayer
     keys: Int[np.ndarray, " pairs"]
@@ -47,12 +47,12 @@ class Pairs(NamedTuple):
 
     @classmethod
     def of(cls, layer: AnyLayer, numbers: Int[np.ndarray, " pairs"]) -> Pairs:
-        """The pairs with these numbers, which count key by key."""
+        """Return the pairs with these numbers, counted key by key."""
         keys, queries = np.divmod(numbers, layer.n_queries)
         return cls(layer, keys, queries, _grid(layer, keys, queries) if len(keys) else None)
 
     def blocks(self, more_cells: int = 0) -> Iterator[RowBlock]:
-        """All pairs; blocks are padded to powers of two, so that few shapes are compiled."""
+        """Yield all pairs in blocks, padded to powers of two to limit the number of compiled shapes."""
         rows_of = _lists(self.layer, len(self.keys), more_cells)
         if self.grid is not None:
             rows_of = _rectangles(self.keys, self.queries, self.grid)
@@ -62,7 +62,7 @@ class Pairs(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ForwardPass:
-    """The layer's own forward pass on blocks of pairs; it is made and used inside `evaluation`."""
+    """The layer's own forward pass on blocks of pairs; created and used inside `evaluation`."""
 
     layer: AnyLayer
 
@@ -75,24 +75,42 @@ class ForwardPass:
         return np.asarray(self.layer.embedding)
 
     def margins(self, pairs: Pairs, block: RowBlock, fibers: Int[np.ndarray, "facts m"]) -> Float[np.ndarray, " rows"]:
-        """The margins of the fibers of a block."""
+        """Return the margins of the fibers of a block."""
         part, codes = self._block(pairs, block)
         found = _margins(part, *codes, jnp.asarray(fibers[block.padded]), pairs.grid is not None)
         return np.asarray(found)[: len(block.rows)].astype(np.float64)
 
-    def silent_answers(self, pairs: Pairs) -> tuple[int, int]:
-        """Of pairs without a fact, how many have one best value, and how many a confident one."""
-        answered = artifacts = 0
+    def probabilities(
+        self, pairs: Pairs, block: RowBlock, fibers: Int[np.ndarray, "facts m"]
+    ) -> Float[np.ndarray, " rows"]:
+        """Return the probability of the values of each fiber of a block together."""
+        part, codes = self._block(pairs, block)
+        found = _probabilities(part, *codes, jnp.asarray(fibers[block.padded]), pairs.grid is not None)
+        return np.asarray(found)[: len(block.rows)].astype(np.float64)
+
+    def largest_probabilities(self, pairs: Pairs, block: RowBlock, most: int) -> Float[np.ndarray, " rows"]:
+        """Return the probability of the `most` best values of each pair of a block together."""
+        part, codes = self._block(pairs, block)
+        found = _largest(part, *codes, most, pairs.grid is not None)
+        return np.asarray(found)[: len(block.rows)].astype(np.float64)
+
+    def silent_answers(self, pairs: Pairs, reserved: int | None = None) -> tuple[int, int]:
+        """Count the pairs without a fact that have a unique best value, and those with a confident one.
+
+        The reserved value answers that there is no fact: it is neither.
+        """
+        answered = hallucinations = 0
         for block in pairs.blocks():
             part, codes = self._block(pairs, block)
             found = _leads(part, *codes, pairs.grid is not None)
-            leads, probabilities = (np.asarray(each)[: len(block.rows)] for each in found)
-            answered += int((leads > 0).sum())
-            artifacts += int((probabilities.astype(np.float64) >= CONFIDENT).sum())
-        return answered, artifacts
+            leads, probabilities, best = (np.asarray(each)[: len(block.rows)] for each in found)
+            counts = np.ones(len(best), dtype=bool) if reserved is None else best != reserved
+            answered += int((counts & (leads > 0)).sum())
+            hallucinations += int((counts & (probabilities.astype(np.float64) >= CONFIDENT)).sum())
+        return answered, hallucinations
 
     def _block(self, pairs: Pairs, block: RowBlock) -> tuple[AnyLayer, tuple[Array, Array]]:
-        """The layer of a block, and its pairs in the codes of that layer."""
+        """Return the layer of a block, and its pairs in the codes of that layer."""
         used_keys, key_at = np.unique(pairs.keys[block.padded], return_inverse=True)
         used_queries, query_at = np.unique(pairs.queries[block.padded], return_inverse=True)
         part = _with_tokens(self._whole, self._embedding, _filled(used_keys), _filled(used_queries))
@@ -100,14 +118,14 @@ class ForwardPass:
 
 
 def too_many_silent(layer: AnyLayer, n_silent: int) -> bool:
-    """Whether so many pairs without a fact would take too long."""
+    """Return whether evaluating this many pairs without a fact would take too long."""
     return n_silent * cells_per_pair(layer) > MOST_SILENT_CELLS
 
 
 def _grid(
     layer: AnyLayer, keys: Int[np.ndarray, " pairs"], queries: Int[np.ndarray, " pairs"]
 ) -> tuple[int, int] | None:
-    """How many keys and queries make a rectangle of pairs; None where lists of pairs are about as cheap."""
+    """Return the number of keys and queries in a rectangle of pairs; None if lists of pairs are about as cheap."""
     n_heads, n_values, d_model = layer.shape.n_heads, layer.n_values, layer.shape.d_model
     n_keys, n_queries = (len(np.unique(codes)) for codes in (keys, queries))
     written = max(min(n_values, d_model), d_model if not isinstance(layer, AttentionLayer) else 0)
@@ -120,7 +138,6 @@ def _grid(
 
 
 def _lists(layer: AnyLayer, n_pairs: int, more_cells: int) -> Iterator[Int[np.ndarray, " rows"]]:
-    """The rows of all pairs in order, a block at a time."""
     height = max(BLOCK_CELLS // (cells_per_pair(layer) + more_cells), 1)
     height = 1 << height.bit_length() - 1
     for start in range(0, n_pairs, height):
@@ -130,7 +147,7 @@ def _lists(layer: AnyLayer, n_pairs: int, more_cells: int) -> Iterator[Int[np.nd
 def _rectangles(
     keys: Int[np.ndarray, " pairs"], queries: Int[np.ndarray, " pairs"], size: tuple[int, int]
 ) -> Iterator[Int[np.ndarray, " rows"]]:
-    """The rows of the pairs of some keys and some queries at a time; keys are in order."""
+    """Yield the rows of the pairs of some keys and some queries at a time; keys are sorted."""
     starts = np.unique(keys)[:: size[0]]
     for rows in np.split(np.arange(len(keys)), np.searchsorted(keys, starts[1:])):
         for first in range(0, int(queries.max()) + 1, size[1]):
@@ -140,7 +157,7 @@ def _rectangles(
 
 
 def _filled(rows: Int[np.ndarray, " n"]) -> Int[np.ndarray, " m"]:
-    """The rows with the last one repeated, up to the next power of two."""
+    """Pad the rows to the next power of two by repeating the last one."""
     length = 1 << max(len(rows) - 1, 0).bit_length()
     return np.concatenate([rows, np.full(length - len(rows), rows[-1])])
 
@@ -151,7 +168,6 @@ def _with_tokens(
     keys: Int[np.ndarray, " keys"],
     queries: Int[np.ndarray, " queries"],
 ) -> AnyLayer:
-    """The layer for these keys and queries alone, in this order."""
     rows = queries + layer.n_keys if isinstance(layer, AttentionLayer) else np.asarray(layer.query_rows)[queries]
     changes: dict[str, Any] = {"embedding": jnp.asarray(embedding[np.concatenate([keys, rows])])}
     if not isinstance(layer, AttentionLayer):
@@ -173,9 +189,28 @@ def _margins(
 @eqx.filter_jit
 def _leads(
     layer: AnyLayer, keys: Int[Array, " n"], queries: Int[Array, " n"], grid: bool
-) -> tuple[Float[Array, " n"], Float[Array, " n"]]:
-    """By how much the best value leads all others, and its probability."""
+) -> tuple[Float[Array, " n"], Float[Array, " n"], Int[Array, " n"]]:
     logits = _logits(layer, keys, queries, grid)
     best = logits.argmax(axis=1)
     probability = jnp.exp(logits.max(axis=1) - jax.nn.logsumexp(logits, axis=1))
-    return margins(logits, best[:, None]), probability
+    return margins(logits, best[:, None]), probability, best
+
+
+@eqx.filter_jit
+def _probabilities(
+    layer: AnyLayer, keys: Int[Array, " n"], queries: Int[Array, " n"], fibers: Int[Array, "n m"], grid: bool
+) -> Float[Array, " n"]:
+    found = _softmax(_logits(layer, keys, queries, grid))
+    belongs = (fibers[:, :, None] == jnp.arange(found.shape[1])).any(axis=1)
+    return jnp.where(belongs, found, 0).sum(axis=1)
+
+
+@eqx.filter_jit
+def _largest(
+    layer: AnyLayer, keys: Int[Array, " n"], queries: Int[Array, " n"], most: int, grid: bool
+) -> Float[Array, " n"]:
+    return jax.lax.top_k(_softmax(_logits(layer, keys, queries, grid)), most)[0].sum(axis=1)
+
+
+def _softmax(logits: Float[Array, "n values"]) -> Float[Array, "n values"]:
+    return jax.nn.softmax(logits.astype(jnp.promote_types(logits.dtype, jnp.float32)), axis=1)

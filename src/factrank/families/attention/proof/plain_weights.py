@@ -1,4 +1,4 @@
-"""Plain weights: a layer as the matrices that its proof speaks of, in float64, which holds every precision exactly."""
+"""Weights of a layer in float64, which represents every supported precision exactly, as used in proofs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from factrank.nn import to_arrays
 
 
 class PlainWeights(NamedTuple):
-    """The embedding rows of keys and queries, the heads, the unembedding."""
+    """Embedding rows of keys and queries, head weights, and unembedding."""
 
     keys: Float[np.ndarray, "keys d_model"]
     queries: Float[np.ndarray, "queries d_model"]
@@ -26,9 +26,9 @@ class PlainWeights(NamedTuple):
 
 
 def why_not_plain(layer: AnyLayer) -> str | None:
-    """What keeps a model from being one pure attention layer, None where it is one.
+    """Return why a model is not a plain attention layer; None if it is one.
 
-    A transformer is judged by the parts that it has, whatever its shape says of them.
+    A transformer is judged by the parts that it contains, not only by its shape.
     """
     if type(layer) is AttentionLayer:
         return None
@@ -52,7 +52,7 @@ def why_not_plain(layer: AnyLayer) -> str | None:
 
 
 def plain_weights(layer: AnyLayer) -> PlainWeights:
-    """The matrices of a layer for which `why_not_plain` finds nothing."""
+    """Return the matrices of a layer for which `why_not_plain` returns None."""
     wide = {name: _wide(part) for name, part in to_arrays(layer).items()}
     embedding, prefix, rows = wide["embedding"], "", np.arange(layer.n_keys, layer.n_keys + layer.n_queries)
     if isinstance(layer, PairTransformer):

@@ -1,20 +1,21 @@
-r"""Proved attention: the weight of every head on the key of a pair, with a bound for what rounding makes of it.
+r"""Bounds on attention weights: the weight of every head on the key of a pair, and its rounding error.
 
-The score $s = (x_q W_Q)\cdot(x_k W_K)/\sqrt{d_{qk}} - (x_q W_Q)\cdot(x_q W_K)/\sqrt{d_{qk}}$ is computed within r: with
-the n roundings that a term undergoes,
+The score $s = (x_q W_Q)\cdot(x_k W_K)/\sqrt{d_{qk}} - (x_q W_Q)\cdot(x_q W_K)/\sqrt{d_{qk}}$ is computed with error at
+most r. If a term undergoes n roundings,
 
 $$r = \gamma_n \bigl(|x_q||W_Q|\bigr)\cdot\bigl(|x_k||W_K| + |x_q||W_K|\bigr)/\sqrt{d_{qk}},$$
 
-and r = 0 where every step adds integers (times a power of two) that no order of summation rounds. Hence the computed
-weight is exactly 0 or 1 where |s| - r reaches saturation, and so is 1 minus it. Elsewhere it lies within
+and r = 0 if every step adds integers (times a power of two) that are exact in any summation order. If |s| - r reaches
+saturation, the computed weight is exactly 0 or 1, and so is 1 minus it. Otherwise its distance from $\sigma(s)$ is at
+most
 
-$$\epsilon = r \min\bigl(1/4,\ e^{-\max(|s| - r,\, 0)}\bigr) + 4u$$
+$$\epsilon = r \min\bigl(1/4,\ e^{-\max(|s| - r,\, 0)}\bigr) + 4u,$$
 
-of $\sigma(s)$, because $\sigma'(t) \le \min(1/4, e^{-|t|})$.
+because $\sigma'(t) \le \min(1/4, e^{-|t|})$.
 
-Roundings: those of $x W_Q$ and $x W_K$; one sum over the coordinates of a head for both tokens, 2 d_qk terms with one
-product each; and four for the scale, which a program may split between queries and keys, $d_{qk}^{-1/4}$ each
-(PyTorch's attention does). So the scale is exact only where that is a power of two.
+Roundings: all in $x W_Q$ and $x W_K$; one sum over the coordinates of a head for both tokens, 2 d_qk terms with one
+product each; and four for the scale, which a program may split between queries and keys, $d_{qk}^{-1/4}$ each (as
+PyTorch's attention does). The scale is therefore exact only if $d_{qk}^{-1/4}$ is a power of two.
 """
 
 from __future__ import annotations
@@ -34,19 +35,19 @@ Projected = Float[np.ndarray, "tokens heads d_qk"]
 
 
 class ProvedAttention(NamedTuple):
-    """One row per pair: the weight on the key, its error, both for every head; error 0 means exactly 0 or 1."""
+    """Attention weight on the key and its error, for every pair and head; error 0 means exactly 0 or 1."""
 
     weights: Float[np.ndarray, "pairs heads"]
     errors: Float[np.ndarray, "pairs heads"]
 
     @property
     def saturated(self) -> Bool[np.ndarray, " pairs"]:
-        """Whether every head of the pair is."""
+        """Return whether every head of the pair is saturated."""
         return np.asarray(~self.errors.any(axis=1))
 
 
 class Side(NamedTuple):
-    """Tokens times W_Q or W_K: the values, the sums of absolute values, and where no order of summation rounds."""
+    """Tokens times W_Q or W_K: values, sums of absolute values, and whether every summation order is exact."""
 
     values: Projected
     sizes: Projected
@@ -55,29 +56,29 @@ class Side(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ProvedScores:
-    """The scores of a layer; what depends on queries alone is computed once."""
+    """Scores of a layer; terms that depend on queries alone are computed once."""
 
     weights: PlainWeights
     arithmetic: Arithmetic
 
     @cached_property
     def queries(self) -> Side:
-        """x_q W_Q."""
+        """Return x_q W_Q."""
         return self._side(self.weights.queries, self.weights.w_q)
 
     @cached_property
     def query_keys(self) -> Side:
-        """x_q W_K."""
+        """Return x_q W_K."""
         return self._side(self.weights.queries, self.weights.w_k)
 
     @cached_property
     def scale(self) -> float:
-        """1 / sqrt(d_qk)."""
+        """Return 1 / sqrt(d_qk)."""
         return float(self.weights.w_q.shape[2] ** -0.5)
 
     @cached_property
     def roundings(self) -> int:
-        """How many roundings a term of a score undergoes at most."""
+        """Return the largest number of roundings of a term of a score."""
         w = self.weights
         by_queries = min(most_nonzero(w.w_q, 1), most_nonzero(w.queries, 1))
         by_keys = min(most_nonzero(w.w_k, 1), max(most_nonzero(w.queries, 1), most_nonzero(w.keys, 1)))
@@ -87,7 +88,7 @@ class ProvedScores:
 
     @cached_property
     def underflow(self) -> float:
-        """The error of results below the least normal number: one per operation, times all that multiplies it."""
+        """Bound the error of subnormal results: one per operation, times all factors applied to it."""
         w = self.weights
         d_model, d_qk = w.w_q.shape[1:]
         token = 1 + max(np.abs(w.keys).max(), np.abs(w.queries).max())
@@ -95,7 +96,7 @@ class ProvedScores:
         return float(self.arithmetic.least * 8 * d_qk * (d_model + 1) * factors)
 
     def attention(self, keys: Int[np.ndarray, " pairs"], queries: Int[np.ndarray, " pairs"]) -> ProvedAttention:
-        """The attention of pairs of a key and a query."""
+        """Return the attention weights of pairs of a key and a query."""
         used, at = np.unique(keys, return_inverse=True)
         key_side = self._side(self.weights.keys[used], self.weights.w_k)
         if not key_side.sizes.any():  # the scores depend on the query alone
@@ -106,7 +107,7 @@ class ProvedScores:
     def _scores(
         self, key_side: Side, at: Int[np.ndarray, " pairs"] | None, queries: Int[np.ndarray, " pairs"] | None
     ) -> tuple[Float[np.ndarray, "pairs heads"], Float[np.ndarray, "pairs heads"]]:
-        """The scores and their errors r; of every query where no pairs are given."""
+        """Return the scores and their errors r; for every query if no pairs are given."""
         rows = slice(None) if queries is None else queries
         q, at_query = (Side(*(part[rows] for part in side)) for side in (self.queries, self.query_keys))
         at_key = key_side if at is None else Side(*(part[at] for part in key_side))
@@ -132,14 +133,14 @@ class ProvedScores:
 
     @cached_property
     def _scale_is_exact(self) -> bool:
-        """Whether d_qk is a power of 16."""
+        """Return whether d_qk is a power of 16."""
         return float(np.frexp(self.scale**0.5)[0]) == 0.5
 
     def _side(
         self, tokens: Float[np.ndarray, "tokens d_model"], weights: Float[np.ndarray, "heads d_model d_qk"]
     ) -> Side:
         n_heads, _, width = weights.shape
-        used = (weights != 0).any(axis=(0, 2))  # the products of other coordinates are exactly 0
+        used = (weights != 0).any(axis=(0, 2))  # products of the other coordinates are exactly 0
         tokens, weights = tokens[:, used], weights[:, used].transpose(1, 0, 2).reshape(-1, n_heads * width)
         size = (len(tokens), n_heads, width)
         values, sizes = (tokens @ weights).reshape(size), (np.abs(tokens) @ np.abs(weights)).reshape(size)

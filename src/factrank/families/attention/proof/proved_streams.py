@@ -1,19 +1,19 @@
-r"""Proved streams: what the heads write for every pair, with a bound for what rounding makes of it.
+r"""Bounds on residual streams: the output of the heads for every pair, and its rounding error.
 
-With the proved attention weights $a_h \pm \epsilon_h$ and $o^h[t] = x_t W_V^h W_O^h$, the unembedding reads the stream
+Given the attention weights $a_h \pm \epsilon_h$ and $o^h[t] = x_t W_V^h W_O^h$, the unembedding reads the stream
 
 $$y = x_q + \sum_h o^h[q] + \sum_h a_h (o^h[k] - o^h[q]),$$
 
-and the layer computes it so, or as $x_q + \sum_h a_h o^h[k] + (1 - a_h) o^h[q]$. Three things are needed of it:
+which the layer computes in this form or as $x_q + \sum_h a_h o^h[k] + (1 - a_h) o^h[q]$. A proof needs
 
 - the values y, in float64;
 - its *size* $|x_q| + \sum_h \bar o^h[q] + \sum_h (a_h + \epsilon_h)(\bar o^h[k] + \bar o^h[q])$ with
-  $\bar o^h[t] = |x_t||W_V^h||W_O^h|$, no less than the sum of the absolute values of all terms in either form;
-- its *spread* $\sum_h \epsilon_h (\bar o^h[k] + \bar o^h[q])$, how far wrong weights move it.
+  $\bar o^h[t] = |x_t||W_V^h||W_O^h|$, an upper bound on the sum of the absolute values of all terms in either form;
+- its *spread* $\sum_h \epsilon_h (\bar o^h[k] + \bar o^h[q])$, the largest effect of errors of the weights.
 
-Only coordinates that the unembedding reads count: in all others the stream is multiplied by 0. Heads whose weight is
-exactly 0 write nothing, so the sums over heads are products with a sparse matrix. What is not 0 is counted along with
-the sizes; `roundings` says what for.
+Only coordinates that the unembedding reads count: all others are multiplied by 0. Heads with weight exactly 0 write
+nothing, so sums over heads are products with a sparse matrix. Nonzero terms are counted along with the sizes, for
+`roundings`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy.sparse import csr_array
 
-from factrank.certificates import Arithmetic, integral, most_nonzero
+from factrank.certificates import Arithmetic, greatest_unit, integral, most_nonzero
 from factrank.families.attention.proof.plain_weights import PlainWeights
 from factrank.families.attention.proof.proved_attention import ProvedAttention
 from factrank.families.attention.proof.roundings import LayerTerms, PairTerms, layer_terms
@@ -35,22 +35,22 @@ Matrix = Float[np.ndarray, "rows columns"] | csr_array
 Terms = Float[np.ndarray, "queries 2"]
 
 SPARSE = 0.1
-"""The share of weights that are not 0 up to which products skip the others."""
+"""Largest fraction of nonzero weights for which products use sparse matrices."""
 
 
 class Written(NamedTuple):
-    """What tokens write through each head: values o, and sizes from absolute weights; one row per (token, head)."""
+    """Output of tokens through each head: values o, and sizes from absolute weights; one row per (token, head)."""
 
     values: Float[np.ndarray, "rows kept"]
     sizes: Float[np.ndarray, "rows kept"]
     terms: Float[np.ndarray, "rows 2"]
-    """The value coordinates that write, and the coordinates of the stream that they reach."""
+    """Number of value coordinates that write, and of coordinates of the stream that they reach."""
     exact: bool
-    """Whether every step adds integers that no order of summation rounds."""
+    """Whether every step adds integers that are exact in any summation order."""
 
 
 class ProvedStreams(NamedTuple):
-    """One row per pair."""
+    """Streams with their bounds, one row per pair."""
 
     values: Float[np.ndarray, "pairs kept"]
     sizes: Float[np.ndarray, "pairs kept"]
@@ -61,34 +61,34 @@ class ProvedStreams(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Streams:
-    """The value path of a layer; what depends on queries alone is computed once."""
+    """The value path of a layer; terms that depend on queries alone are computed once."""
 
     weights: PlainWeights
     arithmetic: Arithmetic
 
     @cached_property
     def kept(self) -> Int[np.ndarray, " kept"]:
-        """The coordinates that the unembedding reads."""
+        """Return the coordinates that the unembedding reads."""
         return np.flatnonzero(self.weights.unembedding.any(axis=1))
 
     @cached_property
     def unembedding(self) -> Float[np.ndarray, "kept values"]:
-        """Its rows that are not 0."""
+        """Return the nonzero rows of the unembedding."""
         return np.asarray(self.weights.unembedding[self.kept])
 
     @cached_property
     def direct(self) -> Float[np.ndarray, "queries kept"]:
-        """x_q where it is read."""
+        """Return x_q on the coordinates that are read."""
         return np.asarray(self.weights.queries[:, self.kept])
 
     @cached_property
     def queries(self) -> Written:
-        """What queries write."""
+        """Return the output of queries."""
         return self.written(self.weights.queries)
 
     @cached_property
     def _w_v(self) -> tuple[Matrix, Matrix]:
-        """W_V on the coordinates that heads read, heads side by side, and its absolute values."""
+        """Return W_V on the coordinates that heads read, heads side by side, and its absolute values."""
         n_heads, _, width = self.weights.w_v.shape
         dense = self.weights.w_v[:, self._read].transpose(1, 0, 2).reshape(-1, n_heads * width)
         if np.count_nonzero(dense) < SPARSE * dense.size:
@@ -97,7 +97,7 @@ class Streams:
 
     @cached_property
     def _w_o(self) -> tuple[Float[np.ndarray, "heads d_vo kept"], Float[np.ndarray, "heads d_vo kept"]]:
-        """W_O on the coordinates that are kept, and its absolute values."""
+        """Return W_O on the kept coordinates, and its absolute values."""
         w_o = self.weights.w_o[:, :, self.kept]
         return w_o, np.abs(w_o)
 
@@ -107,13 +107,21 @@ class Streams:
 
     @cached_property
     def integral(self) -> bool:
-        """Whether all weights of the value path are integers, and so small that W_O U is exact too."""
-        whole = all(integral(part) for part in (self.weights.w_v, self._w_o[0], self.unembedding, self.direct))
+        """Return whether all weights of the value path are integers, small enough that W_O U is exact too.
+
+        The unembedding may be integers times a power of two.
+        """
+        whole = all(integral(part) for part in (self.weights.w_v, self._w_o[0], self.direct))
         unembedded = (self._w_o[1] @ np.abs(self.unembedding)).max(initial=0) if whole else np.inf
-        return bool(whole and unembedded <= self.arithmetic.exact)
+        return bool(whole and self.unit >= self.arithmetic.least and unembedded <= self.arithmetic.exact * self.unit)
+
+    @cached_property
+    def unit(self) -> float:
+        """Return the largest power of two of which all entries of the unembedding are multiples."""
+        return greatest_unit(self.unembedding)
 
     def written(self, tokens: Float[np.ndarray, "tokens d_model"]) -> Written:
-        """What tokens write through each head, on the coordinates that are kept."""
+        """Return the output of tokens through each head, on the kept coordinates."""
         n_heads, width, n_kept = self._w_o[0].shape
         tokens = tokens[:, self._read]
         values, sizes = (
@@ -121,7 +129,7 @@ class Streams:
             for x, w in zip((tokens, np.abs(tokens)), self._w_v, strict=True)
         )
         exact = bool(self.integral and integral(tokens) and sizes.max(initial=0) <= self.arithmetic.exact)
-        # Exact values may be taken as they are; else the errors that they carry go with the sizes.
+        # Exact values can be used directly; otherwise the sizes account for their errors.
         carried = np.abs(values) if exact else sizes
         outputs = values @ self._w_o[0], carried @ self._w_o[1]
         passed_on = (self._w_o[0] != 0).any(axis=2, keepdims=True).swapaxes(1, 2)
@@ -133,12 +141,12 @@ class Streams:
 
     @cached_property
     def _most_read(self) -> int:
-        """The most coordinates that one value reads."""
+        """Return the largest number of coordinates that one value reads."""
         return most_nonzero(self.unembedding, 0)
 
     @cached_property
     def _alike(self) -> tuple[Float[np.ndarray, "queries kept"], Float[np.ndarray, "queries kept"], Terms]:
-        """What is the same for all keys, x_q + sum_h o^h[q]: values, sizes, and the terms that heads write."""
+        """Return the terms that are the same for all keys, x_q + sum_h o^h[q]: values, sizes and number of terms."""
         n_queries, n_heads = len(self.direct), len(self.weights.w_v)
         values, sizes, terms = (part.reshape(n_queries, n_heads, -1).sum(axis=1) for part in self.queries[:3])
         return self.direct + values, np.abs(self.direct) + sizes, terms
@@ -146,7 +154,7 @@ class Streams:
     def streams(
         self, attention: ProvedAttention, keys: Int[np.ndarray, " pairs"], queries: Int[np.ndarray, " pairs"]
     ) -> ProvedStreams:
-        """The streams of pairs of a key and a query."""
+        """Return the streams of pairs of a key and a query."""
         used, at = np.unique(keys, return_inverse=True)
         n_heads, n_tokens, n_queries = attention.weights.shape[1], len(used), len(self.direct)
         from_keys = self.written(self.weights.keys[used])
@@ -179,17 +187,16 @@ class Streams:
 
     @cached_property
     def layer_terms(self) -> LayerTerms:
-        """How many terms the sums of the value path have."""
+        """Count the roundings of the value path that are the same for all pairs."""
         return layer_terms(self.weights.w_v, self._w_o[0], self.unembedding)
 
 
 def _like(pattern: csr_array, data: Float[np.ndarray, " entries"]) -> csr_array:
-    """A sparse matrix with the same places."""
     return csr_array((data, pattern.indices, pattern.indptr), shape=pattern.shape)
 
 
 def _of_tokens(by_head: csr_array, tokens: Int[np.ndarray, " pairs"], n_tokens: int, n_heads: int) -> csr_array:
-    """From pairs x heads to pairs x (tokens, heads): the entries of a pair move to the heads of its token."""
+    """Convert pairs x heads to pairs x (tokens, heads): the entries of a pair move to the heads of its token."""
     shift = np.repeat(tokens.astype(np.int64) * n_heads, np.diff(by_head.indptr))
     return csr_array(
         (by_head.data, by_head.indices + shift, by_head.indptr), shape=(by_head.shape[0], n_tokens * n_heads)

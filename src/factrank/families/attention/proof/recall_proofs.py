@@ -1,22 +1,23 @@
-r"""Proofs of recall from the weights and the facts alone, whichever way the layer came about.
+r"""Prove recall from the weights and the facts alone, independently of how the layer was made.
 
-For a fact (k, q, f) and every value v outside the fiber, what the layer computes for $L[k,q,f] - L[k,q,v]$ is bounded
-from below under the assumptions of `arithmetic`; a positive bound for every fact proves that all of them are recalled
-by every evaluation in the layer's precision that forms one product after another, in whatever order it adds: heads
-concatenated, one by one, or unembedded before they are added. `proved_attention` and `proved_streams` give the
-attention weights and the streams y with size $\bar y$ and spread $\rho$; the logits are y U.
+For a fact (k, q, f) and every value v outside the fiber, the computed $L[k,q,f] - L[k,q,v]$ is bounded from below under
+the assumptions of `arithmetic`. A positive bound for every fact proves that all facts are recalled by every evaluation
+in the layer's precision that forms one product after another, under any summation order: heads concatenated, one by
+one, or unembedded before they are added. `proved_attention` and `proved_streams` provide the attention weights and the
+streams y with size $\bar y$ and spread $\rho$; the logits are y U.
 
-*Exact integers.* Attention is saturated, the weights of the value path are integers, and $\bar y\,|U| \le 2^p$: then
-nothing is ever rounded, and the bound is the margin itself, computed in float64, where it is exact too.
+*Exact integers.* If attention is saturated, the weights of the value path are integers, those of U times a power of two
+$2^j$, and $\bar y\,|U| \le 2^{p + j}$, no operation rounds, and the bound is the margin itself, computed exactly in
+float64.
 
-*Running error bound.* Otherwise, with n roundings per term (`roundings` counts them),
+*Running error bound.* Otherwise, if a term undergoes n roundings (counted by `roundings`),
 
 $$L[k,q,f] - L[k,q,v] \ge y \cdot (U_f - U_v) - \gamma_n\, \bar y \cdot (|U_f| + |U_v|)
   - \rho \cdot |U_f - U_v| - 2\eta,$$
 
-where η is for results below the least normal number. First $|U_v|$ is replaced by the largest entry of each row, which
-costs one number per fact; only facts that this does not settle are bounded value by value. The spread comes from the
-error of the attention weights, which all logits of a pair share: so it meets the difference of the columns.
+where η covers subnormal results. A first pass replaces $|U_v|$ by the largest entry of each row, which takes one number
+per fact; only facts that this does not settle are bounded value by value. The spread is multiplied by the difference of
+the columns because all logits of a pair share the error of the attention weights.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from factrank.certificates import ARITHMETIC, Arithmetic, MarginBounds, precision_of
+from factrank.certificates import ARITHMETIC, Arithmetic, LogitIntervals, MarginBounds, precision_of
 from factrank.families.attention.pair_transformer import AnyLayer
 from factrank.families.attention.proof.plain_weights import PlainWeights, plain_weights, why_not_plain
 from factrank.families.attention.proof.proved_attention import ProvedScores
@@ -37,14 +38,14 @@ from factrank.families.attention.proof.proved_streams import ProvedStreams, Stre
 from factrank.families.attention.proof.roundings import roundings_of_logits
 
 BLOCK_CELLS = 2**21
-"""Numbers in the largest array of a block."""
+"""Size of the largest array of a block."""
 
 MOST_SHARED = 16
-"""Facts that are expected to share a key, at most, when blocks are cut: some blocks have more keys than others."""
+"""Upper limit on the expected number of facts per key when blocks are cut: some blocks have more keys than others."""
 
 
 class FactBlock(NamedTuple):
-    """Some facts: for each the key, query, value and all values of its fiber."""
+    """Some facts: key, query, value and all values of the fiber of each."""
 
     keys: Int[np.ndarray, " n"]
     queries: Int[np.ndarray, " n"]
@@ -53,7 +54,7 @@ class FactBlock(NamedTuple):
 
 
 def why_no_bounds(layer: AnyLayer) -> str:
-    """What keeps the margins of a layer from being bounded; empty if nothing does."""
+    """Return why the margins of a layer cannot be bounded; an empty string if they can."""
     obstacle = why_not_plain(layer)
     if obstacle is not None:
         return obstacle
@@ -66,13 +67,13 @@ def why_no_bounds(layer: AnyLayer) -> str:
 
 
 def bounds_of(layer: AnyLayer) -> LayerBounds:
-    """The bounds of a layer for which `why_no_bounds` finds nothing."""
+    """Return the bounds of a layer for which `why_no_bounds` returns an empty string."""
     weights, arithmetic = plain_weights(layer), ARITHMETIC[precision_of(layer)]
     return LayerBounds(ProvedScores(weights, arithmetic), Streams(weights, arithmetic), arithmetic)
 
 
 def _stays_finite(weights: PlainWeights, arithmetic: Arithmetic) -> bool:
-    """Whether no intermediate result can overflow, from the largest sums of absolute values."""
+    """Return whether no intermediate result can overflow, from the largest sums of absolute values."""
     tokens = max(np.abs(weights.keys).max(), np.abs(weights.queries).max()) + 1
     w_q, w_k, w_v, w_o, unembedding = (np.abs(part) for part in weights[2:])
     sums = [float(part.sum(axis=1).max()) + 1 for part in (w_q, w_k, w_v)]
@@ -84,14 +85,14 @@ def _stays_finite(weights: PlainWeights, arithmetic: Arithmetic) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class LayerBounds:
-    """Lower bounds of the margins of blocks of facts."""
+    """Lower bounds on the margins of blocks of facts."""
 
     scores: ProvedScores
     streams: Streams
     arithmetic: Arithmetic
 
     def cells_per_fact(self, facts_per_key: float) -> int:
-        """Numbers per fact in the largest array; what keys write is needed once per key."""
+        """Return the numbers per fact in the largest array; the output of a key is computed once per key."""
         n_heads, _, d_qk = self.scores.weights.w_q.shape
         written = n_heads * max(len(self.unembedding), self.scores.weights.w_v.shape[2])
         return int(
@@ -100,24 +101,24 @@ class LayerBounds:
 
     @property
     def operations_per_fact(self) -> int:
-        """Products per fact in the matrix products, if every fact had a key of its own."""
+        """Return the multiplications per fact in matrix products, if no two facts share a key."""
         n_heads, d_model, d_vo = self.scores.weights.w_v.shape
         n_kept, n_values = self.unembedding.shape
         return int(n_kept * n_values + n_heads * d_vo * (d_model + n_kept))
 
     @property
     def unembedding(self) -> Float[np.ndarray, "kept values"]:
-        """Of the coordinates that anything is written to."""
+        """Return the unembedding on the kept coordinates."""
         return self.streams.unembedding
 
     @cached_property
     def largest(self) -> Float[np.ndarray, " kept"]:
-        """The largest entry of each row of the unembedding."""
+        """Return the largest absolute entry of each row of the unembedding."""
         return np.asarray(np.abs(self.unembedding).max(axis=1, initial=0.0))
 
     @cached_property
     def underflow(self) -> float:
-        """The error of results of the value path below the least normal number, each times all that multiplies it."""
+        """Bound the error of subnormal results of the value path, each times all factors applied to it."""
         w = self.streams.weights
         n_heads, d_model, d_vo = w.w_v.shape
         operations = 8.0 * (n_heads + 1) * (d_vo + 1) * (d_model + 1) * 2
@@ -127,7 +128,7 @@ class LayerBounds:
         return float(self.arithmetic.least * operations * factors)
 
     def bounds(self, block: FactBlock) -> MarginBounds:
-        """A lower bound for the margin of each fact, and whether the bounds are exact integers."""
+        """Return a lower bound on the margin of each fact, and whether the bounds are exact integers."""
         attention = self.scores.attention(block.keys, block.queries)
         streams = self.streams.streams(attention, block.keys, block.queries)
         logits = streams.values @ self.unembedding
@@ -149,20 +150,32 @@ class LayerBounds:
             bounds[rows] = np.maximum(bounds[rows], self._bounds_by_value(block, streams, gamma, rows))
         return MarginBounds(bounds)
 
+    def intervals(self, keys: Int[np.ndarray, " n"], queries: Int[np.ndarray, " n"]) -> LogitIntervals:
+        """Return the logits of pairs in every evaluation."""
+        streams = self.streams.streams(self.scores.attention(keys, queries), keys, queries)
+        logits, sizes = streams.values @ self.unembedding, np.abs(self.unembedding)
+        if streams.exact and self._is_exact(streams):
+            return LogitIntervals(logits, np.zeros_like(logits))
+        gamma = self.arithmetic.gamma(roundings_of_logits(streams.terms, self.streams.layer_terms))[:, None]
+        radii = gamma * (streams.sizes @ sizes) + self.underflow
+        if streams.spreads is not None:
+            radii += (1 + gamma) * (streams.spreads @ sizes)
+        return LogitIntervals(logits, radii)
+
     def _is_exact(self, streams: ProvedStreams) -> bool:
-        """Whether the sizes of all logits are at most 2^p."""
         limit = self.arithmetic.exact
         if streams.sizes.max(initial=0.0) > limit:
             return False
-        large = streams.sizes[streams.sizes @ self.largest > limit]
+        whole = np.abs(self.unembedding) / self.streams.unit
+        large = streams.sizes[streams.sizes @ (self.largest / self.streams.unit) > limit]
         step = max(BLOCK_CELLS // self.unembedding.shape[1], 1)
         parts = (large[start : start + step] for start in range(0, len(large), step))
-        return all((part @ np.abs(self.unembedding)).max() <= limit for part in parts)
+        return all((part @ whole).max() <= limit for part in parts)
 
     def _bounds_by_value(
         self, block: FactBlock, streams: ProvedStreams, gamma: Float[np.ndarray, " n"], rows: Int[np.ndarray, " some"]
     ) -> Float[np.ndarray, " some"]:
-        """The bound above, for every value outside the fiber; the least of them."""
+        """Return the least of the bounds above over every value outside the fiber."""
         unembedding, values, every = self.unembedding, block.values[rows], np.arange(len(rows))
         logits = streams.values[rows] @ unembedding
         errors = gamma[rows, None] * (streams.sizes[rows] @ np.abs(unembedding)) + self.underflow

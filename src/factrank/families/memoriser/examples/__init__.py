@@ -1,7 +1,7 @@
-"""Examples: a query vector and a context of vectors, with a label to be memorised.
+"""Examples: a query vector and a context of vectors, with a label to memorise.
 
-What lives here: given, random and token examples, their vectors, and the batches of a step. What may enter: another
-source of examples.
+Contents: given, random and token examples, their vectors, and the batches of a step. Other sources of examples belong
+here.
 """
 
 from typing import TYPE_CHECKING

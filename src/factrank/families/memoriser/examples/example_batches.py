@@ -1,15 +1,15 @@
-r"""Which examples a step sees, and their vectors: passes without repetition, in an order that is computed, not stored.
+r"""Batches of examples: passes without repetition, in an order that is computed rather than stored.
 
-With N examples, place t of a run is place $r = t \bmod N$ of pass $p = \lfloor t / N \rfloor$, and there stands example
+With N examples, step position t is position $r = t \bmod N$ of pass $p = \lfloor t / N \rfloor$ and has example
 
 $$i = (a_p\, r + b_p) \bmod N, \qquad \gcd(a_p, N) = 1,$$
 
-so that every pass visits every example once. The $a_p$ and $b_p$ are drawn for 1,024 passes, then they come again.
-Batches go on across the end of a pass, where the authors' last batch of a pass is a short one; a batch of more than N
-examples has some of them twice. An order of this kind is as good as any for examples drawn independently; where the
-numbering of given examples means something, neighbours by number stay at the same distance within a pass.
+so every pass visits every example once. The $a_p$ and $b_p$ are drawn for 1,024 passes and then repeat. Batches
+continue across the end of a pass, whereas the last batch of the authors' passes is shorter; a batch of more than N
+examples contains some of them twice. For independently drawn examples such an order is as good as any other. If the
+numbering of given examples is meaningful, neighbours by number keep their distance within a pass.
 
-Real sizes come with the data, so that lanes with different numbers of examples share a program.
+Sizes are part of the data, so lanes with different numbers of examples share a compiled program.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from factrank.families.memoriser.examples.example_vectors import context_vectors
 from factrank.families.memoriser.examples.examples import Examples, RandomExamples
 
 ORDERS = 1024
-"""Different orders of the examples."""
+"""Number of different orders of the examples."""
 HALF = 10
 MOST_EXAMPLES = 2 ** (2 * HALF)
-"""Products a r are taken in halves of 10 bits, in 32 bits."""
+"""Limit of the exact products a r, which are computed in 32 bits from halves of 10 bits."""
 MOST_VISITS = 2**31
-"""Places of a run are numbered in 32 bits."""
+"""Limit of step positions, which are 32-bit integers."""
 
 
 @dataclass(frozen=True)
 class ExampleLayout:
-    """What is the same for all trials of a bundle; `given` are the numbers of given examples and contexts, or None."""
+    """Static sizes shared by all trials of a bundle; `given` is (examples, contexts) of given examples, or None."""
 
     context_size: int
     d_input: int
@@ -46,11 +46,11 @@ class ExampleLayout:
     given: tuple[int, int] | None
 
     @classmethod
-    def of(cls, examples: Examples, *, filled: bool = False) -> ExampleLayout:
-        """That of these examples; `filled`: drawn contexts are padded to the next power of two."""
+    def of(cls, examples: Examples, *, padded: bool = False) -> ExampleLayout:
+        """Return the layout of the examples; if `padded`, random contexts are padded to the next power of two."""
         drawn = isinstance(examples, RandomExamples)
         return cls(
-            context_size=rung_above(examples.context_size) if filled and drawn else examples.context_size,
+            context_size=rung_above(examples.context_size) if padded and drawn else examples.context_size,
             d_input=examples.d_input,
             n_classes=examples.n_classes,
             shared=examples.number_of_contexts == 1,
@@ -59,9 +59,9 @@ class ExampleLayout:
 
 
 class ExampleData(TypedDict):
-    """What differs between the trials of a bundle; arrays of vectors are there for given examples alone.
+    """Arrays that differ between the trials of a bundle; vectors are present only for given examples.
 
-    `n_tokens` is there where contexts are padded: so many of their tokens are real.
+    `n_tokens` is present when contexts are padded, and counts their real tokens.
     """
 
     n_examples: Int[Array, ""]
@@ -79,7 +79,7 @@ class ExampleData(TypedDict):
 
 
 class ExampleBatch(NamedTuple):
-    """Some examples; where all share a context it is there once."""
+    """A batch of examples; a context shared by all of them is present once."""
 
     queries: Float[Array, "batch d_input"]
     contexts: Float[Array, "*own context_size d_input"]
@@ -89,7 +89,7 @@ class ExampleBatch(NamedTuple):
 def draw_orders(
     n_examples: int, rng: np.random.Generator
 ) -> tuple[UInt32[np.ndarray, " orders"], UInt32[np.ndarray, " orders"]]:
-    """Multipliers that have no factor in common with the number of examples, and offsets."""
+    """Draw multipliers coprime to the number of examples, and offsets."""
     found: list[int] = []
     while len(found) < ORDERS:
         drawn = rng.integers(1, n_examples + 1, ORDERS)
@@ -98,18 +98,18 @@ def draw_orders(
 
 
 def examples_of_step(data: ExampleData, epoch: Epoch, batch_size: int) -> Int[Array, " batch"]:
-    """The numbers of the examples of the step of this epoch."""
+    """Return the indices of the examples of a step."""
     n_examples = data["n_examples"].astype(jnp.uint32)
     places = jnp.asarray(epoch, jnp.uint32) * np.uint32(batch_size) + jnp.arange(batch_size, dtype=jnp.uint32)
     order, place = places // n_examples % ORDERS, places % n_examples
     multiplier, offset = data["multipliers"][order], data["offsets"][order]
-    upper = multiplier * (place >> HALF) % n_examples  # each product is below 2^30
+    upper = multiplier * (place >> HALF) % n_examples  # both products are below 2^30
     product = (upper << HALF) + multiplier * (place & np.uint32(2**HALF - 1))
     return ((product + offset) % n_examples).astype(jnp.int32)
 
 
 def examples_at(layout: ExampleLayout, data: ExampleData, numbers: Int[Array, " batch"]) -> ExampleBatch:
-    """The examples with these numbers: made, or looked up where they are given."""
+    """Return the examples with the given indices, generated or looked up."""
     if layout.given is not None:
         contexts = data["contexts"][0] if layout.shared else data["contexts"][data["context_of"][numbers]]
         return ExampleBatch(data["queries"][numbers], contexts, data["labels"][numbers])

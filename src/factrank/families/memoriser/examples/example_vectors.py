@@ -1,19 +1,19 @@
-r"""The vectors and labels of random examples, from a seed and their numbers: made where they are needed, never stored.
+r"""Vectors and labels of random examples, computed from a seed and the example's index on demand, never stored.
 
-All of it is arithmetic of whole numbers modulo $2^{32}$, the same on every device and in every precision. With `mix` a
-permutation of the words that spreads every bit over all (C. Wellons' lowbias32) and $G = \lfloor 2^{32} / \varphi
-\rfloor$, what is drawn (k = 0 queries, 1 contexts, 2 labels) for number i has two words
+Everything is integer arithmetic modulo $2^{32}$, identical on every device and in every precision. Let `mix` be a
+permutation of 32-bit words that diffuses every bit (C. Wellons' lowbias32) and $G = \lfloor 2^{32} / \varphi \rfloor$.
+For kind k (0 queries, 1 contexts, 2 labels), index i has two words
 
 $$u = \mathrm{mix}(i + \mathrm{mix}(\mathrm{seed} + G (2k + 1))), \qquad
   v = \mathrm{mix}(i \oplus \mathrm{mix}(\mathrm{seed} + G (2k + 2))) \,|\, 1,$$
 
-and entry j of its vector is $\mathrm{mix}(u + (j + 1) v)$, as in SplitMix, its upper 24 bits taken as a number in
-[0, 1). An entry costs ten operations; a cipher in its place would take a third of the time of a training step. Entries
-of a context are numbered token by token, so that a shorter context begins a longer one.
+and entry j of its vector is $\mathrm{mix}(u + (j + 1) v)$, as in SplitMix; the upper 24 bits are read as a number in
+[0, 1). An entry costs ten operations; a cipher would take a third of the time of a training step. Entries of a context
+are numbered token by token, so a shorter context is a prefix of a longer one.
 
-Seeds are added to what tells the kinds apart, so that what is drawn of kind k with the seed $s + 2 G \bmod 2^{32}$ is
-what is drawn of kind k + 1 with the seed s: the queries of the seed 1,013,904,242 are the contexts of the seed 0. Seeds
-that are counted from 0 do not meet in this way.
+The seed is added to a constant per kind. Therefore kind k with seed $s + 2 G \bmod 2^{32}$ draws the same numbers as
+kind k + 1 with seed s: the queries of seed 1,013,904,242 are the contexts of seed 0. Small seeds never collide this
+way.
 """
 
 from __future__ import annotations
@@ -31,38 +31,38 @@ from factrank.families.memoriser.examples.examples import RandomExamples, Vector
 from factrank.nn import AnyArray
 
 QUERIES, CONTEXTS, LABELS = range(3)
-"""What is drawn."""
+"""Kinds of random numbers."""
 GOLDEN = 0x9E3779B9
 BLOCK = 4096
-"""Examples that are made at once for the host."""
+"""Number of examples generated together on the host."""
 
 Seed = int | np.uint32 | Shaped[Array, ""]
 Words = tuple[UInt32[AnyArray, " n"], UInt32[AnyArray, " n"]]
 
 
 def query_vectors(seed: Seed, numbers: Int[AnyArray, " n"], d_input: int) -> Float32[AnyArray, "n d_input"]:
-    """The queries of the examples with these numbers, in JAX or in NumPy as the numbers are."""
+    """Return the queries of the given examples, as JAX or NumPy arrays depending on `numbers`."""
     return _entries(_words(seed, QUERIES, numbers), (d_input,))
 
 
 def context_vectors(
     seed: Seed, numbers: Int[AnyArray, " n"], size: tuple[int, int]
 ) -> Float32[AnyArray, "n context_size d_input"]:
-    """The contexts with these numbers, each of `size` = (tokens, dimensions)."""
+    """Return the contexts with the given indices, each of `size` = (tokens, dimensions)."""
     return _entries(_words(seed, CONTEXTS, numbers), size)
 
 
 def example_labels(seed: Seed, numbers: Int[AnyArray, " n"], n_classes: int | None) -> Shaped[AnyArray, " n"]:
-    """The labels of the examples: classes from 0, or, without classes, numbers in [0, 1).
+    """Return the labels of the given examples: classes from 0 or, if `n_classes` is None, numbers in [0, 1).
 
-    A class is a word modulo their number: as likely as any other up to 2^-32.
+    A class is a word modulo `n_classes`, uniform up to 2^-32.
     """
     words = _words(seed, LABELS, numbers)
     return _entries(words, ()) if n_classes is None else (words[0] % np.uint32(n_classes)).astype(np.int32)
 
 
 def stored(examples: RandomExamples | VectorExamples) -> VectorExamples:
-    """The examples as arrays on the host; those that are arrays already are not touched.
+    """Return the examples as arrays on the host.
 
     >>> stored(RandomExamples(n_examples=5, context_size=3, d_input=4, n_classes=2, n_contexts=2)).context_of.tolist()
     [0, 1, 0, 1, 0]
@@ -81,20 +81,20 @@ def stored(examples: RandomExamples | VectorExamples) -> VectorExamples:
 
 
 def stored_labels(examples: RandomExamples | VectorExamples) -> Shaped[np.ndarray, " n"]:
-    """The labels alone, on the host."""
+    """Return only the labels, on the host."""
     if isinstance(examples, VectorExamples):
         return examples.labels
     return _all(lambda numbers: example_labels(examples.seed, numbers, examples.n_classes), examples.n_examples)
 
 
 def _all(make: Callable[[Any], Any], total: int) -> Shaped[np.ndarray, "..."]:
-    """What belongs to the numbers from 0, made block by block in NumPy: nothing is compiled."""
+    """Apply `make` to all indices below `total`, in blocks and in NumPy, so nothing has to be compiled."""
     starts = range(0, total, BLOCK)
     return np.concatenate([make(np.arange(start, min(start + BLOCK, total))) for start in starts])
 
 
 def _words(seed: Seed, kind: int, numbers: Int[AnyArray, " n"]) -> Words:
-    """The start and the odd step of every number."""
+    """Return the start and the odd step of every index."""
     words, own = numbers.astype(np.uint32), _module_of(numbers).asarray(seed, np.uint32).reshape(1)
     first, second = (_mix(own + np.uint32(GOLDEN * (2 * kind + place) % 2**32)) for place in (1, 2))
     return _mix(words + first), _mix(words ^ second) | np.uint32(1)
@@ -107,7 +107,7 @@ def _mix(words: UInt32[AnyArray, "*size"]) -> UInt32[AnyArray, "*size"]:
 
 
 def _entries(words: Words, size: tuple[int, ...]) -> Float32[AnyArray, "..."]:
-    """The vectors of starts and steps: numbers in [0, 1) with 24 bits, which float32 holds exactly."""
+    """Return vectors of numbers in [0, 1) with 24 bits, which float32 represents exactly."""
     start, step = (word.reshape(-1, *[1] * len(size)) for word in words)
     places = _module_of(start).arange(1, prod(size) + 1, dtype=np.uint32).reshape(size)
     return (_mix(start + places * step) >> 8).astype(np.float32) * np.float32(2.0**-24)

@@ -1,11 +1,11 @@
-r"""Examples: a query vector and a context of vectors, with a label to be memorised.
+r"""Examples: a query vector and a context of vectors, with a label to memorise.
 
 Example i is a query $e_i \in R^d$, a context $E_i \in R^{n \times d}$ of n tokens and a label $y_i$, a class or a real
-number (Mahdavi, Liao and Thrampoulidis 2024, arXiv 2306.02010). Examples may share contexts: `context_of` an example is
-the number of its own.
+number (Mahdavi, Liao and Thrampoulidis 2024, arXiv 2306.02010). Several examples may share a context; `context_of` maps
+examples to contexts.
 
-`RandomExamples` are drawn, number by number, when they are needed: at N = 130,000, n = 32 and d = 64 the contexts
-would take 1 GB. `VectorExamples` are given as arrays, such as the token vectors of real data.
+`RandomExamples` are generated on demand: the contexts of N = 130,000 examples with n = 32 and d = 64 would take 1 GB.
+`VectorExamples` are given as arrays, such as token vectors of real data.
 """
 
 from __future__ import annotations
@@ -22,18 +22,24 @@ from jaxtyping import Float, Float64, Int, Int64, Shaped
 from factrank.errors import InputError
 
 LARGEST = 2**31 - 1
-"""Examples are numbered in 32 bits."""
+"""Largest number of examples, whose indices are 32-bit integers."""
 LARGEST_SEED = 2**32 - 1
 
 
 @dataclass(frozen=True)
 class RandomExamples:
-    """Uniform random examples: at once their specification in a trial and the examples themselves.
+    """Uniform random examples, both a specification in a trial and the examples themselves.
 
-    Entries of vectors are uniform in [0, 1), labels uniform among `n_classes` classes or, without them, in [0, 1).
-    Example i has a context of its own or, with `n_contexts` = g, the context i mod g; 1 is one context for all. Vectors
-    and labels follow from the seed and the number of the example, or of the context, alone: the first N of more
-    examples are the N examples.
+    Vectors and labels depend only on the seed and the index of the example or context, so the first N examples are the
+    same for any `n_examples` of at least N.
+
+    Arguments:
+        n_examples: Number of examples, N.
+        context_size: Number of tokens in a context, n.
+        d_input: Dimension of the vectors, whose entries are uniform in [0, 1).
+        n_classes: Number of classes, all equally likely. If None, labels are uniform in [0, 1).
+        n_contexts: Number of contexts, g: example i has context i mod g. If None, every example has its own.
+        seed: Seed of the vectors and labels.
 
     >>> examples = RandomExamples(n_examples=1000, context_size=32, n_classes=100, n_contexts=1)
     >>> examples.number_of_contexts, round(examples.bits)
@@ -59,28 +65,28 @@ class RandomExamples:
                 raise InputError(f"n_contexts must be at most n_examples = {self.n_examples}; got {self.n_contexts}")
 
     def build(self) -> RandomExamples:
-        """Themselves: nothing is stored."""
+        """Return the examples unchanged; they are generated on demand."""
         return self
 
     @property
     def number_of_contexts(self) -> int:
-        """Different contexts."""
+        """Number of different contexts."""
         return self.n_examples if self.n_contexts is None else self.n_contexts
 
     @property
     def context_counts(self) -> Int64[np.ndarray, " contexts"]:
-        """How many examples each context has; they differ by 1 at most."""
+        """Number of examples with each context; these differ by at most 1."""
         each, more = divmod(self.n_examples, self.number_of_contexts)
         return each + (np.arange(self.number_of_contexts) < more).astype(np.int64)
 
     @property
     def n_outputs(self) -> int:
-        """Numbers that a model answers with: a logit per class, or the label."""
+        """Number of outputs of a model: one logit per class, or 1 for a real label."""
         return self.n_classes or 1
 
     @property
     def bits(self) -> float:
-        """What the labels say, N log2(classes); nan for real ones."""
+        """Information in the labels, N log2(classes); NaN for real labels."""
         return nan if self.n_classes is None else self.n_examples * log2(self.n_classes)
 
     @cached_property
@@ -91,7 +97,7 @@ class RandomExamples:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class VectorExamples:
-    """Examples given as arrays, which nobody can write to; `of` makes them.
+    """Examples given as read-only arrays; create them with `of`.
 
     >>> numbers = np.random.default_rng(0)
     >>> VectorExamples.of(numbers.random((6, 4)), numbers.random((3, 4)), np.array([0, 1, 2, 0, 1, 2]))
@@ -114,18 +120,26 @@ class VectorExamples:
         context_of: Any = None,
         n_classes: int | None = None,
     ) -> VectorExamples:
-        """The examples of queries [N, d], contexts [g, n, d] and labels [N], all of them checked.
+        """Validate arrays and make examples of them.
 
-        One context [n, d] is shared by all examples. `context_of` [N] numbers the context of each; it may be left out
-        where there is one context, or one per example. Integer labels are classes from 0, `n_classes` of them or as
-        many as occur; real labels are numbers to be reproduced. Vectors of float32 and float64 stay so, those of
-        float16 become float32; integers, longer formats and real labels become float64.
+        float16 vectors become float32, integers and longer floats become float64; float32 and float64 are kept. Real
+        labels become float64.
+
+        Arguments:
+            queries: The query vectors, [N, d].
+            contexts: The contexts, [g, n, d], or one context [n, d] shared by all examples.
+            labels: The N labels; integers are classes from 0, floats are numbers to reproduce.
+            context_of: Index of the context of each example. Optional with one context, or with one per example.
+            n_classes: Number of classes; by default the largest label plus 1.
+
+        Raises:
+            InputError: an array has the wrong shape or type, or contains infinite, NaN or out-of-range numbers.
         """
         vectors = _vectors("queries", queries, 2)
         several = _array("contexts", contexts)
         many = _vectors("contexts", several[None] if several.ndim == 2 else several, 3)
         if many.shape[2] != vectors.shape[1]:
-            raise InputError(f"queries have {vectors.shape[1]} dimensions and contexts {many.shape[2]}: expected one")
+            raise InputError(f"queries have {vectors.shape[1]} dimensions but contexts have {many.shape[2]}")
         real = np.result_type(vectors, many)
         numbers = _context_numbers(context_of, len(vectors), len(many))
         codes, classes = _labels(labels, len(vectors), n_classes)
@@ -133,42 +147,42 @@ class VectorExamples:
 
     @property
     def n_examples(self) -> int:
-        """N."""
+        """Number of examples, N."""
         return len(self.queries)
 
     @property
     def context_size(self) -> int:
-        """Tokens of a context."""
+        """Number of tokens in a context."""
         return int(self.contexts.shape[1])
 
     @property
     def d_input(self) -> int:
-        """Dimensions of the vectors."""
+        """Dimension of the vectors."""
         return int(self.queries.shape[1])
 
     @property
     def number_of_contexts(self) -> int:
-        """Different contexts; some may have no example."""
+        """Number of contexts, including any that no example uses."""
         return len(self.contexts)
 
     @property
     def context_counts(self) -> Int64[np.ndarray, " contexts"]:
-        """How many examples each context has."""
+        """Number of examples with each context."""
         return np.bincount(self.context_of, minlength=self.number_of_contexts).astype(np.int64)
 
     @property
     def n_outputs(self) -> int:
-        """Numbers that a model answers with: a logit per class, or the label."""
+        """Number of outputs of a model: one logit per class, or 1 for a real label."""
         return self.n_classes or 1
 
     @property
     def bits(self) -> float:
-        """What the labels say, N log2(classes); nan for real ones."""
+        """Information in the labels, N log2(classes); NaN for real labels."""
         return nan if self.n_classes is None else self.n_examples * log2(self.n_classes)
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 of the arrays in their order."""
+        """SHA-256 of the arrays."""
         digest = hashlib.sha256(f"factrank vector examples 1 {self.n_classes}".encode("ascii"))
         for array in (self.queries, self.contexts, self.context_of, self.labels):
             little = array.astype(array.dtype.newbyteorder("<"))
@@ -198,11 +212,11 @@ def _require_integer(name: str, value: object, least: int, most: int) -> None:
 
 
 def _vectors(name: str, given: Any, n_axes: int) -> Float[np.ndarray, "..."]:
-    """Finite vectors as float32 or float64."""
+    """Return finite vectors as float32 or float64."""
     array = _array(name, given)
     axes = {2: "[examples, dimensions]", 3: "[contexts, tokens, dimensions]"}[n_axes]
     if array.ndim != n_axes or not array.size:
-        raise InputError(f"{name} must be {axes}, at least one of each; got shape {list(array.shape)}")
+        raise InputError(f"{name} must be a non-empty array {axes}; got shape {list(array.shape)}")
     if array.dtype.kind not in "fiu":
         raise InputError(f"{name} must be real numbers; got {array.dtype}")
     as_real = array.astype(np.float32) if array.dtype in (np.float16, np.float32) else _double(array)
@@ -212,30 +226,30 @@ def _vectors(name: str, given: Any, n_axes: int) -> Float[np.ndarray, "..."]:
 
 
 def _double(array: Shaped[np.ndarray, "*axes"]) -> Float64[np.ndarray, "*axes"]:
-    """As float64; infinite where it does not fit."""
+    """Convert to float64; numbers that are too large become infinite."""
     with np.errstate(over="ignore"):
         return array.astype(np.float64)
 
 
 def _context_numbers(given: Any, n_examples: int, n_contexts: int) -> Int64[np.ndarray, " examples"]:
     if given is None and n_contexts not in (1, n_examples):
-        raise InputError(f"context_of must say which of the {n_contexts} contexts each of {n_examples} examples has")
+        raise InputError(f"context_of is required: {n_examples} examples share {n_contexts} contexts")
     if given is None:
         return _frozen(np.arange(n_examples, dtype=np.int64) % n_contexts)
     numbers = _whole("context_of", given, n_examples)
     wrong = (numbers < 0) | (numbers >= n_contexts)
     if wrong.any():
         at = _first(wrong)
-        raise InputError(f"context_of must be numbers from 0 to {n_contexts - 1}; entry {at} is {numbers[at]}")
+        raise InputError(f"context_of must be integers from 0 to {n_contexts - 1}; entry {at} is {numbers[at]}")
     return _frozen(numbers.astype(np.int64))
 
 
 def _labels(given: Any, n_examples: int, n_classes: int | None) -> tuple[Shaped[np.ndarray, " examples"], int | None]:
-    """The labels, and the number of classes where they are codes."""
+    """Return the labels, and the number of classes if they are integers."""
     array = _array("labels", given)
     if array.dtype.kind == "f":
         if n_classes is not None:
-            raise InputError("n_classes is for labels that are integers; these are real numbers")
+            raise InputError("n_classes requires integer labels; these are real numbers")
         if array.shape != (n_examples,):
             raise InputError(f"labels must be {n_examples} numbers, one per example; got shape {list(array.shape)}")
         real = _double(array)
@@ -268,13 +282,13 @@ def _array(name: str, given: Any) -> Shaped[np.ndarray, "..."]:
 
 
 def _first(wrong: Shaped[np.ndarray, "..."]) -> int | tuple[int, ...]:
-    """The place of the first True."""
+    """Return the index of the first True."""
     place = tuple(map(int, np.argwhere(wrong)[0]))
     return place[0] if len(place) == 1 else place
 
 
 def _frozen(array: Shaped[np.ndarray, "*axes"]) -> Shaped[np.ndarray, "*axes"]:
-    """A copy that nobody can write to."""
+    """Return a read-only copy."""
     copy = np.array(array)
     copy.setflags(write=False)
     return copy

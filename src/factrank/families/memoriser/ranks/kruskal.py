@@ -1,22 +1,23 @@
 r"""Kruskal rank: the largest k such that *every* k of N given vectors are linearly independent.
 
-The vectors are scaled to length 1. A set of them counts as dependent when its least singular value is at most the
-tolerance, that is, when moving them by no more than that in all makes them dependent in the strict sense. More vectors
-never raise the least singular value, so that what holds a dependent set is dependent, and both sides can be proved:
+The vectors are scaled to length 1. A set of vectors counts as dependent if its smallest singular value is at most the
+tolerance: a perturbation of that size makes them exactly dependent. Adding vectors never increases the smallest
+singular
+value, so every superset of a dependent set is dependent, and both sides can be proved:
 
-- from above: a zero vector (0), two parallel ones (1), any dependent set of k + 1 vectors, the rank of all;
-- from below: every k of the N were tried.
+- upper bounds: a zero vector (0), two parallel vectors (1), any dependent set of k + 1 vectors (k), the rank of all;
+- lower bounds: all sets of k vectors were tried.
 
-Where there are too many subsets to try, random ones are. If all of S random k-subsets were independent, then with
-confidence $1 - \delta$ the *share* of dependent k-subsets is below $1 - \delta^{1/S} \le \ln(1/\delta) / S$. That
-does not show that there is none: one dependent subset that no draw meets would make the Kruskal rank smaller.
+When there are too many subsets, random ones are tried. If all of S random k-subsets are independent, then with
+confidence $1 - \delta$ the *fraction* of dependent k-subsets is below $1 - \delta^{1/S} \le \ln(1/\delta) / S$. This
+does not exclude dependent subsets: a single one that was never drawn would lower the Kruskal rank.
 
-Vectors in $R^d$ are in general position (the linear version: hyperplanes go through the origin) when every min(N, d)
-of them are independent, that is, when their Kruskal rank is min(N, d).
+Vectors in $R^d$ are in general position (the linear version: hyperplanes contain the origin) if any min(N, d) of them
+are independent, that is, if their Kruskal rank is min(N, d).
 
-The tolerance is 8 d eps, where none is given. Stored numbers are taken as exact and computed with in float64, so eps is
-that of float64 for float64, wider types and whole numbers. Shorter types (float32, float16, bfloat16) are mostly the
-results of float32 arithmetic, rounded or not: eps is that of float32 for all of them.
+The default tolerance is 8 d eps. Stored numbers are treated as exact and all computations are in float64, so eps is the
+float64 epsilon for float64, wider types and integers. Shorter types (float32, float16, bfloat16) usually contain
+results of float32 arithmetic, possibly rounded further; for all of them eps is the float32 epsilon.
 """
 
 from __future__ import annotations
@@ -35,14 +36,14 @@ from factrank.errors import InputError
 
 SUBSETS, CONFIDENCE = 1_000, 0.99
 EVERY_SUBSET = 20_000
-"""Up to so many subsets of a size are tried one and all."""
+"""If there are at most this many subsets of a size, all of them are tried."""
 MOST_PAIRED = 4_096
-"""Parallel pairs are looked for among at most so many vectors; among more only equal ones are found."""
+"""Parallel pairs are searched among at most this many vectors; beyond that, only equal vectors are found."""
 TOLERANCE_FACTOR = 8.0
 EPSILON, SHORT_EPSILON = float(np.finfo(np.float64).eps), float(np.finfo(np.float32).eps)
-"""The precision of the arithmetic, and what is taken for that of the numbers of shorter types."""
+"""Precision of the arithmetic, and assumed precision of numbers of shorter types."""
 EASILY_INDEPENDENT = 1e-5
-"""A least singular value above this is shown by a Cholesky factorisation, which is much faster than singular values."""
+"""A smallest singular value above this is proved by a Cholesky factorisation, which is much faster than an SVD."""
 SMALL_ENOUGH_TO_THIN = 64
 
 Indices = tuple[int, ...]
@@ -50,10 +51,10 @@ Indices = tuple[int, ...]
 
 @dataclass(frozen=True)
 class SubsetSample:
-    """Random subsets of one size: how many were dependent, one of them, and what that says about all subsets.
+    """Random subsets of one size: how many were dependent, one of them, and the implied bound for all subsets.
 
-    Where the size was chosen with a look at the draws, `sizes` says among how many; what is said then holds for all of
-    them at once (Bonferroni).
+    If the size was chosen based on the draws, `sizes` is the number of candidate sizes, and the confidence holds for
+    all of them simultaneously (Bonferroni).
     """
 
     size: int
@@ -65,12 +66,12 @@ class SubsetSample:
 
     @property
     def independent_share(self) -> float:
-        """The share of the drawn subsets that were independent."""
+        """Fraction of the drawn subsets that were independent."""
         return 1 - self.dependent / self.subsets
 
     @property
     def share_below(self) -> float:
-        """With this confidence the share of dependent ones among *all* subsets is below this (Clopper and Pearson)."""
+        """Upper confidence bound of the fraction of dependent subsets among *all* subsets (Clopper and Pearson)."""
         if self.dependent == self.subsets:
             return 1.0
         level = 1 - (1 - self.confidence) / self.sizes
@@ -79,11 +80,11 @@ class SubsetSample:
 
 @dataclass(frozen=True)
 class KruskalRank:
-    """What is known of the Kruskal rank of N vectors in R^d.
+    """Bounds of the Kruskal rank of N vectors in R^d.
 
-    `lower` and `upper` are proved at the tolerance: every subset of `lower` vectors was tried; `witness` is a dependent
-    set of `upper` + 1 vectors (None where there are no more than `upper`). Where they differ, `sample` holds the random
-    subsets of `upper` vectors, which were all independent.
+    `lower` and `upper` are proved at the tolerance: every subset of `lower` vectors was tried, and `witness` is a
+    dependent set of `upper` + 1 vectors (None if there are only `upper` vectors). If the bounds differ, `sample`
+    contains the random subsets of `upper` vectors, all of which were independent.
     """
 
     n_vectors: int
@@ -97,17 +98,17 @@ class KruskalRank:
 
     @property
     def exact(self) -> bool:
-        """Whether the two sides meet."""
+        """Whether lower and upper bound agree."""
         return self.lower == self.upper
 
     @property
     def general_position(self) -> bool | None:
-        """Whether every min(N, d) vectors are independent; None where that was sampled and not refuted."""
+        """Whether any min(N, d) vectors are independent; None if this was sampled and not refuted."""
         most = min(self.n_vectors, self.dimension)
         return True if self.lower >= most else None if self.upper >= most else False
 
     def at_least(self, size: int) -> bool | None:
-        """Whether the Kruskal rank is at least `size`; None where that was sampled and not refuted."""
+        """Return whether the Kruskal rank is at least `size`; None if this was sampled and not refuted."""
         return True if self.lower >= size else None if self.upper >= size else False
 
 
@@ -120,11 +121,11 @@ def kruskal_rank(
     confidence: float = CONFIDENCE,
     known: Indices | None = None,
 ) -> KruskalRank:
-    """Bounds of the Kruskal rank of the rows, exact where all subsets can be tried.
+    """Return bounds of the Kruskal rank of the rows, which agree if all subsets can be tried.
 
-    Goes down from the rank, or from a dependent set that is `known` already: a dependent subset that is met is thinned
-    to a smallest one, which bounds from above. Which size is sampled last hangs on the draws, so the confidence is to
-    hold for all sizes up to the rank at once.
+    The search goes down from the rank, or from a `known` dependent set. Each dependent subset it finds is reduced to a
+    minimal one, which gives an upper bound. The last sampled size depends on the draws, so the confidence holds for all
+    sizes up to the rank simultaneously.
 
     >>> kruskal_rank(np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])).lower
     2
@@ -171,7 +172,7 @@ def sample_subsets(
     tolerance: float | None = None,
     confidence: float = CONFIDENCE,
 ) -> SubsetSample:
-    """Random subsets of one size: the share that is independent, and a bound of the share of dependent ones among all.
+    """Draw random subsets of one size and test their independence, to bound the fraction of dependent subsets.
 
     >>> sample_subsets(np.eye(5), 3, subsets=100).dependent
     0
@@ -179,14 +180,14 @@ def sample_subsets(
     search = _Search.of(vectors, tolerance)
     _require_draws(subsets, seed, confidence)
     if not 1 <= size <= search.n:
-        raise InputError(f"expected subsets of 1 to {search.n} of the {search.n} vectors; got {size}")
+        raise InputError(f"the subset size must be from 1 to the number of vectors, {search.n}; got {size}")
     met = [chosen for chosen in _draws(search.n, size, subsets, seed) if not search.independent(chosen)]
     return SubsetSample(size, subsets, len(met), search.thinned(met[0]) if met else None, confidence)
 
 
 @dataclass(frozen=True)
 class GeneralPosition:
-    """Whether every min(N, d) vectors are independent; None where `sample` did not refute it. A witness where not."""
+    """Whether any min(N, d) vectors are independent: None if `sample` did not refute it; if False, with a witness."""
 
     holds: bool | None
     witness: Indices | None
@@ -202,9 +203,9 @@ def general_position(
     confidence: float = CONFIDENCE,
     known: Indices | None = None,
 ) -> GeneralPosition:
-    """Whether the rows are in general position (linear version); cheaper than their Kruskal rank where they are not.
+    """Return whether the rows are in general position (linear version), which is cheaper than their Kruskal rank.
 
-    `known`: a set that is known to be dependent; it refutes where it has no more than min(N, d) vectors.
+    A `known` dependent set refutes general position if it has at most min(N, d) vectors.
     """
     search = _Search.of(vectors, tolerance)
     _require_draws(subsets, seed, confidence)
@@ -224,7 +225,7 @@ def general_position(
 
 
 def context_ranks(contexts: Shaped[np.ndarray, "b n d"], tolerance: float | None = None) -> Int[np.ndarray, " b"]:
-    """The rank of every context: how many singular values of its tokens, scaled to length 1, exceed the tolerance.
+    """Return the rank of every context: the number of singular values of its unit-length tokens above the tolerance.
 
     >>> context_ranks(np.array([[[1.0, 0.0], [0.0, 1.0]], [[1.0, 2.0], [2.0, 4.0]]]))
     array([2, 1])
@@ -234,18 +235,18 @@ def context_ranks(contexts: Shaped[np.ndarray, "b n d"], tolerance: float | None
 
 @dataclass(frozen=True, eq=False)
 class _Search:
-    """Vectors of length 1 (or 0), and the tolerance at which sets of them are dependent."""
+    """Vectors of length 1 (or 0), and the tolerance below which sets of them are dependent."""
 
     rows: Float[np.ndarray, "n d"]
     tolerance: float
 
     @classmethod
     def of(cls, vectors: Shaped[np.ndarray, "n d"], tolerance: float | None) -> _Search:
-        """The vectors scaled to length 1; the tolerance follows from their type where none is given."""
+        """Scale vectors to length 1; the default tolerance depends on their type."""
         kind, bytes_each = vectors.dtype.kind, vectors.dtype.itemsize
         if vectors.ndim != 2 or 0 in vectors.shape or kind in "cOSUMm":
             raise InputError(
-                f"expected an array [vectors, dimension] of real numbers; got the shape {vectors.shape} of type "
+                f"vectors must be an array [vectors, dimension] of real numbers; got shape {vectors.shape} of type "
                 f"{vectors.dtype}"
             )
         d = vectors.shape[1]
@@ -253,43 +254,43 @@ class _Search:
             precision = EPSILON if kind in "iub" or bytes_each >= 8 else SHORT_EPSILON
             tolerance = min(TOLERANCE_FACTOR * d * precision, 0.5)
         if not 0 < tolerance < 1:
-            raise InputError(f"expected a tolerance between 0 and 1; got {tolerance}")
+            raise InputError(f"tolerance must be between 0 and 1; got {tolerance}")
         if tolerance < d * EPSILON:
             raise InputError(
-                f"expected a tolerance of at least d eps = {d * EPSILON:.1e}, for the arithmetic is in float64; "
+                f"tolerance must be at least d eps = {d * EPSILON:.1e}, because the arithmetic is in float64; "
                 f"got {tolerance}"
             )
-        with np.errstate(over="ignore"):  # what float64 cannot hold is told below
+        with np.errstate(over="ignore"):  # overflow is reported below
             rows = np.asarray(vectors, dtype=np.float64)
         if not np.isfinite(rows).all():
             place = tuple(int(i) for i in np.argwhere(~np.isfinite(rows))[0])
-            raise InputError(f"expected finite numbers; got {rows[place]} in vector {place[0]}, coordinate {place[1]}")
+            raise InputError(f"vectors must be finite; got {rows[place]} in vector {place[0]}, coordinate {place[1]}")
         largest = np.abs(rows).max(axis=1, keepdims=True)
-        rows = rows / np.where(largest > 0, largest, 1)  # squares of very small or large numbers would not do
+        rows = rows / np.where(largest > 0, largest, 1)  # avoids overflow and underflow of squares
         lengths = np.linalg.norm(rows, axis=1, keepdims=True)
         return cls(rows / np.where(lengths > 0, lengths, 1), tolerance)
 
     @property
     def n(self) -> int:
-        """How many vectors."""
+        """Number of vectors."""
         return len(self.rows)
 
     @property
     def d(self) -> int:
-        """Their dimension."""
+        """Dimension of the vectors."""
         return int(self.rows.shape[1])
 
     def rank(self) -> int:
-        """How many singular values exceed the tolerance; no larger set is independent."""
+        """Return the number of singular values above the tolerance; no larger set is independent."""
         return int((np.linalg.svd(self.rows, compute_uv=False) > self.tolerance).sum())
 
     def zero(self) -> Indices | None:
-        """A zero vector."""
+        """Return the index of a zero vector, if any."""
         zeros = np.flatnonzero(~self.rows.any(axis=1))
         return (int(zeros[0]),) if len(zeros) else None
 
     def parallel(self) -> Indices | None:
-        """Two parallel vectors; two equal ones only where there are very many."""
+        """Return the indices of two parallel vectors, if any; among very many vectors, only of equal ones."""
         if self.n > MOST_PAIRED:
             _, first, which = np.unique(self.rows, axis=0, return_index=True, return_inverse=True)
             again = np.flatnonzero(first[which.ravel()] != np.arange(self.n))
@@ -299,11 +300,11 @@ class _Search:
         return self.dependent_among((int(i), int(j)) for i, j in close)
 
     def independent(self, chosen: Indices) -> bool:
-        """Whether the least singular value exceeds the tolerance."""
+        """Return whether the smallest singular value exceeds the tolerance."""
         if len(chosen) > self.d:
             return False
         rows = self.rows[list(chosen)]
-        # The shift covers the rounding of the products and of the factorisation as well (Rump 2006, BIT 46).
+        # The shift also covers rounding in the products and the factorisation (Rump 2006, BIT 46).
         shift = (2 * max(self.tolerance, EASILY_INDEPENDENT)) ** 2 + len(chosen) ** 2 * 2.0**-50
         gram = rows @ rows.T
         np.fill_diagonal(gram, gram.diagonal() - shift)
@@ -312,24 +313,24 @@ class _Search:
         return bool(np.linalg.svd(rows, compute_uv=False)[-1] > self.tolerance)
 
     def require_dependent(self, known: Indices | None) -> None:
-        """Check that what is said to be a dependent set of the vectors is one, but for the rounding of the check."""
+        """Raise an `InputError` if a set claimed to be dependent is not, up to the rounding of this check."""
         if known is None:
             return
         if not known or len(set(known)) < len(known) or not all(0 <= index < self.n for index in known):
-            raise InputError(f"expected different numbers from 0 to {self.n - 1}; got {str(known)[:60]}")
+            raise InputError(f"the known set must have distinct indices from 0 to {self.n - 1}; got {str(known)[:60]}")
         if _Search(self.rows, 2 * self.tolerance + TOLERANCE_FACTOR * self.d * EPSILON).independent(known):
-            raise InputError(f"expected a dependent set of vectors; {str(known)[:60]} are independent")
+            raise InputError(f"the known set must be dependent; vectors {str(known)[:60]} are independent")
 
     def dependent_among(self, sets: Iterable[Indices]) -> Indices | None:
-        """The first dependent one of these sets."""
+        """Return the first of the sets that is dependent."""
         return next((chosen for chosen in sets if not self.independent(chosen)), None)
 
     def thinned(self, dependent: Indices) -> Indices:
-        """A dependent subset; up to `SMALL_ENOUGH_TO_THIN` vectors a smallest one: without any of them it is none."""
+        """Return a dependent subset, which is minimal if it has at most `SMALL_ENOUGH_TO_THIN` vectors."""
         while True:
             weights = np.abs(np.linalg.svd(self.rows[list(dependent)], full_matrices=False)[0][:, -1])
             order = [dependent[i] for i in np.argsort(-weights, kind="stable")]
-            few, enough = 0, len(order)  # the first `few` are independent, the first `enough` are not
+            few, enough = 0, len(order)  # the first `few` are independent, the first `enough` are dependent
             while enough - few > 1:
                 middle = (few + enough) // 2
                 few, enough = (middle, enough) if self.independent(tuple(order[:middle])) else (few, middle)
@@ -344,7 +345,7 @@ class _Search:
         return tuple(sorted(kept))
 
     def tried_up_to(self, most: int) -> tuple[int, Indices | None]:
-        """The largest size up to `most` of which every set was tried, and a dependent set of one more, if met."""
+        """Return the largest size up to `most` with all sets tried, and a dependent set of the next size, if found."""
         size = min(1 if self.n > MOST_PAIRED else 2, most)
         while size < most and comb(self.n, size + 1) <= EVERY_SUBSET:
             met = self.dependent_among(_all(self.n, size + 1))
@@ -365,8 +366,8 @@ def _draws(n: int, size: int, subsets: int, seed: int) -> Iterator[Indices]:
 
 def _require_draws(subsets: int, seed: int, confidence: float) -> None:
     if subsets < 1:
-        raise InputError(f"expected at least 1 random subset; got {subsets}")
+        raise InputError(f"subsets must be at least 1; got {subsets}")
     if seed < 0:
-        raise InputError(f"expected a seed of at least 0; got {seed}")
+        raise InputError(f"seed must be at least 0; got {seed}")
     if not 0 < confidence < 1:
-        raise InputError(f"expected a confidence between 0 and 1; got {confidence}")
+        raise InputError(f"confidence must be between 0 and 1; got {confidence}")

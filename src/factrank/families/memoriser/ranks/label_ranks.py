@@ -1,30 +1,31 @@
-r"""Ranks of the multi-head memoriser: how many arbitrary labels its values can fit while its attention stays as drawn.
+r"""Ranks of the multi-head memoriser: how many arbitrary labels its values can fit with random, fixed attention.
 
-With random query and key weights the answer to example i is linear in the values: its features are what the H heads
-read, $z_i = [\sum_j \alpha^h_{ij} x_{ij}]_{h \le H} \in R^{Hd}$, and arbitrary real labels can be fitted by one linear
-solve if and only if the N rows are independent. Let $N_1 \ge N_2 \ge \dots \ge N_g$ examples have the g contexts of n
-tokens, and let tokens span D dimensions, with c = 1 where a constant can be told from their differences, else 0. Then,
-in general position and for every $d_{qk} \ge 1$,
+With random query and key weights, the answer for example i is linear in the values. Its features are the vectors read
+by the H heads, $z_i = [\sum_j \alpha^h_{ij} x_{ij}]_{h \le H} \in R^{Hd}$, and one linear solve can fit arbitrary real
+labels if and only if the N rows are independent. Let $N_1 \ge N_2 \ge \dots \ge N_g$ be the numbers of examples with
+each of the g contexts of n tokens. Let tokens span D dimensions, and let c = 1 if a constant is linearly independent of
+their differences, else 0. Then, in general position and for every $d_{qk} \ge 1$,
 
 $$\mathrm{rank}\, Z = \min_{0 \le m \le g} \Bigl[ H s_m + \min(m,\, D + c - s_m) + \sum_{i > m} N_i \Bigr],
   \qquad s_m = \min(D,\, m (n - 1)).$$
 
-*Why.* The rows of context i lie in $V_i = S_i \otimes R^H + \bar x_i \otimes 1_H$ with $S_i$ the span of its token
-differences, because the weights of every head add up to 1. Any m contexts span the dimension before the sum, and rows
-in general position of given subspaces have the rank of Rado's theorem. They are so because the softmax weights of
-distinct keys are independent functions of the query, which needs distinct keys and no large d_qk.
+*Proof idea.* The rows of context i are in $V_i = S_i \otimes R^H + \bar x_i \otimes 1_H$, with $S_i$ the span of its
+token differences, because the weights of every head sum to 1. Any m contexts span the dimension in front of the sum,
+and rows in general position in given subspaces have the rank of Rado's theorem. The rows are in general position
+because the softmax weights of distinct keys are linearly independent functions of the query; this requires distinct
+keys but no large d_qk.
 
-*Which D and c.* Tokens read as they are: D = d_model, c = 0. A linear embedding of rank $e = \min(d_{in}, d)$ leaves
-D = e, and positions add up to n - 1 dimensions outside of it: $D = \min(d,\, e + n - 1)$. c = 1 with a bias of the
-readout, or where D < d_model, since then the bias of the embedding lies outside.
+*D and c.* Without an embedding, D = d_model and c = 0. A linear embedding of rank $e = \min(d_{in}, d)$ gives D = e,
+and positions add up to n - 1 dimensions outside it: $D = \min(d,\, e + n - 1)$. c = 1 if the readout has a bias, or if
+D < d_model, because then the bias of the embedding is outside the span.
 
-*Special cases.* N spread evenly: $\min(N,\, H s_g + \min(g,\, D + c - s_g))$. One context for all and
-$n \le D + c$: $\min(N,\, H(n-1) + 1)$. One per example, n > 1: $\min(N,\, H D + c)$. n = 1:
-$\min(N,\, g,\, D + c)$, g those that have examples: heads do not help.
+*Special cases.* Examples spread evenly over contexts: $\min(N,\, H s_g + \min(g,\, D + c - s_g))$. One shared context
+and $n \le D + c$: $\min(N,\, H(n-1) + 1)$. One context per example and n > 1: $\min(N,\, H D + c)$. n = 1:
+$\min(N,\, g,\, D + c)$ with g contexts in use, so heads do not help.
 
 *The published bound* $H (r - 1) + 1$, $r = \min(n, d_{qk})$ (Mahdavi, Liao and Thrampoulidis 2024, arXiv 2306.02010),
-is this rank for one shared context with $d_{qk} \ge n$ and $n \le D + c$. The rank needs no $d_{qk} \ge n$,
-conditioning aside, and contexts of their own lift it to H D + c.
+equals this rank for one shared context with $d_{qk} \ge n$ and $n \le D + c$. The rank does not require $d_{qk} \ge n$,
+apart from conditioning, and separate contexts increase it to H D + c.
 """
 
 from __future__ import annotations
@@ -46,23 +47,23 @@ CONDITIONING = "the rank is that of exact arithmetic; with d_qk < 4 or small sco
 
 @runtime_checkable
 class HeadSizes(Protocol):
-    """What the rank needs to know of a memoriser; a `MemoriserShape` has it."""
+    """Sizes of a memoriser that determine the rank, such as `MemoriserShape`."""
 
     @property
     def n_heads(self) -> int:
-        """H."""
+        """Number of heads, H."""
 
     @property
     def d_model(self) -> int:
-        """The dimensions of embedded tokens."""
+        """Dimension of embedded tokens."""
 
     @property
     def d_qk(self) -> int:
-        """The width of queries and keys, which the paper calls d_h."""
+        """Dimension of queries and keys, d_h in the paper."""
 
     @property
     def embedded(self) -> bool:
-        """Whether tokens go through a linear embedding with a bias."""
+        """Whether tokens pass through a linear embedding with a bias."""
 
     @property
     def positions(self) -> bool:
@@ -74,12 +75,12 @@ class MemoriserRank:
     """How many arbitrary labels the values of a memoriser can fit.
 
     Arguments:
-        rank: of the N rows of features; all N labels can be fitted where it is N.
-        most: the rank of many more examples with the same contexts (with contexts of their own where these have).
-        published: the paper's bound H (min(n, d_qk) - 1) + 1.
-        formula: which one gave the rank; g are the contexts that have examples.
-        relation: how `published` relates to `most`.
-        conditions: under which the rank holds.
+        rank: Rank of the N rows of features; all N labels can be fitted if it is N.
+        most: The rank for many more examples with the same contexts, or with one context each if these have one each.
+        published: The paper's bound H (min(n, d_qk) - 1) + 1.
+        formula: The formula of the rank; g is the number of contexts in use.
+        relation: How `published` relates to `most`.
+        conditions: Conditions under which the rank is correct.
     """
 
     rank: int
@@ -91,7 +92,7 @@ class MemoriserRank:
 
 
 def memoriser_rank(examples: Examples, heads: HeadSizes, *, readout_bias: bool = True) -> MemoriserRank:
-    """The rank that the theory predicts for these examples; memorisers have a readout bias.
+    """Return the predicted rank for these examples; memorisers have a readout bias.
 
     >>> from factrank import RandomExamples
     >>> from factrank import MemoriserShape
@@ -125,7 +126,9 @@ def memoriser_rank(examples: Examples, heads: HeadSizes, *, readout_bias: bool =
 def memoriser_capacity(
     heads: HeadSizes, *, context_size: int, d_input: int, n_contexts: int | None = None, readout_bias: bool = True
 ) -> int:
-    """The most examples, spread evenly over the contexts, whose labels can all be fitted; None: one context each.
+    """Return the largest number of examples, spread evenly over the contexts, whose labels can all be fitted.
+
+    If `n_contexts` is None, every example has its own context.
 
     >>> from factrank import MemoriserShape
     >>> shape = MemoriserShape(n_heads=4, d_model=16, d_qk=8)
@@ -150,7 +153,7 @@ def memoriser_capacity(
 def rank_of_sizes(
     sizes: Sequence[int], context_size: int, n_heads: int, dimension: int, *, constant: bool = False
 ) -> int:
-    """The rank for so many examples in each context, tokens in so many dimensions: Rado's theorem, as above.
+    """Return the rank for given numbers of examples per context, by Rado's theorem as above.
 
     >>> rank_of_sizes([19, 1], 3, 4, 8), even_rank(20, 2, 3, 4, 8)
     (10, 18)
@@ -164,7 +167,9 @@ def rank_of_sizes(
 def even_rank(
     n_examples: int, n_contexts: int, context_size: int, n_heads: int, dimension: int, *, constant: bool = False
 ) -> int:
-    """The rank for N examples spread evenly over g contexts: min(N, H s + min(g, D + c - s)), s = min(D, g (n - 1)).
+    """Return the rank for N examples spread evenly over g contexts.
+
+    It is min(N, H s + min(g, D + c - s)) with s = min(D, g (n - 1)).
 
     >>> [even_rank(1000, g, 8, 4, 16) for g in (1, 2, 1000)]
     [29, 58, 64]
@@ -175,7 +180,7 @@ def even_rank(
 
 
 def attention_rank(n_examples: int, context_size: int, n_heads: int) -> int:
-    """The rank of the attention maps themselves, an N x Hn matrix, whatever the contexts: min(N, H (n - 1) + 1).
+    """Return the rank of the attention maps, an N x Hn matrix, for any contexts: min(N, H (n - 1) + 1).
 
     >>> attention_rank(100, 8, 4), attention_rank(20, 8, 4)
     (29, 20)
@@ -185,7 +190,7 @@ def attention_rank(n_examples: int, context_size: int, n_heads: int) -> int:
 
 
 def published_bound(n_heads: int, context_size: int, d_qk: int) -> int:
-    """The paper's lower bound of the examples that can be memorised, H (r - 1) + 1 with r = min(n, d_qk).
+    """Return the paper's lower bound on the number of memorised examples, H (r - 1) + 1 with r = min(n, d_qk).
 
     >>> published_bound(20, 32, 64), published_bound(20, 32, 8)
     (621, 141)
@@ -194,10 +199,12 @@ def published_bound(n_heads: int, context_size: int, d_qk: int) -> int:
 
 
 def token_dimension(heads: HeadSizes, d_input: int, context_size: int) -> int:
-    """D, the dimensions that the differences of all tokens span."""
+    """Return D, the dimension of the span of all token differences."""
     if not heads.embedded:
         if d_input != heads.d_model:
-            raise InputError(f"without an embedding vectors have d_model = {heads.d_model} dimensions; got {d_input}")
+            raise InputError(
+                f"without an embedding, vectors must have d_model = {heads.d_model} dimensions; got {d_input}"
+            )
         return heads.d_model
     outside = context_size - 1 if heads.positions else 0
     return min(heads.d_model, d_input + outside)
@@ -206,7 +213,7 @@ def token_dimension(heads: HeadSizes, d_input: int, context_size: int) -> int:
 def _spanned(
     m: Int[np.ndarray, " counts"], context_size: int, n_heads: int, with_constant: int, dimension: int
 ) -> Int[np.ndarray, " counts"]:
-    """The dimension that the features of m contexts span."""
+    """Return the dimension of the span of the features of m contexts."""
     differences = np.minimum(dimension, m * (context_size - 1))
     return np.asarray(n_heads * differences + np.minimum(m, with_constant - differences))
 
@@ -214,8 +221,8 @@ def _spanned(
 def _require(sizes: Sequence[int], context_size: int, n_heads: int, dimension: int) -> None:
     if not len(sizes) or min(sizes) < 0 or min(context_size, n_heads, dimension) < 1:
         raise InputError(
-            "a rank needs at least one context, no negative numbers of examples, and at least one token, head and "
-            f"dimension; got {len(sizes)} contexts, {context_size} tokens, {n_heads} heads, {dimension} dimensions"
+            "the rank requires non-negative numbers of examples, and at least one context, token, head and dimension; "
+            f"got {len(sizes)} contexts, {context_size} tokens, {n_heads} heads, {dimension} dimensions"
         )
 
 
@@ -244,7 +251,7 @@ def _tokens(heads: HeadSizes, dimension: int, n: int) -> str:
 
 
 def _relation(published: int, most: int, of_one: int, r: int, *, shared: bool) -> str:
-    """In words; `of_one` is the rank of one context, which is between both others where it is not below the paper's."""
+    """Describe how the bounds compare; `of_one`, the rank of one context, is between them unless below the paper's."""
     bound = f"H (r - 1) + 1 = {published} with r = min(n, d_qk) = {r}"
     if published == most:
         return f"the published {bound} is the rank" + (" of one shared context" if shared else "")

@@ -1,6 +1,6 @@
-"""Solving: a memoriser in closed form, and the certificate of what it answers.
+"""Solving: a memoriser in closed form, and the certificate of its answers.
 
-What lives here: the linear problem, its range, the proof. What may enter: another solver.
+Contents: the linear problem, its range, and the proof. Other solvers belong here.
 """
 
 from typing import TYPE_CHECKING

@@ -1,15 +1,15 @@
-"""Certificates of memorisers: every example answered and its label proved for every order of evaluation.
+"""Certificates of memorisers: every example is answered, and its label proved for every evaluation order.
 
-Two parts that share no code: the model's own forward pass answers every example, and `memoriser_proof` bounds what any
-evaluation can answer, from the weights and the vectors alone. So trained memorisers are certified as solved ones are. A
-class is right when its logit is above all others, a real label when the answer is within a tolerance of it.
+Two parts that share no code: the model's own forward pass answers every example, and `memoriser_proof` bounds the
+answers of any evaluation, from the weights and vectors only. Trained and solved memorisers are certified alike. A class
+is correct if its logit is larger than all others, a real label if the answer is within a tolerance.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import astuple, dataclass, field
 from functools import cached_property
 from math import inf, isfinite
 from typing import Any, cast
@@ -39,30 +39,31 @@ from factrank.families.memoriser.solving.memoriser_proof import OutputProver, la
 from factrank.nn import Precision, dtype_of, on_device
 
 TOLERANCE = 1e-4
-"""How far from a real label an answer may be. Solved answers are off by 1e-13 or so; what is proved of every order of
-evaluation grows to 1e-5 at the authors' sizes, and one label too many leaves errors of 1e-3 or more there."""
+"""Largest allowed error of a real label. Errors of solved answers are about 1e-13; errors proved for every evaluation
+order grow to 1e-5 at the authors' sizes, and one label too many causes errors of 1e-3 or more there.
+"""
 
 BLOCK_STEP = 64
-"""Blocks of examples have multiples of this many rows."""
+"""Blocks of examples have a multiple of this many rows."""
 
 
 @dataclass(frozen=True, eq=False)
 class MemoriserProver(Prover):
-    """What `certify` needs of a memoriser and its examples.
+    """Prover for `certify`, for a memoriser and its examples.
 
-    The certificate holds for an evaluation in `precision` on vectors rounded to it. For weights of float64 that is
-    `model(query, context)`, and `outputs` inside `with jax.enable_x64(True):`. A margin is that of the logit of the
-    class above all others, or of the tolerance above the error of a real label; `proved_error` is the largest error of
-    a real label in any evaluation. The fingerprint of the weights is also one of the shape, which says what is computed
-    with them.
+    The certificate is valid for an evaluation in `precision` on vectors rounded to it. For float64 weights this is
+    `model(query, context)`, and `outputs` inside `with jax.enable_x64(True):`. The margin is the difference between the
+    logit of the class and the next largest, or between the tolerance and the error of a real label; `proved_error` is
+    the largest error of a real label in any evaluation. The fingerprint of the weights covers the shape, because the
+    computed function depends on it.
 
     Arguments:
-        model: trained or solved.
-        data: vectors of the model's dimensions, labels of its outputs.
-        tolerance: how far from a real label an answer may be.
-        evaluated_in: the precision of the evaluation; None is that of the weights. Weights of float32 may be proved in
-            float64, if float32 would leave nothing to prove.
-        arrays: the examples, if they are at hand.
+        model: A trained or solved memoriser.
+        data: Examples that match the model's dimensions and outputs.
+        tolerance: Largest allowed error of a real label.
+        evaluated_in: Precision of the evaluation; by default the precision of the weights. float32 weights may be
+            proved in float64, if nothing can be proved in float32.
+        arrays: The examples as arrays, if already available.
     """
 
     model: Memoriser
@@ -77,7 +78,9 @@ class MemoriserProver(Prover):
         require_number("the tolerance of real labels", self.tolerance)
         own, wanted = precision_of(self.model), self.precision
         if ARITHMETIC[wanted].bits < ARITHMETIC[own].bits:
-            raise InputError(f"weights of {own} are other weights in {wanted}; the precision must hold them exactly")
+            raise InputError(
+                f"{own} weights change when rounded to {wanted}; choose a precision that represents them exactly"
+            )
 
     @property
     def n_facts(self) -> int:
@@ -86,35 +89,35 @@ class MemoriserProver(Prover):
 
     @property
     def precision(self) -> Precision:
-        """Of the evaluation."""
+        """Precision of the evaluation."""
         own = self.evaluated_in is None
         return precision_of(self.model) if own else cast("Precision", dtype_of(cast("str", self.evaluated_in)).name)
 
     @property
     def weights(self) -> str:
-        """Of the function: the weights, and the shape but for its start."""
-        shape = astuple(replace(self.model.shape, start="random"))
+        """Fingerprint of the function: the weights and the shape."""
+        shape = (*astuple(self.model.shape), "random")  # the last word is part of format version 1
         return hashlib.sha256(f"factrank memoriser 1 {shape} {fingerprint_of(self.model)}".encode("ascii")).hexdigest()
 
     @cached_property
     def _vectors(self) -> VectorExamples:
-        """The vectors as the evaluation has them."""
+        """Vectors as seen by the evaluation."""
         return _rounded(stored(self.data) if self.arrays is None else self.arrays, self.precision)
 
     @property
     def forward_cells(self) -> int:
-        """Contexts, weights and values of all heads, outputs."""
+        """Numbers per example: contexts, weights and values of all heads, outputs."""
         heads, _, d_vo = self.model.w_v.shape
         per_token = self.data.d_input + heads * (1 + d_vo)
         return int(self.data.context_size * per_token + self.model.n_outputs)
 
     @property
     def bound_cells(self) -> int:
-        """The largest array of the proof."""
+        """Numbers per example in the largest array of the proof."""
         return self._bounds.cells_per_example
 
     def forward_blocks(self) -> Iterable[RowBlock]:
-        """Examples in order, padded so that few sizes are compiled."""
+        """Yield blocks of examples in order, padded to few different sizes to limit compilation."""
         return row_blocks(self.n_facts, self.forward_cells, BLOCK_STEP)
 
     @cached_property
@@ -124,7 +127,7 @@ class MemoriserProver(Prover):
         return on_device(rounded)
 
     def forward(self, block: RowBlock) -> Float[np.ndarray, " rows"]:
-        """The margins in the model's own forward pass; minus infinity if they are not a number."""
+        """Return the margins computed by the model's own forward pass; minus infinity instead of NaN."""
         examples, rows, dtype = self._vectors, block.padded, dtype_of(self.precision)
         queries, contexts = examples.queries[rows], examples.contexts[examples.context_of[rows]]
         here = jnp.asarray(queries.astype(dtype)), jnp.asarray(contexts.astype(dtype))
@@ -142,22 +145,22 @@ class MemoriserProver(Prover):
         return largest_vector(self._vectors)
 
     def obstacle(self) -> str:
-        """Weights or vectors that are not finite or too large."""
+        """Return why no bounds exist: weights or vectors that are infinite, NaN or too large."""
         return self._bounds.obstacle(self._vectors)
 
     def bound(self, block: RowBlock) -> MarginBounds:
-        """By `memoriser_proof`."""
+        """Return the proved margins of a block, by `memoriser_proof`."""
         proved, labels = self._bounds.proved(self._vectors, block.rows, self._largest), self._vectors.labels[block.rows]
         if self.data.n_classes is None:
             return MarginBounds(self.tolerance - np.abs(proved.outputs[:, 0] - labels) - proved.errors[:, 0])
         return MarginBounds(leads(proved, labels))
 
     def worst(self, row: int) -> int:
-        """The number of the example."""
+        """Return the index of the example."""
         return row
 
     def details(self, proof: Proof, recall: float) -> Mapping[str, Any]:
-        """The tolerance and the proved error, None for classes; the scalars, and the bits of classes."""
+        """Return tolerance and proved error (None for classes), the number of parameters, and the bits of classes."""
         real = self.data.n_classes is None
         errors = {"tolerance": self.tolerance, "proved_error": self.tolerance - proof.margin}
         about = errors if real else dict.fromkeys(errors)
@@ -168,31 +171,31 @@ class MemoriserProver(Prover):
         return "labels" if self.data.n_classes is None else "classes"
 
     def why_not_recalled(self, n_wrong: int) -> str:
-        """In words, that so many labels are wrong."""
+        """Return a message with the number of incorrect labels."""
         return f"{n_wrong:,} of {self.n_facts:,} {self._labels} are not recalled"
 
     def why_not_proved(self, n_open: int, arithmetic: ArithmeticUsed) -> str:  # noqa: ARG002
-        """In words, that so many labels are not proved."""
+        """Return a message with the number of unproved labels."""
         return f"{n_open:,} of {self.n_facts:,} {self._labels} are not proved to be recalled"
 
 
 def require_memoriser(model: Memoriser, examples: Examples) -> None:
-    """Raise an `InputError` where the examples are not a task for the model.
+    """Raise an `InputError` if the examples do not match the model.
 
-    A class derived from `Memoriser` may compute something else, of which the proof knows nothing.
+    Subclasses of `Memoriser` are refused: they may compute something else, which the proof would not cover.
     """
     if type(model) is not Memoriser:
-        raise InputError(f"expected a Memoriser, not a class derived from it; got {type(model).__name__}")
+        raise InputError(f"expected a Memoriser, not a subclass; got {type(model).__name__}")
     sizes, expected = (model.d_input, model.n_outputs), (examples.d_input, examples.n_outputs)
     if sizes != expected:
         raise InputError(
-            f"the model reads {sizes[0]} dimensions and has {sizes[1]} outputs, the examples have {expected[0]} and "
-            f"need {expected[1]}"
+            f"the model has {sizes[0]} input dimensions and {sizes[1]} outputs, but the examples need {expected[0]} "
+            f"and {expected[1]}"
         )
 
 
 def require_number(name: str, value: object, *, or_zero: bool = False) -> None:
-    """Raise an `InputError` where this is not a positive number, or 0 where that is allowed.
+    """Raise an `InputError` unless the value is a positive number, or 0 if `or_zero`.
 
     >>> require_number("a tolerance", "x")
     Traceback (most recent call last):
@@ -204,11 +207,11 @@ def require_number(name: str, value: object, *, or_zero: bool = False) -> None:
 
 
 def _rounded(examples: VectorExamples, precision: Precision) -> VectorExamples:
-    """The vectors as an evaluation in this precision has them; labels stay."""
+    """Return the vectors rounded to the precision, with unchanged labels."""
     dtype = dtype_of(precision)
     if examples.queries.dtype.itemsize <= dtype.itemsize:
         return examples
-    with np.errstate(over="ignore"):  # what becomes infinite is an obstacle of the proof
+    with np.errstate(over="ignore"):  # `obstacle` reports overflow
         queries, contexts = (part.astype(dtype).astype(np.float64) for part in (examples.queries, examples.contexts))
     return VectorExamples(queries, contexts, examples.context_of, examples.labels, examples.n_classes)
 
@@ -226,7 +229,7 @@ def _outputs(
 def margins_of(
     outputs: Float[np.ndarray, "n outputs"], labels: Shaped[np.ndarray, " n"], tolerance: float
 ) -> Float[np.ndarray, " n"]:
-    """By how much outputs are right: of classes above all others, of real labels within the tolerance."""
+    """Return margins: the lead of the class logit, or the tolerance minus the error of a real label."""
     if labels.dtype.kind == "f":
         return np.asarray(tolerance - np.abs(outputs[:, 0] - labels))
     rows, others = np.arange(len(labels)), outputs.copy()

@@ -1,13 +1,14 @@
-r"""The linear problem of a memoriser with fixed attention: its features on a device, and one decomposition of them.
+r"""The linear problem of a memoriser with fixed attention: features computed on a device, and their SVD.
 
-The features of an example are what the H heads read, $z^h = \sum_j \alpha^h_j x_j$, and a one for the constant. The fit
-to labels y is the regularised least squares of least norm,
+The features of an example are the vectors read by the H heads, $z^h = \sum_j \alpha^h_j x_j$, and a constant 1. The fit
+to labels y is the minimum-norm solution of the regularised least-squares problem,
 
 $$\sum_{s_k > \epsilon s_1} \frac{s_k}{s_k^2 + \lambda s_1^2}\, v_k u_k^T y, \qquad
   \epsilon = \max(N, Hd + 1)\, 2^{-52}.$$
 
-One singular value decomposition in float64, on a GPU where JAX has one, gives the rank, the condition number and the
-solution with any $\lambda$; a QR would take a quarter of the time and leave the first two unknown.
+One singular value decomposition in float64, on a GPU if JAX has one, gives the rank, the condition number and the
+solution for any $\lambda$. A QR decomposition would take a quarter of the time but give neither rank nor condition
+number.
 """
 
 from __future__ import annotations
@@ -29,19 +30,19 @@ from factrank.nn import on_device
 
 
 class LinearFit(NamedTuple):
-    """The solution of a linear problem and what its singular values say."""
+    """Solution of the linear problem, and properties of its singular values."""
 
     solution: Float[np.ndarray, " features"]
     rank: int
-    """Singular values above epsilon times the largest."""
+    """Number of singular values above epsilon times the largest."""
     condition: float
-    """The largest singular value over the last one that the theory takes to be positive."""
+    """Ratio of the largest singular value to the last one that is positive in theory."""
     residual: float
-    """The norm of what is left over the norm of the labels."""
+    """Norm of the residual relative to the norm of the labels."""
 
 
 def features_of(model: Memoriser, examples: VectorExamples, dtype: np.dtype[Any]) -> Float[Array, "examples features"]:
-    """What the heads read of every example, and a one, on the device."""
+    """Return the vectors read by the heads for every example, and a constant 1, on the device."""
     n, d_model, heads = examples.context_size, model.shape.d_model, model.shape.n_heads
     places = sinusoids(n + 1, d_model).astype(dtype).astype(np.float64)[1:] * model.shape.positions
     cells, placed = heads * (n + d_model) + n * d_model, on_device(model)
@@ -70,7 +71,7 @@ def _read(
 def fitted(
     features: Float[Array, "examples features"], labels: Float[np.ndarray, " examples"], ridge: float, predicted: int
 ) -> LinearFit:
-    """The regularised solution of least norm, by singular values."""
+    """Return the minimum-norm regularised solution, by SVD."""
     least = max(features.shape) * float(np.finfo(np.float64).eps)
     solution, values, rest = map(np.asarray, _least_squares(features, *map(jnp.asarray, (labels, ridge, least))))
     last, norm = float(values[predicted - 1]), float(np.linalg.norm(labels))

@@ -1,48 +1,48 @@
-r"""Bounds of what a memoriser answers, for every order of evaluation.
+r"""Bounds of the outputs of a memoriser, valid for every evaluation order.
 
-With $\tilde x = |e||W_e| + |b| + |p|$ the sizes of an embedded vector, a score is a sum of products of entries of two
-vectors and the weights between them. Under the assumptions of `arithmetic`, with matrices multiplied in any order, it
-is off by at most
+Let $\tilde x = |e||W_e| + |b| + |p|$ bound an embedded vector entrywise. A score is a sum of products of entries of two
+vectors and the weights between them. Under the assumptions of `arithmetic`, with matrices multiplied in any order (one
+product at a time) and sums evaluated in any order, its error is at most
 
 $$r_j = \gamma_n\, \tilde x_0\, |W_Q|\, |W_K|^T\, \tilde x_j^T / \sqrt s, \qquad n = 2 d_{in} + 4 d + d_{qk} + 16,$$
 
-in whatever order it is added and whichever matrices are multiplied first, one product after another: a term takes part
-in so many operations at most. On either side it may go through $W_e$ in a product of weights, and then be added up with
-the d terms of the place beside its d_in; the bias is added to the place, or to the vector, first. The exponential is
-taken to be right up to 16 u and the largest score to be subtracted first. Then the weights of a head are, but for the
-rounding of their sum, $\alpha_j e^{\pm 2 \epsilon}$ with
+where n bounds the number of operations that a term takes part in. On either side, a term may pass through $W_e$ in a
+product of weights and then be summed with the d terms of the position in addition to its d_in; the bias is added first
+to the position or to the vector. The exponential is assumed accurate to 16 u, and the largest score to be subtracted
+first. Then, up to the rounding of their sum, the weights of a head are $\alpha_j e^{\pm 2 \epsilon}$ with
 
 $$\epsilon = \max_j \bigl[ r_j + u\,(|s_j - \max s| + 2 \max r) \bigr] - \ln(1 - 16 u),$$
 
-and add up to 1. So for k tokens, in heads that read $v_j = x_j W_V$ and $\bar v = \sum_j \alpha_j v_j$, whether the sum
-divides the weights or what they pool, an output is off by at most
+and they sum to 1. For k tokens and heads that read $v_j = x_j W_V$ and $\bar v = \sum_j \alpha_j v_j$, the error of an
+output is therefore at most
 
 $$\sum_h (e^{2 \epsilon} - 1) \sum_j \alpha_j |v_j - \bar v|\, |W_O D|
   + \gamma_m \Bigl( \sum_h e^{2 \epsilon} \sum_j \alpha_j\, \tilde x_j\, |W_V| |W_O| |D| + |c| \Bigr),
-  \qquad m = d_{in} + 2 k + 2 d + d_{vo} + H \max(d_{in} + d, d_{vo}) + 20.$$
+  \qquad m = d_{in} + 2 k + 2 d + d_{vo} + H \max(d_{in} + d, d_{vo}) + 20,$$
 
-A term goes through sums over the coordinates of the embedding, $W_V$, $W_O$ and D and over the tokens; matrices may be
-multiplied in any order, and the sum over heads may stand alone or be part of a sum over coordinates, which then has H
-times as many terms: d_vo each where heads are concatenated; d_in and d each, for pooled vectors and pooled places,
-where the matrices behind them are formed first. Each head pools its tokens in a sum of its own.
+whether the weights or the pooled values are divided by the sum. A term passes through sums over the coordinates of the
+embedding, $W_V$, $W_O$ and D, and over the tokens. Matrices may be multiplied in any order, and the sum over heads may
+be separate or part of a sum over coordinates, which then has H times the terms: d_vo per head if heads are
+concatenated; d_in and d per head, for pooled vectors and pooled positions, if the matrices behind them are multiplied
+first. Each head pools its tokens in a separate sum.
 
-Outputs and spreads are themselves computed, in float64: for that the first sum is taken $e^{2 \epsilon}$ times and what
-heads read in the second thrice. Positions are the numbers of `sinusoids`, rounded to the precision of the evaluation;
-so are the vectors.
+The outputs and spreads above are themselves computed in float64. To cover that, the first sum is multiplied by $e^{2
+\epsilon}$ and the vectors read by heads count three times in the second. Positions are the numbers of `sinusoids`,
+rounded to the precision of the evaluation, and so are the vectors.
 
-*Underflow.* A result below the least normal number $\ell$ may lose $\ell$, and the loss is multiplied by all factors of
-the term that are not in that result. These can be any: where $W_e W_K W_Q^T$ is formed first, and vanishes, what is
-left is the vector alone, however small $e W_e$ is. So every factor counts with one more than its size, whether in the
-result or outside of it. With V the largest entry of a vector and |W| those of weights,
+*Underflow.* A result below the smallest normal number $\ell$ may lose $\ell$, and the loss is multiplied by all factors
+of the term outside that result. These can be any factors: if $W_e W_K W_Q^T$ is computed first and underflows, the only
+remaining factor is the vector, however small $e W_e$ is. Therefore every factor counts as one plus its size, whether
+inside or outside the result. With V the largest entry of a vector and |W| the largest entries of weights,
 
 $$S = (1 + V)(1 + d_{in} |W_e|) + |b| + 1, \qquad
   G_s = S^2\, (1 + d |W_Q|)(1 + d |W_K|)(1 + d_{qk}), \qquad
   G_o = S\, (1 + d |W_V|)(1 + H d_{vo} |W_O|)(1 + d |D|)(k + 2) + |c|$$
 
-are above every intermediate result of a score and of an output, for which they must not overflow, and above all that
-multiplies one. A score has no more terms than $(d_{in} + 2)^2 (d + 1)^2 (d_{qk} + 1)$ and an output no more than
-$(d_{in} + 2)(k + 1)(d + 1)^2 (H d_{vo} + 1)$, and a term goes through fewer than 32 results, $32 \le 8 S^2$ and
-$32 \le 8 S (k + 2)$. So $8\, \ell\, G$ times the terms is added to $r_j$ and to the bound of an output.
+bound every intermediate result of a score and of an output, and every product of factors outside one; they must not
+overflow. A score has at most $(d_{in} + 2)^2 (d + 1)^2 (d_{qk} + 1)$ terms and an output at most
+$(d_{in} + 2)(k + 1)(d + 1)^2 (H d_{vo} + 1)$, and a term passes through fewer than 32 results, $32 \le 8 S^2$ and
+$32 \le 8 S (k + 2)$. So $8\, \ell\, G$ times the number of terms is added to $r_j$ and to the bound of an output.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ OUR_UNIT = 2.0**-OUR_BITS
 
 
 class PlainMemoriser(NamedTuple):
-    """The weights in float64, which holds every precision exactly; without an embedding, the identity and zeros."""
+    """Weights in float64, which represents every precision exactly; without an embedding, the identity and zeros."""
 
     embedding: Float[np.ndarray, "d_input d_model"]
     embedding_bias: Float[np.ndarray, " d_model"]
@@ -77,14 +77,14 @@ class PlainMemoriser(NamedTuple):
 
 
 class ProvedOutputs(NamedTuple):
-    """Outputs in float64, and how far from them any evaluation can be."""
+    """Outputs in float64, and bounds of their difference from any evaluation."""
 
     outputs: Float[np.ndarray, "examples outputs"]
     errors: Float[np.ndarray, "examples outputs"]
 
 
 def plain_memoriser(model: Memoriser, context_size: int, dtype: np.dtype[Any]) -> PlainMemoriser:
-    """The weights, and the positions of so long a context as an evaluation in `dtype` has them."""
+    """Return the weights, and the positions of a context of this size as rounded to `dtype`."""
     names = ("embedding", "embedding_bias", "w_q", "w_k", "w_v", "w_o", "decoder", "decoder_bias")
     held = {name: getattr(model, name) for name in names}
     places, d_model = np.zeros((context_size + 1, model.shape.d_model)), model.shape.d_model
@@ -98,13 +98,13 @@ def plain_memoriser(model: Memoriser, context_size: int, dtype: np.dtype[Any]) -
 
 @dataclass(frozen=True, eq=False)
 class OutputProver:
-    """Outputs of a memoriser and their errors; vectors are those of the evaluation."""
+    """Bounds of the outputs of a memoriser; vectors must already be rounded to the precision of the evaluation."""
 
     weights: PlainMemoriser
     arithmetic: Arithmetic
 
     def obstacle(self, examples: VectorExamples) -> str:
-        """What keeps outputs from being bounded; empty where nothing does."""
+        """Return why the outputs cannot be bounded, or an empty string if they can."""
         parts = [part for part in self.weights if isinstance(part, np.ndarray)]
         if not all(np.isfinite(part).all() for part in parts):
             return "some weights are infinite or not a number"
@@ -128,7 +128,7 @@ class OutputProver:
         rows: slice | Int[np.ndarray, " n"] = slice(None),
         largest: float | None = None,
     ) -> ProvedOutputs:
-        """The outputs of some examples; the largest entry of a vector of any example may be given."""
+        """Return outputs of some examples and their errors; `largest` is the largest entry of any vector, if known."""
         lost = self._lost(largest_vector(examples) if largest is None else largest, examples.context_size)
         contexts = examples.contexts[examples.context_of[rows]].astype(np.float64)
         return self._proved(examples.queries[rows].astype(np.float64), contexts, lost)
@@ -150,14 +150,14 @@ class OutputProver:
         read = np.einsum("njd,hde->nhje", tokens, w.w_v)
         strayed = (weights[..., None] * np.abs(read - weights[:, :, None] @ read)).sum(axis=2)
         from_weights = (grown * (grown - 1) * strayed).reshape(n, -1) @ np.abs(self._outward)
-        # Thrice: for the evaluation, for ours of the outputs, and for ours of what strayed.
+        # Three times: for the evaluation, for our outputs, and for our spreads.
         rounding = 3 * (grown * (weights @ token_sizes)).reshape(n, -1) @ self._value_sizes + np.abs(w.decoder_bias)
         return ProvedOutputs(outputs, SLACK * (from_weights + gamma * rounding) + lost[1])
 
     def _embedded(
         self, vectors: Float[np.ndarray, "*n d_input"], places: Float[np.ndarray, "*places d_model"]
     ) -> tuple[Float[np.ndarray, "*n d_model"], Float[np.ndarray, "*n d_model"]]:
-        """Embedded vectors, and the sums of absolute values behind them."""
+        """Return embedded vectors and the sums of absolute values that bound them."""
         w = self.weights
         sizes = np.abs(vectors) @ np.abs(w.embedding) + np.abs(w.embedding_bias) + np.abs(places)
         return vectors @ w.embedding + w.embedding_bias + places, sizes
@@ -165,7 +165,7 @@ class OutputProver:
     def _softmax(
         self, scores: Float[np.ndarray, "n heads context"], wrong: Float[np.ndarray, "n heads context"]
     ) -> tuple[Float[np.ndarray, "n heads context"], Float[np.ndarray, "n heads"]]:
-        """The weights, and epsilon."""
+        """Return the attention weights and epsilon."""
         unit = self.arithmetic.unit + OUR_UNIT
         exponents = scores - scores.max(axis=2, keepdims=True)
         most = wrong.max(axis=2, keepdims=True)
@@ -175,7 +175,7 @@ class OutputProver:
 
     @cached_property
     def _values(self) -> Float[np.ndarray, "features outputs"]:
-        """What the outputs gain by what every head reads."""
+        """Product of W_V, W_O and D for every head: from features to outputs."""
         w = self.weights
         return np.asarray((w.w_v @ w.w_o @ w.decoder).reshape(-1, w.decoder.shape[1]))
 
@@ -201,16 +201,16 @@ class OutputProver:
 
     @property
     def _values_read(self) -> int:
-        """H d_vo."""
+        """The product H d_vo."""
         return int(np.prod(self.weights.w_o.shape[:2]))
 
     def _gamma(self, roundings: int) -> float:
         return float(self.arithmetic.gamma(np.array([roundings], np.float64))[0])
 
     def _growth(self, vector: float) -> tuple[float, float]:
-        """G of a score and of an output: more than any intermediate result, and than all that multiplies one.
+        """Return G for scores and for outputs: bounds of every intermediate result and of all factors outside it.
 
-        Python's floats become infinite by a product, while a power raises.
+        Uses products rather than powers: a float product overflows to infinity, but a power raises an error.
         """
         w = self.weights
         side = (1 + vector) * (1 + len(w.embedding) * _most(w.embedding)) + _most(w.embedding_bias) + 1
@@ -220,7 +220,7 @@ class OutputProver:
         return side * side * key, side * value * (1 + len(w.positions)) + _most(w.decoder_bias)
 
     def _lost(self, vector: float, context_size: int) -> tuple[float, float]:
-        """The error of results below the least normal number, of a score and of an output."""
+        """Return the error from underflow of a score and of an output."""
         w, least = self.weights, self.arithmetic.least
         d_input, d_model = w.embedding.shape
         scores, outputs = self._growth(vector)
@@ -235,13 +235,13 @@ def raw_scores(
     w_k: Float[np.ndarray, "heads d d_qk"],
     tokens: Float[np.ndarray, "n context d"],
 ) -> Float[np.ndarray, "n heads context"]:
-    """Scores before they are divided: the keys are folded onto the queries."""
+    """Return the scores before division, with the keys folded onto the queries."""
     folded = (asking @ w_q) @ w_k.transpose(0, 2, 1)
     return np.asarray(folded.transpose(1, 0, 2) @ tokens.transpose(0, 2, 1))
 
 
 def largest_vector(examples: VectorExamples) -> float:
-    """The largest entry of a vector, in size."""
+    """Return the largest absolute entry of a vector."""
     return float(max(np.abs(examples.queries).max(), np.abs(examples.contexts).max()))
 
 
@@ -250,7 +250,7 @@ def _most(weights: Float[np.ndarray, "..."]) -> float:
 
 
 def leads(proved: ProvedOutputs, labels: Int[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
-    """How far the logit of each label is above the others in every evaluation."""
+    """Return the lead of the logit of each label over all others, valid for every evaluation."""
     rows = np.arange(len(labels))
     below = (proved.outputs - proved.errors)[rows, labels]
     others = proved.outputs + proved.errors

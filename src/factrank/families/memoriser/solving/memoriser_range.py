@@ -1,4 +1,4 @@
-"""Vectors and labels whose memoriser cannot be solved for, because numbers would leave the range of floating point."""
+"""Refuse to solve for vectors and labels that would leave the range of floating point."""
 
 from __future__ import annotations
 
@@ -17,22 +17,21 @@ from factrank.nn import PartArrays, Precision
 
 @contextmanager
 def in_range(what: str, dtype: np.dtype[Any]) -> Iterator[None]:
-    """Where numbers are found to leave the range of floating point, an `InputError` says of what they are.
+    """Raise an `InputError` that names the cause if numbers leave the range of floating point inside the context.
 
-    They are looked for: warnings of NumPy also come from products in which nothing overflows, on some machines.
+    Numbers are checked explicitly, because on some machines NumPy also warns about products that do not overflow.
     """
     try:
         with np.errstate(all="ignore"):
             yield
     except FloatingPointError:
         raise InputError(
-            f"the {what} are so large or so small that solving for them leaves the range of {dtype.name}: scale them "
-            "to sizes of about 1"
+            f"the {what} are too large or too small to solve for in {dtype.name}; scale them to about 1"
         ) from None
 
 
 def rounded_parts(parts: PartArrays, dtype: np.dtype[Any]) -> PartArrays:
-    """Weights in this precision, all of them finite."""
+    """Round weights to a precision, and check that they are finite."""
     rounded = {name: part.astype(dtype) for name, part in parts.items()}
     for part in rounded.values():
         require_finite(part.astype(np.float64))
@@ -40,15 +39,17 @@ def rounded_parts(parts: PartArrays, dtype: np.dtype[Any]) -> PartArrays:
 
 
 def require_finite(numbers: Float[np.ndarray, "..."]) -> None:
-    """Raise the error that `in_range` turns into words where a number is infinite or not a number."""
+    """Raise the error that `in_range` translates if a number is infinite or NaN."""
     if not np.isfinite(numbers).all():
         raise FloatingPointError
 
 
 def vanishes(examples: VectorExamples, parts: PartArrays, dtype: np.dtype[Any]) -> bool:
-    """Whether weights are too small for the precision, or vectors too small for their scores to have a spread."""
+    """Return whether weights underflow in the precision, or vectors are too small for their scores to vary."""
     least = ARITHMETIC[cast("Precision", dtype.name)].least
     read = [parts[name].astype(np.float64) for name in ("embedding", "w_q") if name in parts]
     largest = float(max(np.abs(examples.queries).max(), np.abs(examples.contexts).max()))
-    without_spread = 0 < largest < float(np.finfo(np.float64).tiny) ** 0.25  # the variance of scores is of order 4
+    without_spread = (
+        0 < largest < float(np.finfo(np.float64).tiny) ** 0.25
+    )  # the variance of scores has degree 4 in the vectors
     return without_spread or any(np.abs(part).max() < least for part in read)

@@ -1,19 +1,19 @@
-r"""Solve: a memoriser in closed form, whose query and key weights are drawn and whose values are one linear solve.
+r"""Memorisers in closed form: random query and key weights, and values from one linear solve.
 
-With the attention fixed, an answer is linear in the values: $y_i = b + \sum_h z^h_i \cdot w_h$ with
-$z^h_i = \sum_j \alpha^h_{ij} x_{ij}$ what head h reads and $w_h = W_V^h W_O^h D \in R^d$. `memoriser_fit` solves for
-$(w, b)$ by one regularised least squares in float64, on a GPU where JAX has one. It fits arbitrary labels up to
-N = rank (`tensors.memoriser_rank`); beyond it is the best approximation, which recalls little: train instead.
+With fixed attention, the answer is linear in the values: $y_i = b + \sum_h z^h_i \cdot w_h$, where
+$z^h_i = \sum_j \alpha^h_{ij} x_{ij}$ is read by head h and $w_h = W_V^h W_O^h D \in R^d$. `memoriser_fit` solves for
+$(w, b)$ by regularised least squares in float64, on a GPU if JAX has one. The solution fits arbitrary labels up to
+N = rank (`memoriser_rank`). Beyond the rank it is the best approximation, which recalls little: train instead.
 
-*Labels.* A real one is y itself. A class is the integer $c$ around 0 that stands for it, and the logit of class c is
-$16\,(2 c y - c^2)$, largest for the integer nearest to y and by 16 above the next, so that softmax is sure too. Heads
-with d_vo = 1 suffice for any number of classes; one-hot labels would need d_vo >= min(d_model, classes).
+*Labels.* A real label is y itself. A class is encoded as an integer $c$ around 0; its logit is $16\,(2 c y - c^2)$,
+which is largest for the integer nearest to y, by 16 over the next, so the softmax is also close to 1. Heads with
+d_vo = 1 suffice for any number of classes, whereas one-hot labels would need d_vo >= min(d_model, classes).
 
-*Weights.* The random start's, changed as far as conditioning needs: embedded vectors are centred by the bias and
-scaled to variance 1; W_Q gives the mean query no score, which would prefer the same tokens in all examples (with the
-authors' sizes and one context the condition number falls from 1e9 to 1e6 by both); each head's scores, relative to
-their mean over a context, have the standard deviation that is asked for. All heads write y to coordinate 0 of the
-stream. What else was drawn is read by nothing or writes 0, so that training can go on from here.
+*Weights.* The random weights are changed only as much as conditioning requires. Embedded vectors are centred by the
+bias and scaled to variance 1. W_Q ignores the mean query, which would prefer the same tokens in all examples; with the
+authors' sizes and one context, these two steps reduce the condition number from 1e9 to 1e6. The scores of each head,
+relative to their mean over a context, are scaled to standard deviation `logit_std`. All heads write y to coordinate 0
+of the stream. The remaining random weights are unused or multiplied by 0, so training can continue from this start.
 """
 
 from __future__ import annotations
@@ -42,26 +42,26 @@ from factrank.families.memoriser.solving.memoriser_range import in_range, requir
 from factrank.nn import SIGNIFICAND, PartArrays, Precision, dtype_of, require_sizes, to_arrays
 
 LOGIT_STD = 2.0
-"""Standard deviation of the scores: at 0.3 the features of narrow heads are all but dependent."""
+"""Default standard deviation of the scores; at 0.3 the features of narrow heads are nearly dependent."""
 
 SHARPNESS = 16.0
-"""The margin of a class that is fitted exactly."""
+"""Margin of a class that is fitted exactly."""
 
 NARROW = 4
-"""From this d_qk on the condition number is that of wide heads."""
+"""Smallest d_qk at which the condition number is as good as for wide heads."""
 
 LARGE_CONDITION = 1e9
 MOST_CELLS = 2**28
-"""Features that fit into memory, with what the decomposition needs beside them."""
+"""Largest number of features that fits into memory, including the workspace of the decomposition."""
 
 SAMPLE = 1024
-"""Examples from which the scale of vectors and scores is taken."""
+"""Number of examples used to estimate the scale of vectors and scores."""
 
 LEAST_VARIETY = 0.01
-"""Of queries about their mean, below which the mean is all there is to score by."""
+"""Smallest relative variation of the queries for which their mean is projected out."""
 
 TINY = 1e-12
-"""What is smaller than this in comparison is rounding."""
+"""Relative size below which a number is considered rounding error."""
 
 
 def solve(
@@ -74,22 +74,22 @@ def solve(
     tolerance: float = TOLERANCE,
     precision: str = "float64",
 ) -> Constructed:
-    """A memoriser of this shape whose values are solved for, with its certificate.
+    """Solve for a memoriser of the given shape, and certify it.
 
     Arguments:
-        examples: what to memorise; beyond the rank it is approximated.
-        shape: its sizes; `start` is not looked at.
-        seed: of the weights that are drawn.
-        logit_std: standard deviation of the scores; about 2 is best conditioned.
-        ridge: lambda above, relative to the square of the largest singular value; None is the square of the unit
-            roundoff of the precision, below which values only fit the rounding of what is read.
-        tolerance: how far from a real label an answer may be.
-        precision: of the weights and of the evaluation that is certified. In float32 little can be proved.
+        examples: Examples to memorise; approximated if there are more than the rank.
+        shape: Sizes of the memoriser.
+        seed: Seed of the random weights.
+        logit_std: Standard deviation of the scores; conditioning is best at about 2.
+        ridge: Lambda in `memoriser_fit`, relative to the square of the largest singular value. By default the square of
+            the unit roundoff of the precision; with less, the values would only fit the rounding of the features.
+        tolerance: Largest allowed error of a real label.
+        precision: Precision of the weights and of the certified evaluation. Little can be proved in float32.
 
     Returns:
-        The memoriser with its certificate. Its details are `fit`: rank, condition number and residual as found in
-        float64, before weights are rounded to their precision; `predicted`: the rank of exact arithmetic in general
-        position, with its conditions; `advice`: in words, what may be wrong with the numbers and what to change.
+        The memoriser with its certificate. Its details are `fit`, with rank, condition number and residual in float64,
+        before the weights are rounded; `predicted`, the rank in exact arithmetic and general position, with its
+        conditions; and `advice`, messages about numerical problems and how to fix them.
 
     >>> from factrank import RandomExamples
     >>> examples = RandomExamples(n_examples=15, context_size=8, d_input=16, n_contexts=1)  # 2 heads x 7 + 1
@@ -117,7 +117,7 @@ def solve(
 def started_memoriser(
     shape: MemoriserShape, examples: Examples, *, rng: np.random.Generator, dtype: str = "float32"
 ) -> Memoriser:
-    """The model that a shape with the start "solved" starts from, on the host; least squares beyond the rank."""
+    """Return the model of the start "solved", on the host; beyond the rank, a least-squares approximation."""
     problem = _Problem(examples, shape, LOGIT_STD, None)
     _require(problem)
     return _solved(problem, stored(examples), rng, dtype_of(dtype))[0]
@@ -131,7 +131,7 @@ class _Problem(NamedTuple):
 
 
 def _require(problem: _Problem) -> MemoriserRank:
-    """The predicted rank, or an `InputError` where there is nothing to solve or too much."""
+    """Return the predicted rank, or raise an `InputError` if the problem is too large."""
     examples, shape = problem.examples, problem.shape
     predicted = memoriser_rank(examples, shape)
     columns = shape.n_heads * shape.d_model + 1
@@ -150,7 +150,7 @@ def _solved(
     drawn = to_arrays(draw_memoriser(shape, examples.d_input, examples.n_outputs, rng=rng, dtype="float64"))
     with in_range("vectors", dtype):
         vectors = _rounded(arrays, dtype)
-        # The features are those of the rounded weights, so that the solution makes up for the rounding.
+        # Features are computed from the rounded weights, so the solution compensates for the rounding.
         parts = rounded_parts(_conditioned(drawn, vectors, shape, problem.logit_std), dtype)
         if vanishes(vectors, parts, dtype):
             raise FloatingPointError
@@ -168,7 +168,7 @@ def _solved(
 
 
 def _rounded(examples: VectorExamples, dtype: np.dtype[Any]) -> VectorExamples:
-    """The vectors as a model in this precision reads them, in float64."""
+    """Return the vectors rounded to the precision, in float64."""
     queries, contexts = (part.astype(dtype).astype(np.float64) for part in (examples.queries, examples.contexts))
     return VectorExamples(queries, contexts, examples.context_of, examples.labels, examples.n_classes)
 
@@ -176,7 +176,7 @@ def _rounded(examples: VectorExamples, dtype: np.dtype[Any]) -> VectorExamples:
 def _codes(
     examples: VectorExamples,
 ) -> tuple[Float[np.ndarray, " classes"] | None, Float[np.ndarray, " examples"]]:
-    """The integers that stand for classes, None where labels are real; and what y should be for every example."""
+    """Return the integer codes of the classes (None for real labels), and the target y of every example."""
     if examples.n_classes is None:
         return None, examples.labels
     codes = np.arange(examples.n_classes) - float(examples.n_classes // 2)
@@ -187,7 +187,7 @@ def _codes(
 
 
 def _conditioned(drawn: PartArrays, examples: VectorExamples, shape: MemoriserShape, logit_std: float) -> PartArrays:
-    """The drawn weights, with vectors centred and scaled, mean queries ignored and scores of the spread asked for."""
+    """Centre and scale the vectors, project the mean query out of W_Q, and scale the scores to `logit_std`."""
     parts = dict(drawn)
     rows = np.unique(np.linspace(0, examples.n_examples - 1, SAMPLE).astype(np.int64))
     queries, contexts = examples.queries[rows], examples.contexts[examples.context_of[rows]]
@@ -209,7 +209,7 @@ def _conditioned(drawn: PartArrays, examples: VectorExamples, shape: MemoriserSh
     spreads = (scores - scores.mean(axis=2, keepdims=True)).std(axis=(0, 2))
     require_finite(spreads)
     sizes = raw_scores(*(np.abs(part) for part in (asking, parts["w_q"], parts["w_k"], tokens))) / shape.score_divisor
-    varied = spreads > TINY * sizes.max(axis=(0, 2))  # else tokens are equal but for rounding
+    varied = spreads > TINY * sizes.max(axis=(0, 2))  # otherwise tokens are equal up to rounding
     parts["w_q"] = parts["w_q"] * np.where(varied, logit_std / np.where(varied, spreads, 1.0), 1.0)[:, None, None]
     return parts
 
@@ -219,7 +219,7 @@ def _values(
     solution: Float[np.ndarray, " features"],
     codes: Float[np.ndarray, " classes"] | None,
 ) -> PartArrays:
-    """The solution as weights: heads write y without its constant to coordinate 0, which the decoder reads."""
+    """Return the solution as weights: heads write y to coordinate 0, and the decoder adds the constant."""
     w_v, w_o, decoder = (parts[name].astype(np.float64) for name in ("w_v", "w_o", "decoder"))
     w_v[:, :, 0] = solution[:-1].reshape(w_v.shape[:2])
     w_o[:] = 0.0
@@ -233,7 +233,7 @@ def _values(
 
 
 def _advice(problem: _Problem, fit: LinearFit, predicted: MemoriserRank) -> tuple[str, ...]:
-    """What the numbers say, in words."""
+    """Return advice on rank and conditioning."""
     n_examples, shape = problem.examples.n_examples, problem.shape
     advice = []
     if n_examples > predicted.rank:
@@ -257,7 +257,7 @@ def _advice(problem: _Problem, fit: LinearFit, predicted: MemoriserRank) -> tupl
 
 
 def _advice_on_labels(examples: VectorExamples, tolerance: float, dtype: np.dtype[Any]) -> tuple[str, ...]:
-    """Whether real labels are so large that the precision itself misses the tolerance."""
+    """Return advice if real labels are so large that rounding alone exceeds the tolerance."""
     if examples.n_classes is not None:
         return ()
     spacing = float(np.abs(examples.labels).max()) * 2.0 ** -SIGNIFICAND[cast("Precision", dtype.name)]

@@ -1,13 +1,13 @@
-r"""Compact routing: queries as points on a circle, three coordinates for any number of them.
+r"""Compact routing: queries as points on a circle, three coordinates for any number of queries.
 
 With $p_q = 2 \pi q / Q$ and a strength c beyond saturation,
 
 $$x_q = (\cos p_q, \sin p_q, 1), \qquad W_K = (0, 0, -1), \qquad
-  W_Q^h = c'\,\bigl(\cos p_h, \sin p_h, -(1 + \cos(2\pi/Q))/2\bigr), \quad c' = \frac{2c}{1 - \cos(2\pi/Q)}:$$
+  W_Q^h = c'\,\bigl(\cos p_h, \sin p_h, -(1 + \cos(2\pi/Q))/2\bigr), \quad c' = \frac{2c}{1 - \cos(2\pi/Q)}.$$
 
-keys are 0 there, so the score is $c'(\cos(p_q - p_h) - (1 + \cos(2\pi/Q))/2)$, which is c for q = h and at most -c for
-all others. Scores are not integers and c' grows as Q^2, so that rounding limits the number of queries: to 9 in bfloat16
-and 2,626 in float32. `routing` needs fewer coordinates and has no such limit.
+Keys are 0 there, so the score is $c'(\cos(p_q - p_h) - (1 + \cos(2\pi/Q))/2)$: c for q = h and at most -c for all
+others. Scores are not integers and c' grows like Q^2, so rounding limits the number of queries to 9 in bfloat16 and
+2,626 in float32. `query_routing` needs fewer coordinates and has no such limit.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from factrank.nn import Precision
 
 CIRCLE_COORDINATES = 3
 CIRCLE_STRENGTH = 4.0
-"""How far beyond saturation the scores are before rounding."""
+"""Scores before rounding, as a multiple of saturation."""
 
 
 def compact_routing(classes: Int[np.ndarray, " queries"], d_model: int, precision: Precision) -> Routing:
-    """Queries as points on a circle in the last three coordinates; a single query is one constant coordinate."""
+    """Place queries on a circle in the last three coordinates; a single query is one constant coordinate."""
     n_queries, n_heads = len(classes), int(classes.max(initial=-1)) + 1
     strength = CIRCLE_STRENGTH * SATURATION[precision]
     tokens = np.zeros((n_queries, d_model))
@@ -47,10 +47,10 @@ def compact_routing(classes: Int[np.ndarray, " queries"], d_model: int, precisio
 
 
 def compact_refusal(n_queries: int, precision: Precision) -> str | None:
-    """Why the scores of the compact code are not proved to saturate.
+    """Return why the scores of the compact code do not provably saturate; None if they do.
 
-    Their terms add up to at most 2c', since points on a circle have products of at most 1 in size; both factors are
-    stored with an error of one unit roundoff, $c'$ and the products and sums of three terms make 7 more at most.
+    Their terms add up to at most 2c', since points on a circle have products of size at most 1; both factors are
+    stored with an error of one unit roundoff, and $c'$, the products and the sums of three terms add at most 7 more.
     """
     if n_queries == 1:
         return None

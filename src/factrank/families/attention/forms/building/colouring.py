@@ -1,9 +1,9 @@
-"""Colouring: classes of queries whose ranges are pairwise disjoint, as few as a search finds.
+"""Colouring: partition queries into classes with pairwise disjoint ranges, as few as a search finds.
 
-Two queries overlap when some value is in both ranges; the classes are the colours of that graph. One greedy colouring
-(next the query with the most colours among its neighbours, then the most neighbours: Brelaz 1979) and greedy colourings
-in random orders as long as time allows. Queries that have a value in common are a clique, so the most popular value
-bounds the number of colours from below; a colouring that meets the bound ends the search.
+Two queries overlap if some value is in both ranges; the classes are the colours of that graph. The search starts with
+one greedy colouring (next the query with the most colours among its neighbours, then the most neighbours: Brelaz 1979)
+and continues with greedy colourings in random order while time remains. Queries that share a value form a clique, so
+the most popular value gives a lower bound on the number of colours; a colouring that meets it ends the search.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ import scipy.sparse as sp
 from jaxtyping import Bool, Int
 
 MOST_ORDERS = 1000
-"""Random orders that are tried at most."""
+"""Most random orders to try."""
 
 
 def overlap_graph(
     ranges: Sequence[Int[np.ndarray, " _"]], sizes: Sequence[int], n_values: int
 ) -> tuple[Bool[np.ndarray, "queries queries"], int]:
-    """Which queries have a value in common, and how many share the most popular value.
+    """Return which queries have a value in common, and how many queries share the most popular value.
 
     Arguments:
         ranges: the range of each group of queries.
-        sizes: how many queries each group has; the queries are numbered group by group.
-        n_values: all values.
+        sizes: the number of queries in each group; queries are numbered group by group.
+        n_values: the number of all values.
     """
     counts = np.array([len(values) for values in ranges])
     rows, columns = np.repeat(np.arange(len(ranges)), counts), np.concatenate(list(ranges))
@@ -42,7 +42,7 @@ def overlap_graph(
 def coloured(
     overlaps: Bool[np.ndarray, "queries queries"], clique: int, seconds: float, rng: np.random.Generator
 ) -> Int[np.ndarray, " queries"]:
-    """A colour for each query, different for queries that overlap; `clique` colours are needed at least.
+    """Colour the queries so that overlapping ones differ; at least `clique` colours are needed.
 
     >>> path = np.array([[0, 1, 0], [1, 0, 1], [0, 1, 0]], dtype=bool)
     >>> coloured(path, 2, 0.0, np.random.default_rng(0)).tolist()
@@ -75,7 +75,7 @@ def _most_constrained_first(overlaps: Bool[np.ndarray, "queries queries"]) -> In
 
 
 def _least_free(taken: Int[np.ndarray, " neighbours"]) -> int:
-    """The least colour that no neighbour has; -1 is no colour."""
+    """Return the least colour that no neighbour has; -1 is not a colour."""
     used = np.zeros(len(taken) + 2, dtype=bool)
     used[taken[(taken >= 0) & (taken <= len(taken))]] = True
     return int(used.argmin())

@@ -1,31 +1,31 @@
-r"""Proofs that a one-layer transformer recalls facts in EVERY noise context, from its weights and the facts alone.
+r"""Proofs that a one-layer transformer recalls facts in EVERY noise context, based only on its weights and the facts.
 
-For fact f = (k, q, a) and every other output b, what the model computes for $\ell_a - \ell_b$ is bounded from below,
-over all contexts of at most T - 3 noise tokens and all orders of evaluation. `proved_pooling` says how far a linear
-function of what a head reads can move. With $V^h_t = x_t W_V^h W_O^h U$, the attention's own logits are linear, and
+For a fact f = (k, q, a) and every other output b, the computed difference $\ell_a - \ell_b$ is bounded from below, over
+all contexts of at most T - 3 noise tokens and all evaluation orders. `proved_pooling` bounds the change of a linear
+function of the vector that a head reads. With $V^h_t = x_t W_V^h W_O^h U$, the logits of the attention are linear, and
 
 $$\ell_a - \ell_b \ \ge\ \sum_h \Bigl[\phi^h_0 - \sum_{t \in f} b^h_t\,|\phi^h_t - \phi^h_0|
   + \min\bigl(0, \min_v \lambda^h_v (\phi^h_v - \phi^h_0)\bigr)\Bigr] - \rho_a - \rho_b,
   \qquad \phi^h_t = V^h_{t,a} - V^h_{t,b}.$$
 
-First $\lambda_v$ and $\phi_v$ are replaced by the largest and the least over all noise; facts that this does not settle
-are bounded noise token by noise token. With one head the bound is attained, up to rounding, by one noise token T - 3
-times; with several each head is granted its own worst noise.
+A first pass replaces $\lambda_v$ and $\phi_v$ by their extremes over all noise; facts not decided by it are bounded for
+each noise token separately. With one head the bound is attained, up to rounding, by T - 3 copies of one noise token.
+With several heads, each head is assumed to meet its own worst noise.
 
-*The MLP.* What unit j of the hidden layer gets is linear too: with $P^h_t = x_t W_V^h W_O^h W_{in}$ it moves by at most
-$w_j$, the same sums over heads taken in both directions, plus rounding. A relu moves no further, and a unit that stays
-below 0 not at all; so the logit moves by at most $\sum_j \delta_j |(W_{out} U)_j|$ with
+*The MLP.* The input of hidden unit j is linear too: with $P^h_t = x_t W_V^h W_O^h W_{in}$ it changes by at most $w_j$,
+the same sums over heads in both directions, plus rounding. A relu does not increase a change, and a unit that remains
+below 0 does not change. Therefore a logit changes by at most $\sum_j \delta_j |(W_{out} U)_j|$ with
 $\delta_j = \min(w_j, \max(p_j + w_j, 0))$.
 
-*Rounding.* With the size $\bar z = \sum_h \sum_{t \in f} \alpha^h_t |x_t||W_V^h||W_O^h|$ plus the leak's, and the
-hidden units at their largest $\bar p$, logit b is off by at most
+*Rounding.* Let $\bar z = \sum_h \sum_{t \in f} \alpha^h_t |x_t||W_V^h||W_O^h|$ plus the contribution of the leak, and
+let $\bar p$ be the hidden units at their largest. The error of logit b is at most
 
 $$\rho_b = \gamma_n\,\bigl(\bar z + \bar p\,|W_{out}|\bigr)\,|U_b|
   + \textstyle\sum_j \delta_j |(W_{out}U)_{jb}| + \eta,$$
 
-n = 3 d + d_vo + H max(d, d_vo) + m + 2 T + 16, and $\eta$ for results below the least normal number. A term goes
-through sums over the coordinates of $x W_V$, the tokens, $W_O$, $W_{in}$, $W_{out}$ and U; the sum over heads may stand
-alone or be part of the one over $W_O$ (heads concatenated), $W_{in}$ or U, which then has H times as many terms.
+with n = 3 d + d_vo + H max(d, d_vo) + m + 2 T + 16, and $\eta$ for underflow. A term passes through sums over the
+coordinates of $x W_V$, the tokens, $W_O$, $W_{in}$, $W_{out}$ and U. The sum over heads may be separate or part of the
+sum over $W_O$ (concatenated heads), $W_{in}$ or U, which then has H times the terms.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ from jaxtyping import Bool, Float, Int
 
 from factrank.certificates import SLACK, Arithmetic
 from factrank.families.factual_recall.factual_recall_transformer import HALF_RANGE
-from factrank.families.factual_recall.proved_pooling import PlainSequence, Pooled, Pooling
+from factrank.families.factual_recall.proof.proved_pooling import PlainSequence, Pooled, Pooling
 
 Codes = Int[np.ndarray, " n"]
 
 
 class Extremes(NamedTuple):
-    """The tables of linear functions of what heads read, with their least and largest rows over all noise tokens."""
+    """Tables of linear functions of the vectors that heads read, with their extremes over all noise tokens."""
 
     table: Float[np.ndarray, "heads tokens columns"]
     least: Float[np.ndarray, "heads columns"]
@@ -54,7 +54,7 @@ class Extremes(NamedTuple):
 
 
 class _Block(NamedTuple):
-    """Bounds for some facts, all but what noise takes from the attention's own logits."""
+    """Bounds for some facts, except for the effect of noise on the logits of the attention."""
 
     logits: Float[np.ndarray, "n outputs"]
     losses: Float[np.ndarray, "n outputs"]
@@ -72,19 +72,19 @@ class FactualRecallProver:
 
     @property
     def weights(self) -> PlainSequence:
-        """Of the model."""
+        """Weights of the model."""
         return self.pooling.weights
 
     @property
     def arithmetic(self) -> Arithmetic:
-        """Of the model."""
+        """Arithmetic of the model."""
         return self.pooling.arithmetic
 
     def margins(self, keys: Codes, queries: Codes, values: Codes) -> Float[np.ndarray, " n"]:
-        """The bound for every fact; minus infinity where there is none."""
+        """Return the bound of every fact; minus infinity if there is none."""
         layout = self.pooling.layout
         tokens = np.column_stack([keys, layout.first_query + queries, np.full(len(keys), layout.end)])
-        with np.errstate(all="ignore"):  # what is not a number proves nothing
+        with np.errstate(all="ignore"):  # NaN proves nothing
             found = self._bounds(tokens, values)
         return np.where(np.isnan(found), -inf, found)
 
@@ -104,7 +104,7 @@ class FactualRecallProver:
         return np.asarray(bounds)
 
     def _by_token(self, block: _Block, row: int, value: int, leads: Float[np.ndarray, " outputs"]) -> float:
-        """The bound of one fact, with every noise token by itself."""
+        """Return the bound of one fact, taken over the noise tokens one at a time."""
         noise = slice(self.pooling.layout.first_noise, self.pooling.layout.end)
         leads = leads.copy()
         for head, (pooled, means) in enumerate(zip(block.pooled, block.means, strict=True)):
@@ -135,7 +135,7 @@ class FactualRecallProver:
             lightest = np.minimum(lightest, pooled.weight)
             everything.append(pooled)
             means.append(mean)
-        # The model's sums are e^75 times as large as these weights; other softmaxes weigh the heaviest token with 1.
+        # The model's sums are e^75 times these weights; other softmaxes give the heaviest token weight 1.
         lost = self._lost * (1 + exp(-HALF_RANGE) / lightest[:, None])
         gamma = float(self.arithmetic.gamma(np.full(1, float(self.roundings)))[0])
         reached = sizes @ np.abs(w.w_in) + np.abs(w.b_in)
@@ -146,7 +146,7 @@ class FactualRecallProver:
         streams = sizes + (active + moved) @ np.abs(w.w_out)
         total = streams @ np.abs(w.unembedding)
         radius = SLACK * (gamma * total + moved @ np.abs(self._out_tables)) + lost
-        # What overflows counts also where the unembedding is 0: infinity times 0 is not a number.
+        # Overflow counts even if the unembedding is 0: infinity times 0 is NaN.
         largest = np.maximum((np.abs(logits) + total).max(axis=1), reached.max(axis=1, initial=0.0))
         largest = np.maximum(largest, streams.max(axis=1))
         largest = np.maximum(largest, max(self.pooling.largest_score, self._largest_sum))
@@ -157,35 +157,35 @@ class FactualRecallProver:
 
     @cached_property
     def roundings(self) -> int:
-        """How many roundings a term of a logit undergoes at most."""
+        """Largest number of roundings of a term of a logit."""
         n_heads, d_model, d_vo = self.weights.w_v.shape
         in_sequence, over_heads = 2 * (self.pooling.n_noise + 3), n_heads * max(d_model, d_vo)
         return int(3 * d_model + d_vo + over_heads + self.weights.w_in.shape[1] + in_sequence + 16)
 
     @cached_property
     def _outward(self) -> Float[np.ndarray, "heads tokens d_model"]:
-        """What heads write of each token."""
+        """Vectors that heads write for each token."""
         return np.asarray(self.weights.embedding @ self.weights.w_v @ self.weights.w_o)
 
     @cached_property
     def logit_tables(self) -> Extremes:
-        """V: the logits that heads write of each token."""
+        """The table V: the logits that heads write for each token."""
         return self._extremes(self._outward @ self.weights.unembedding)
 
     @cached_property
     def hidden_tables(self) -> Extremes:
-        """P: what heads write of each token into the hidden layer."""
+        """The table P: the inputs of the hidden layer that heads write for each token."""
         return self._extremes(self._outward @ self.weights.w_in)
 
     @cached_property
     def size_tables(self) -> Extremes:
-        """The sums of absolute values behind what heads write."""
+        """Sums of absolute values that bound the vectors that heads write."""
         w = self.weights
         return self._extremes(np.abs(w.embedding) @ np.abs(w.w_v) @ np.abs(w.w_o))
 
     @cached_property
     def _largest_sum(self) -> float:
-        """No sum of weighted values is larger."""
+        """Upper bound of every sum of weighted values."""
         values = float((np.abs(self.weights.embedding) @ np.abs(self.weights.w_v)).max())
         return exp(HALF_RANGE) * (self.pooling.n_noise + 3) * (values + 1)
 
@@ -199,7 +199,7 @@ class FactualRecallProver:
 
     @cached_property
     def _lost(self) -> float:
-        """The error of results below the least normal number, each times all that may multiply it later."""
+        """Bound of the error from underflow, times all factors that may multiply it later."""
         w = self.weights
         n_heads, d_model, d_vo = w.w_v.shape
         width = w.w_in.shape[1]
@@ -213,7 +213,7 @@ class FactualRecallProver:
 def _mean(
     table: Float[np.ndarray, "tokens columns"], tokens: Int[np.ndarray, "n 3"], pooled: Pooled
 ) -> Float[np.ndarray, "n columns"]:
-    """Phi_0 for every column of a table."""
+    """Return phi_0 for every column of a table."""
     return np.asarray(np.einsum("nt,ntc->nc", pooled.shares, table[tokens]))
 
 
@@ -224,7 +224,7 @@ def _moves(
     pooled: Pooled,
     mean: Float[np.ndarray, "n columns"],
 ) -> Float[np.ndarray, "n columns"]:
-    """How far each column can be from its mean, in either direction."""
+    """Return the largest change of each column from its mean, in either direction."""
     away = np.abs(tables.table[head][tokens] - mean[:, None])
     farthest = np.maximum(tables.largest[head] - mean, mean - tables.least[head])
     spread = np.asarray(np.einsum("nt,ntc->nc", pooled.errors, away))

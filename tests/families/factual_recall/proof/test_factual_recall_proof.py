@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from factrank.certificates.arithmetic import ARITHMETIC
-from factrank.families.factual_recall.factual_recall_proof import FactualRecallProver
-from factrank.families.factual_recall.proved_pooling import PlainSequence, Pooling
+from factrank.families.factual_recall.proof.factual_recall_proof import FactualRecallProver
+from factrank.families.factual_recall.proof.proved_pooling import PlainSequence, Pooling
 from factrank.families.factual_recall.sequence_layout import FactualRecallLayout
 
 LAYOUT = FactualRecallLayout(n_keys=3, n_queries=2, n_values=4, n_noise=4)

@@ -1,31 +1,29 @@
-r"""Proved pooling: in which shares a head reads the tokens of a fact, and how much of it any noise can take.
+r"""Proved pooling: the weights that a head gives to the tokens of a fact, and how much of them noise can take.
 
-The end token is the only one that asks, so head h gives token t a score $s_t$ that depends on nothing else. In any
-order of evaluation computed scores are off by at most
-$r_t = \gamma_n\,(|x_{end}||W_Q|) \cdot (|x_t||W_K|)/\sqrt{d_{qk}}$, n = 2 d + d_qk + 6, and computed weights lie, up to
-a factor that all tokens of a sequence share, in
+Only the end token attends, so head h gives token t a score $s_t$ that depends on nothing else. For any evaluation order
+the error of a computed score is at most $r_t = \gamma_n\,(|x_{end}||W_Q|) \cdot (|x_t||W_K|)/\sqrt{d_{qk}}$ with
+n = 2 d + d_qk + 6. Up to a factor common to all tokens of a sequence, computed weights are in
 
 $$\exp\bigl(s_t - \max s \pm \epsilon_t\bigr), \qquad
   \epsilon_t = r_t + 2 \max r\, u + u\,(2\,|s_t - \max s| + 75) - \ln(1 - 16 u),$$
 
-the exponential being assumed right up to 16 u. The model takes weights relative to the largest of the vocabulary, as
-numbers from $e^{-75}$ to $e^{75}$, and lets none fall below $e^{-150}$ of the largest; other softmaxes let them fall to
-0. The interval [low, high] holds both, so that the proof is one of either.
+assuming an exponential accurate to 16 u. The model computes weights relative to the largest in the vocabulary, as
+numbers from $e^{-75}$ to $e^{75}$, clipped at $e^{-150}$ of the largest; other softmaxes may underflow to 0. The
+interval [low, high] contains both, so the proof covers either.
 
-*The tokens of a fact* are its key, its query and the end. Without noise a token has the share
-$\alpha_t = w_t / \sum w$, and the computed share is within $b_t$ of it, from the intervals. A linear function
-$\phi$ of what is read, $\phi_0 = \sum_t \alpha_t \phi(x_t)$, moves by at most $\sum_t b_t\,|\phi(x_t) - \phi_0|$,
-because the changes of the shares add up to 0.
+*The tokens of a fact* are its key, its query and the end. Without noise, a token has the fraction $\alpha_t = w_t /
+\sum w$ of the weight, and the intervals show that the computed fraction is within $b_t$ of it. A linear function $\phi$
+of the vector read, $\phi_0 = \sum_t \alpha_t \phi(x_t)$, changes by at most $\sum_t b_t\,|\phi(x_t) - \phi_0|$, because
+the changes of the fractions sum to 0.
 
-*Noise.* With at most n noise tokens v, in any choice and with any repetitions, the least value of $\phi$ is at least
+*Noise.* With at most n noise tokens v, chosen freely and with repetitions, $\phi$ is at least
 
 $$\phi_0 + \min\Bigl(0,\ \min_v \lambda_v\,(\phi(x_v) - \phi_0)\Bigr), \qquad
   \lambda_v = \frac{n\, w_v}{W + n\, w_v}, \quad W = \textstyle\sum_{t \in fact} w_t,$$
 
-and a single token, n times, attains it. For $\rho$ is no larger than every mean
-$(N + \sum_i w_i \phi_i)/(W + \sum_i w_i)$, $N = W \phi_0$, if and only if
-$N - \rho W + \sum_i w_i (\phi_i - \rho) \ge 0$ for all choices; the sum is least when every term is, so that one token
-n times is the worst choice.
+and n copies of a single token attain it. Proof: $\rho$ is at most every mean $(N + \sum_i w_i \phi_i)/(W + \sum_i
+w_i)$, $N = W \phi_0$, if and only if $N - \rho W + \sum_i w_i (\phi_i - \rho) \ge 0$ for all choices. The sum is
+smallest if every term is, so n copies of one token are the worst choice.
 """
 
 from __future__ import annotations
@@ -42,14 +40,14 @@ from factrank.families.factual_recall.factual_recall_transformer import HALF_RAN
 from factrank.families.factual_recall.sequence_layout import FactualRecallLayout
 
 LEAST_EXPONENT = -2 * HALF_RANGE
-"""The model's weights are at least e to this of the largest."""
+"""The model's weights are at least e to this power times the largest."""
 
 OUR_ERROR = 2.0**-45
-"""What our own evaluation of shares in float64 may be off by."""
+"""Bound of our own error in computing fractions in float64."""
 
 
 class PlainSequence(NamedTuple):
-    """The weights of a `FactualRecallTransformer` in float64, which holds every precision exactly."""
+    """Weights of a `FactualRecallTransformer` in float64, which represents every precision exactly."""
 
     embedding: Float[np.ndarray, "tokens d_model"]
     w_q: Float[np.ndarray, "heads d_model d_qk"]
@@ -63,15 +61,15 @@ class PlainSequence(NamedTuple):
 
 
 class Pooled(NamedTuple):
-    """What one head reads of some facts; the tokens of a fact are its key, its query and the end."""
+    """Weights of one head on the tokens of some facts: the key, the query and the end."""
 
     shares: Float[np.ndarray, "facts 3"]
     errors: Float[np.ndarray, "facts 3"]
-    """b above."""
+    """The errors b above."""
     most: Float[np.ndarray, "facts 3"]
-    """The largest that the computed shares can be."""
+    """Upper bounds of the computed fractions."""
     weight: Float[np.ndarray, " facts"]
-    """The least that the weights of the fact's tokens can add up to."""
+    """Lower bound of the total weight of the fact's tokens."""
     leak: Float[np.ndarray, " facts"]
     """The largest lambda."""
 
@@ -87,7 +85,7 @@ class Pooling:
 
     @cached_property
     def _scores(self) -> tuple[Float[np.ndarray, "heads tokens"], Float[np.ndarray, "heads tokens"]]:
-        """The scores, and sums of absolute values that bound their rounding."""
+        """Scores, and sums of absolute values that bound their rounding errors."""
         w, end = self.weights, self.layout.end
         asked = np.einsum("d,hde->he", w.embedding[end], w.w_q)
         sizes = np.einsum("d,hde->he", np.abs(w.embedding[end]), np.abs(w.w_q))
@@ -97,12 +95,12 @@ class Pooling:
 
     @property
     def largest_score(self) -> float:
-        """No intermediate result of a score is larger."""
+        """Upper bound of every intermediate result of a score."""
         return float(self._scores[1].max()) * float(self.weights.w_q.shape[2])
 
     @cached_property
     def _intervals(self) -> tuple[Float[np.ndarray, "heads tokens"], ...]:
-        """Low, middle and high of the weights, relative to the largest."""
+        """Lower bounds, values and upper bounds of the weights, relative to the largest."""
         w, unit = self.weights, self.arithmetic.unit
         scores, sizes = self._scores
         d_model, d_qk = w.w_q.shape[1:]
@@ -121,11 +119,11 @@ class Pooling:
 
     @cached_property
     def noise(self) -> Float[np.ndarray, "heads noise"]:
-        """The largest weights that noise tokens can have."""
+        """Upper bounds of the weights of noise tokens."""
         return self._intervals[2][:, self.layout.first_noise : self.layout.end]
 
     def pooled(self, head: int, tokens: Int[np.ndarray, "facts 3"]) -> Pooled:
-        """What a head reads of facts, given by their tokens."""
+        """Return the weights of a head on the tokens of facts."""
         low, middle, high = (part[head][tokens] for part in self._intervals)
         shares = middle / middle.sum(axis=1, keepdims=True)
         most = high / (high + low.sum(axis=1, keepdims=True) - low)
@@ -135,7 +133,7 @@ class Pooling:
         return Pooled(shares, errors, most * SLACK, weight, self._leak(self.noise[head].max(keepdims=True), weight))
 
     def leaks(self, head: int, weight: Float[np.ndarray, " facts"]) -> Float[np.ndarray, "facts noise"]:
-        """Lambda of every noise token."""
+        """Return lambda of every noise token."""
         return self._leak(self.noise[head], weight[:, None])
 
     def _leak(
