@@ -9,10 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from factrank.experiments.statistics.claims import evaluate
 from factrank.experiments.statistics.expressions import missing_columns, selected
 from factrank.experiments.statistics.fits import fit_result
 from factrank.experiments.statistics.summaries import summary_table
+from factrank.experiments.statistics.verdicts import evaluate
+from factrank.families.memoriser import Saturation
 from factrank.families.memoriser.ranks.label_ranks import memoriser_rank, published_bound
 from factrank.report.publishing.published_tables import load_published
 from factrank.studies.mahdavi import STUDIES, heads
@@ -40,12 +41,16 @@ def listed(study, size):
     return study.trials_of(size)
 
 
+NOT_FOUND = {"not reproduced", "undecided"}
+"""Verdicts in a world without the published effect: three runs seldom suffice to refute it."""
+
+
 def settings_of(trial):
     """The columns of a trial that claims name."""
     return (
-        {f"database.{name}": value for name, value in vars(trial.database).items() if name != "fingerprint"}
+        {f"data.{name}": value for name, value in vars(trial.data).items() if name != "fingerprint"}
         | {f"model.{name}": value for name, value in vars(trial.model).items()}
-        | {"seed": trial.seed, "status": "finished"}
+        | {"start": trial.start, "seed": trial.seed, "status": "finished"}
     )
 
 
@@ -75,9 +80,7 @@ def named(start, found):
 
 
 @EACH
-def test_studies_are_whole(study):
-    assert all((study.question, study.method, study.source, study.summaries, study.claims))
-    assert all(claim.statement and claim.place and claim.note for claim in study.claims)
+def test_no_trial_comes_twice(study):
     for size in SIZES:
         trials = listed(study, size)  # it also finds settings that no trial has
         assert len({trial.hash for trial in trials}) == len(trials) > 0
@@ -87,12 +90,12 @@ def grid_of(trials):
     """The runs as the authors' script has them: task, context type, heads, head size, context size, examples."""
     return [
         (
-            "regression" if one.database.n_classes is None else "classification",
-            "random" if one.database.n_contexts is None else "fixed",
+            "regression" if one.data.n_classes is None else "classification",
+            "random" if one.data.n_contexts is None else "fixed",
             one.model.n_heads,
             one.model.d_qk,
-            one.database.context_size,
-            one.database.n_examples,
+            one.data.context_size,
+            one.data.n_examples,
         )
         for one in trials
     ]
@@ -127,7 +130,7 @@ def authors_runs():
     studies = (HEADS_REGRESSION, HEADS_CLASSIFICATION, CONTEXT_SIZE_STUDY, HEAD_SIZE_STUDY, SATURATION)
     every = [one for study in studies for one in listed(study, "full")]
     first = [one for one in every if one.seed < SEEDS_PER_PASS and one.seed != LARGER_PLACE]
-    return [one for one in first if one.measures.saturation is None or one.seed == 0]
+    return [one for one in first if one.measure(Saturation) is None or one.seed == 0]
 
 
 def test_the_grid_is_the_authors():
@@ -138,15 +141,15 @@ def test_the_grid_is_the_authors():
 
 def test_training_is_the_authors():
     for trial in authors_runs():
-        given, n_examples = trial.training, trial.database.n_examples
-        longer = trial.measures.saturation or trial in listed(HEAD_SIZE_STUDY, "full")
+        given, n_examples = trial.training, trial.data.n_examples
+        longer = trial.measure(Saturation) or trial in listed(HEAD_SIZE_STUDY, "full")
         assert given.epochs == max(500 * n_examples // 256, 300_000 if longer else 50_000)
         assert (given.optimiser.name, given.learning_rate, given.batch_size) == ("adam", 0.001, 256)
         assert (given.schedule, given.warm_up) == ("cosine", 0.05)
-        stops = trial.database.n_classes is not None and trial.measures.saturation is None
+        stops = trial.data.n_classes is not None and trial.measure(Saturation) is None
         assert (given.stop, given.stop_at) == ("recall" if stops else "never", 1.0)
-        assert (trial.database.d_input, trial.model.d_model, trial.model.d_vo) == (64, 64, 1)
-        assert trial.database.n_classes in (None, 100)
+        assert (trial.data.d_input, trial.model.d_model, trial.model.d_vo) == (64, 64, 1)
+        assert trial.data.n_classes in (None, 100)
 
 
 def test_what_was_published_is_what_is_listed():
@@ -172,7 +175,7 @@ def test_claims_are_about_replicates_at_one_number_of_examples(size):
             some = rows.filter(pa.array(selected(rows, listed_places)))
             places = some[growth.x].to_pylist()
             assert {places.count(place) for place in cells.places} == {3}
-            assert len(set(some["seed"].to_pylist())) == len(set(some["database.seed"].to_pylist())) == 3
+            assert len(set(some["seed"].to_pylist())) == len(set(some["data.seed"].to_pylist())) == 3
             larger = (growth.task, growth.kind, size) == ("regression", "own", "full")
             assert (cells.n_examples > growth.top[size]) == larger
 
@@ -180,11 +183,11 @@ def test_claims_are_about_replicates_at_one_number_of_examples(size):
 @pytest.mark.parametrize("size", SIZES)
 def test_the_knee_has_replicates_of_all_sizes(size):
     trials = listed(KNEE, size)
-    cells = Counter((one.database.context_size, one.model.d_qk, one.model.scaled_by) for one in trials)
+    cells = Counter((one.data.context_size, one.model.d_qk, one.model.scaled_by) for one in trials)
     assert set(cells.values()) == {3}
     assert len(cells) == (3 * 6 + 5 if size == "full" else 2 * 4 + 3)
     for trial in trials:
-        assert trial.database.n_examples == trial.database.context_size * (625 if size == "full" else 20)
+        assert trial.data.n_examples == trial.data.context_size * (625 if size == "full" else 20)
         assert trial.training.epochs == (100_000 if size == "full" else 2_000)
 
 
@@ -192,9 +195,9 @@ def test_every_size_has_data_of_its_own():
     for study in (HEADS_REGRESSION, HEADS_CLASSIFICATION, CONTEXT_SIZE_STUDY, HEAD_SIZE_STUDY):
         by_kind = {}
         for trial in listed(study, "full"):
-            assert trial.seed == trial.database.seed
-            kind = trial.database.n_classes, trial.database.n_contexts
-            by_kind.setdefault(kind, {}).setdefault(trial.seed, set()).add(trial.database.n_examples)
+            assert trial.seed == trial.data.seed
+            kind = trial.data.n_classes, trial.data.n_contexts
+            by_kind.setdefault(kind, {}).setdefault(trial.seed, set()).add(trial.data.n_examples)
         for sizes in by_kind.values():
             assert all(len(of_seed) == 1 for of_seed in sizes.values())
             of_grid = {seed: of_seed for seed, of_seed in sizes.items() if seed % SEEDS_PER_PASS != LARGER_PLACE}
@@ -203,11 +206,11 @@ def test_every_size_has_data_of_its_own():
 
 def test_closed_forms_stand_at_the_rank_and_beside_the_trained():
     trials = listed(CLOSED_FORM, "full")
-    solved = [trial for trial in trials if trial.model.start == "solved"]
+    solved = [trial for trial in trials if trial.start == "solved"]
     for trial in solved:
         assert trial.training.epochs == 0
         assert trial.training.precision == "float64"
-        assert trial.database.n_examples - rank_of(trial.database, trial.model) in (0, 1)
+        assert trial.data.n_examples - rank_of(trial.data, trial.model) in (0, 1)
     there = {one.hash for study in (HEADS_REGRESSION, CONTEXT_SIZE_STUDY) for one in listed(study, "full")}
     assert {trial.hash for trial in trials} - {trial.hash for trial in solved} <= there
 
@@ -222,7 +225,7 @@ def rank_of(examples, shape):
 
 def grown(trial, along):
     """What a world in which `along(heads x tokens)` examples are held shows of a trial."""
-    examples, shape = trial.database, trial.model
+    examples, shape = trial.data, trial.model
     luck = 1 + 0.02 * np.random.default_rng(trial.seed).normal()
     held = min(examples.n_examples, luck * along(shape.n_heads, examples.context_size))
     bound = published_bound(shape.n_heads, examples.context_size, shape.d_qk)
@@ -246,7 +249,7 @@ def linear(own, shared):
     """So many examples for each head and token; one token holds next to nothing."""
 
     def measured(trial, _):
-        each = own if trial.database.n_contexts is None else shared
+        each = own if trial.data.n_contexts is None else shared
         return grown(trial, lambda heads, tokens: each * heads * (tokens if tokens > 1 else 0.01))
 
     return measured
@@ -267,12 +270,12 @@ def test_a_logarithm_rises_but_is_no_line(whole):
 
     full = verdicts(whole, "full", bent)
     assert named("rises with", full) == {"reproduced"}
-    assert named("linear in", full) == {"not reproduced"}
+    assert named("linear in", full) <= NOT_FOUND
 
 
 def test_a_world_that_does_not_grow(whole):
     full = verdicts(whole, "full", lambda trial, _: grown(trial, lambda *_: 5000.0))
-    assert named("rises with", full) == named("linear in", full) == {"not reproduced"}
+    assert named("rises with", full) | named("linear in", full) <= NOT_FOUND
 
 
 def test_fits_find_the_slope_and_no_bend():
@@ -316,7 +319,7 @@ def head_world(until):
     def measured(trial, _):
         luck = 0.002 * np.random.default_rng(trial.seed).normal()
         recall = 0.3 + 0.01 * min(trial.model.d_qk, until) + luck
-        return {"recall": recall, "memorised_examples": recall * trial.database.n_examples}
+        return {"recall": recall, "memorised_examples": recall * trial.data.n_examples}
 
     return measured
 
@@ -326,8 +329,8 @@ def test_head_size():
     assert set(stops.values()) == {"reproduced"}
     goes_on = verdicts(HEAD_SIZE_STUDY, "full", head_world(64))
     assert goes_on["a gain up to n"] == "reproduced"
-    assert {goes_on[name] for name in ("the gain stops at n", "no gain beyond n")} == {"not reproduced"}
-    assert verdicts(HEAD_SIZE_STUDY, "full", head_world(1))["a gain up to n"] == "not reproduced"
+    assert {goes_on[name] for name in ("the gain stops at n", "no gain beyond n")} <= NOT_FOUND
+    assert verdicts(HEAD_SIZE_STUDY, "full", head_world(1))["a gain up to n"] in NOT_FOUND
     assert verdicts(HEAD_SIZE_STUDY, "quick", head_world(8))["a gain up to n"] == "reproduced"
 
 
@@ -335,19 +338,19 @@ def test_knee():
     """A knee that moves with n, one that stays, and one that comes from the scale of scores alone."""
 
     def moving(trial, row):
-        return head_world(trial.database.context_size)(trial, row)
+        return head_world(trial.data.context_size)(trial, row)
 
     moves, stays = (verdicts(KNEE, "full", world) for world in (moving, head_world(32)))
     names = ("the knee moves with n", "no gain beyond 16 tokens", "more gain beyond 40 with 48 tokens")
     assert [moves[name] for name in names] == ["reproduced"] * 3
-    assert [stays[name] for name in names] == ["not reproduced"] * 3
+    assert {stays[name] for name in names} <= NOT_FOUND
     assert named("gain from 40", moves) == named("the other scale", moves) == {"measured"}
 
     def by_scale(trial, row):
         until = 32 if trial.model.scaled_by == "d_model" else 1
         return head_world(until)(trial, row)
 
-    assert verdicts(KNEE, "full", by_scale)["a gain up to n, the other scale"] == "not reproduced"
+    assert verdicts(KNEE, "full", by_scale)["a gain up to n, the other scale"] in NOT_FOUND
     assert verdicts(KNEE, "quick", moving)["a gain up to n, the other scale"] == "reproduced"
 
 
@@ -362,9 +365,10 @@ def saturating(most):
 
 def test_saturation():
     full = verdicts(SATURATION, "full", saturating(0.4), saturating(0.4))
-    assert named("saturated heads appear", full) == named("saturation grows", full) == {"reproduced"}
+    assert named("saturated heads appear", full) == {"by construction"}
+    assert named("saturation grows", full) == {"reproduced"}
     never = verdicts(SATURATION, "full", saturating(0.0), saturating(0.0))
-    assert named("saturated heads appear", never) == {"not reproduced"}
+    assert named("saturated heads appear", never) <= NOT_FOUND
     assert never["saturation grows"] != "reproduced"
 
 
@@ -373,8 +377,8 @@ def solving(at_rank, one_more):
 
     def measured(trial, _):
         row = grown(trial, lambda *_: 0.0)
-        recall = at_rank if trial.database.n_examples == row["rank"] else one_more
-        held = 10 * row["rank"] if trial.model.start == "random" else row["rank"]
+        recall = at_rank if trial.data.n_examples == row["rank"] else one_more
+        held = 10 * row["rank"] if trial.start == "drawn" else row["rank"]
         return row | {"recall": recall, "memorised_examples": held}
 
     return measured
@@ -382,9 +386,12 @@ def solving(at_rank, one_more):
 
 def test_closed_form():
     full = verdicts(CLOSED_FORM, "full", solving(1.0, 0.0))
-    assert {status for name, status in full.items() if not name.startswith("trained")} == {"reproduced"}
+    assert {status for name, status in full.items() if not name.startswith("trained")} == {
+        "reproduced",
+        "by construction",
+    }
     broken = verdicts(CLOSED_FORM, "full", solving(0.999, 1.0))
-    assert named("all at the rank", broken) == named("not one more", broken) == {"not reproduced"}
+    assert named("all at the rank", broken) | named("not one more", broken) <= NOT_FOUND
     for claim in CLOSED_FORM.claims:
         if claim.name.startswith("trained over solved"):
             found = evaluate(claim, table(CLOSED_FORM, "quick", solving(1.0, 0.0)))
@@ -394,8 +401,8 @@ def test_closed_form():
 def test_assumptions():
     def world(hold):
         def measured(trial, _):
-            attended = trial.database.stage == "attention" or trial.database.source == "uniform"
-            full = 1.0 if trial.database.stage != "embedding" else 0.2
+            attended = trial.data.stage == "attention" or trial.data.source == "uniform"
+            full = 1.0 if trial.data.stage != "embedding" else 0.2
             return {
                 "assumptions_refuted": float(not (hold and attended)),
                 "assumptions_proved": 0.0,
@@ -411,7 +418,7 @@ def test_assumptions():
     assert {status for name, status in holds.items() if name not in measured} == {"reproduced"}
     assert {holds[name] for name in measured} == {"measured"}
     assert fails.pop("contexts with positions") == "reproduced"
-    assert {status for name, status in fails.items() if name not in measured} == {"not reproduced"}
+    assert {status for name, status in fails.items() if name not in measured} <= NOT_FOUND
 
 
 WORLDS = {

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 
 from factrank.experiments.execution.runner import run_study
-from factrank.experiments.statistics.claims import evaluate
 from factrank.experiments.statistics.expressions import missing_columns
 from factrank.experiments.statistics.fits import fit_result
 from factrank.experiments.statistics.summaries import summary_table
+from factrank.experiments.statistics.verdicts import evaluate
 from factrank.experiments.store.store import Store
 from factrank.experiments.study.searches import rounds_of, search_table
 from factrank.experiments.study.study_results import results_of
@@ -25,6 +25,7 @@ from factrank.studies.nichani.memories.linear_memory_training import LINEAR_MEMO
 from factrank.studies.nichani.memories.mlp_memory import MLP_MEMORY
 from factrank.studies.nichani.memories.mlp_memory_few_outputs import MLP_MEMORY_FEW_OUTPUTS
 from factrank.studies.nichani.settings import n_with
+from small_studies import columns_named
 
 STUDIES = (LINEAR_MEMORY, MLP_MEMORY, MLP_MEMORY_FEW_OUTPUTS, LINEAR_MEMORY_LIMIT)
 EACH = pytest.mark.parametrize("study", STUDIES, ids=lambda study: study.name)
@@ -34,14 +35,14 @@ MOST_PROBES = 10
 
 
 def found(study, size, capacity):
-    """The rows of all searches in a world where `capacity(shape)` is what a memory holds, but for luck."""
+    """The rows of all searches in a world where `capacity(trial)` is what a memory holds, but for luck."""
     rows = []
     for search in study.searches_of(size):
         trial = search.family(search.guess)[0]
         shape, seed = trial.model, trial.seed
-        lower = int(capacity(shape) * LUCK[seed])
+        lower = int(capacity(trial) * LUCK[seed])
         outputs = 32 if study is MLP_MEMORY_FEW_OUTPUTS else lower
-        row = {"search": search.name, "status": "finished", "seed": seed, "database.seed": seed}
+        row = {"search": search.name, "status": "finished", "seed": seed, "data.seed": seed, "start": trial.start}
         row |= {f"model.{name}": value for name, value in asdict(shape).items()}
         row |= {"lower": lower, "upper": round(1.06 * lower), "log_lower": log(lower)}
         row |= {"parameters": float(shape.memory_parameters), "limit": memory_limit(shape.d_model)}
@@ -55,7 +56,7 @@ def searched(study, size, capacity):
     searches, rows = study.searches_of(size), {}
     while new := [trial for part in rounds_of(searches, rows) for trial in part if trial.hash not in rows]:
         for trial in new:
-            held = dict(trial.database.arguments)["n_inputs"] <= capacity(trial.model) * LUCK[trial.seed]
+            held = dict(trial.data.arguments)["n_inputs"] <= capacity(trial) * LUCK[trial.seed]
             rows[trial.hash] = {"status": "finished", "recall": float(held)}
     return search_table(searches, rows)
 
@@ -68,53 +69,45 @@ def verdicts(study, size, capacity):
 # ---------------------------------------------------------------- worlds
 
 
-def linear_as_published(shape):
-    return n_with(shape.d_model**2 / 1.3)
+def linear_as_published(trial):
+    return n_with(trial.model.d_model**2 / 1.3)
 
 
-def linear_twice(shape):
-    return n_with(2 * shape.d_model**2 / 1.3)
+def linear_twice(trial):
+    return n_with(2 * trial.model.d_model**2 / 1.3)
 
 
-def mlp_as_published(shape):
-    return n_with(shape.width * shape.d_model / 0.35)
+def mlp_as_published(trial):
+    return n_with(trial.model.width * trial.model.d_model / 0.35)
 
 
-def mlp_by_width(shape):
+def mlp_by_width(trial):
     """Wide MLPs hold less for their size."""
-    return n_with(shape.width * shape.d_model / 0.35 / (shape.width / shape.d_model) ** 0.3)
+    return n_with(trial.model.width * trial.model.d_model / 0.35 / (trial.model.width / trial.model.d_model) ** 0.3)
 
 
-def few_as_published(shape):
-    return shape.width * shape.d_model / 1.2
+def few_as_published(trial):
+    return trial.model.width * trial.model.d_model / 1.2
 
 
-def few_half(shape):
-    return shape.width * shape.d_model / 2.4
+def few_half(trial):
+    return trial.model.width * trial.model.d_model / 2.4
 
 
-LIMITS = {"random": 0.5, "logistic": 0.5, "two-sided": 0.25, "least squares": 0.2, "outer product": 0.125}
+LIMITS = {"drawn": 0.5, "logistic": 0.5, "two-sided": 0.25, "least squares": 0.2, "outer product": 0.125}
 
 
-def as_expected(shape):
+def as_expected(trial):
     """Trained memories above 1/2, less and less; the others at their constants."""
-    above = 3 / shape.d_model if shape.start in ("random", "logistic") else 0.0
-    return n_with((LIMITS[shape.start] + above) * shape.d_model**2)
+    above = 3 / trial.model.d_model if trial.start in ("drawn", "logistic") else 0.0
+    return n_with((LIMITS[trial.start] + above) * trial.model.d_model**2)
 
 
-def all_alike(shape):
-    return n_with(0.3 * shape.d_model**2)
+def all_alike(trial):
+    return n_with(0.3 * trial.model.d_model**2)
 
 
 # ---------------------------------------------------------------- what they ask for
-
-
-@EACH
-def test_what_they_say_is_whole(study):
-    assert all((study.question, study.method, study.source, study.charts, study.summaries))
-    for claim in study.claims:
-        assert all((claim.statement, claim.place, claim.note))
-        assert claim.data == "searches"
 
 
 @EACH
@@ -124,7 +117,7 @@ def test_seeds_are_paired_and_names_those_of_full(study):
     for searches, seeds in ((quick, range(3)), (full, range(12))):
         trials = [trial for search in searches for trial in search.family(search.guess)]
         assert {trial.seed for trial in trials} == set(seeds)
-        assert all(dict(trial.database.arguments)["seed"] == trial.seed for trial in trials)
+        assert all(dict(trial.data.arguments)["seed"] == trial.seed for trial in trials)
 
 
 def first_trials(study):
@@ -140,14 +133,13 @@ def test_settings_are_the_authors():
         trials = first_trials(study)
         assert {(one.training.learning_rate, one.training.epochs) for one in trials} == {(0.03, 32768)}
         assert {one.model.width / one.model.d_model for one in trials} == {1, 2, 4, 8}
-    assert {dict(one.database.arguments)["n_outputs"] for one in trials} == {32}
-    assert {trial.model.start for trial in first_trials(LINEAR_MEMORY_LIMIT)} == set(linear_memory_limit.GUESSES)
+    assert {dict(one.data.arguments)["n_outputs"] for one in trials} == {32}
+    assert {trial.start for trial in first_trials(LINEAR_MEMORY_LIMIT)} == set(linear_memory_limit.GUESSES)
 
 
 def test_equal_products_come_in_pairs():
     for module in (mlp_memory, mlp_memory_few_outputs):
-        products = dict(module.EQUAL)[module.PRODUCT]
-        for both in products:
+        for both in module.EQUAL:
             shapes = [(d, m) for d, m in module.SHAPES["full"] if d * m == both]
             assert sorted(m // d for d, m in shapes) in ([1, 4], [2, 8])
 
@@ -229,7 +221,7 @@ def test_the_limit():
     alike = verdicts(LINEAR_MEMORY_LIMIT, "full", all_alike)
     assert alike.pop("training over the finite-size estimate") == "measured"
     assert alike.pop("training finds what there is") == "reproduced"
-    assert set(alike.values()) == {"not reproduced"}
+    assert set(alike.values()) <= {"not reproduced", "undecided"}
     estimate = summary_table(LINEAR_MEMORY_LIMIT.summaries[1], found(LINEAR_MEMORY_LIMIT, "full", as_expected))
     rows = [row for row in estimate.to_pylist() if row["quantity"] == "finite-size estimate"]
     assert [row["value"] for row in rows] == pytest.approx([memory_limit(row["model.d_model"]) for row in rows])
@@ -263,9 +255,7 @@ def test_a_corner_runs(tmp_path):
     run_study(corner, "quick", store)
     table = study_tables(corner, "quick", store.tables()).searches
     assert table["status"].to_pylist() == ["finished"] * 6
-    named = [part.columns for part in (*corner.charts, *corner.summaries)]
-    named += [part.columns for claim in corner.claims for part in claim.quantity.parts]
-    assert missing_columns(table, *(name for columns in named for name in columns)) == []
+    assert missing_columns(table, *(name for _, columns in columns_named(corner) for name in columns)) == []
     verdict = {claim.name: verdict for claim, verdict in results_of(corner, "quick", store.tables()).judged}
     assert verdict["least squares against the outer product"].status == "reproduced"
     assert min(table["lower"].to_pylist()[:3]) >= 8  # least squares is exact while the embeddings are independent

@@ -25,6 +25,8 @@ from factrank.studies.wong.heads_against_width import HEADS_AGAINST_WIDTH
 from factrank.studies.wong.minimal_routing import MINIMAL_ROUTING
 from factrank.studies.wong.scale_up import SCALE_UP
 from factrank.studies.wong.vo_against_qk import VO_AGAINST_QK
+from small_studies import columns_named
+from small_studies import trials_listed as trials_of
 
 STUDIES = (
     SCALE_UP,
@@ -38,11 +40,6 @@ STUDIES = (
 EACH = pytest.mark.parametrize("study", STUDIES, ids=lambda study: study.name)
 LUCK = 0.01 * np.random.default_rng(0).normal(size=20)
 """What each seed adds, so that intervals have a width."""
-
-
-@cache
-def trials_of(study, size):
-    return study.trials(size)  # without the hashes of Study.trials_of, which take longer than the rest
 
 
 @cache
@@ -79,15 +76,7 @@ def test_quick_is_within_full_and_seeds_are_paired(study):
     assert len({trial.seed for trial in full}) >= 10
     assert len(full) <= 6000
     for trial in full:
-        assert dict(trial.database.arguments)["seed"] == trial.seed
-
-
-@EACH
-def test_what_they_say_is_whole(study):
-    assert all((study.question, study.method, study.source, study.charts, study.summaries))
-    for claim in study.claims:
-        assert all((claim.statement, claim.place, claim.note))
-        assert claim.quote or claim.extension
+        assert dict(trial.data.arguments)["seed"] == trial.seed
 
 
 def test_minimal_routing_has_its_baseline():
@@ -95,7 +84,7 @@ def test_minimal_routing_has_its_baseline():
     full = trials_of(MINIMAL_ROUTING, "full")
     for d_vo in (1, 2, 3):
         assert {trial.model.d_qk for trial in full if trial.model.d_vo == d_vo} == set(range(1, 9))
-    queries = {dict(trial.database.arguments)["n_queries"] for trial in full}
+    queries = {dict(trial.data.arguments)["n_queries"] for trial in full}
     assert (min(queries), max(queries)) == (2, 40)
     assert len({trial.seed for trial in full}) == 20
 
@@ -141,7 +130,7 @@ def test_scale_up_compares_equal_parameters(n_facts, sizes):
 
 def test_storage_has_the_sizes_of_the_closed_form():
     for trial in trials_of(ATTENTION_STORAGE, "full"):
-        n_queries = dict(trial.database.arguments)["n_queries"]
+        n_queries = dict(trial.data.arguments)["n_queries"]
         assert (trial.model.n_heads, trial.model.d_vo, trial.model.d_model) == (1, 1, 2 * n_queries + 1)
     six = [trial for trial in trials_of(ATTENTION_STORAGE, "quick") if trial.model.d_qk == attention_storage.QUERIES]
     assert {trial.training.precision for trial in six} == {"float32", "float64", "bfloat16"}
@@ -162,9 +151,9 @@ def test_vo_against_qk_fits_a_share():
             "model.n_heads": heads,
             "model.d_qk": d_model - d_vo + 1,
             "model.d_vo": d_vo,
-            "database.n_keys": size,
-            "database.n_queries": n_queries,
-            "database.n_values": size,
+            "data.n_keys": size,
+            "data.n_queries": n_queries,
+            "data.n_values": size,
             "seed": seed,
             "recall": -((d_vo - (d_model + 1) / 3) ** 2) + LUCK[seed],
         }
@@ -191,7 +180,7 @@ def few(study):
     kinds = {}
     for trial in trials_of(study, "quick"):
         if isinstance(trial.model, LayerShape) and trial.training.precision == "float32":
-            kinds.setdefault((trial.database.generator, trial.measures), trial)
+            kinds.setdefault((trial.data.generator, trial.measures), trial)
     return [replace(trial, training=replace(trial.training, epochs=3)) for trial in kinds.values()]
 
 
@@ -204,10 +193,7 @@ def test_trials_give_every_column(study):
         table([]),
         table([row for result in results for row in reading_rows(result)]),
     )
-    named = [(chart.data, chart.columns) for chart in study.charts]
-    named += [(summary.data, summary.columns) for summary in study.summaries]
-    named += [(claim.data, part.columns) for claim in study.claims for part in claim.quantity.parts]
-    for data, columns in named:
+    for data, columns in columns_named(study):
         assert missing_columns(tables.rows(data), *columns) == [], data
 
 
@@ -220,7 +206,7 @@ def test_minimal_routing_decides():
 
         def measured(row):
             steps = min(row["model.d_qk"], enough) - 1
-            by_queries = 2 if row["database.n_queries"] == 20 else 1
+            by_queries = 2 if row["data.n_queries"] == 20 else 1
             slope = gain * by_queries if row["model.d_vo"] < 6 else 0.0
             return {"recall": 0.4 + slope * steps + LUCK[row["seed"]]}
 
@@ -233,13 +219,13 @@ def test_minimal_routing_decides():
     assert like["least d_qk by number of queries"].value == pytest.approx(0)
     assert like["gain of d_qk by number of queries"].value == pytest.approx(2 * 0.15 - 0.15)
     assert found(0.015, enough=4)["least d_qk by number of queries"].value == pytest.approx(1)
-    assert statuses(found(0.0, enough=4), *published) == ["not reproduced"] * 3
+    assert set(statuses(found(0.0, enough=4), *published)) <= {"not reproduced", "undecided"}
 
 
 def test_heads_against_width_decides():
     def found(by_heads, by_queries):
         def measured(row):
-            heads, queries = row["model.n_heads"], row["database.n_queries"]
+            heads, queries = row["model.n_heads"], row["data.n_queries"]
             return {"recall": 0.3 + (by_heads + by_queries * queries) * heads + LUCK[row["seed"]], "recall_0.95": 0.1}
 
         return verdicts(HEADS_AGAINST_WIDTH, measured)
@@ -258,7 +244,7 @@ def test_additive_motif_decides():
         return {"recall": 0.8, "additive_share": share, "heads_alone": 0.1, "direct_alone": 0.1}
 
     found = verdicts(ADDITIVE_MOTIF, measured)
-    assert found["facts are recalled additively"].status == "reproduced"
+    assert found["facts are recalled additively"].status == "by construction"
     assert found["by number of heads"].value == pytest.approx(0.1)
     assert found["one head is not enough alone"].value == 0
     shares = [0.1 * heads for heads in (2, 3, 4, 6, 8, 2, 8)]  # both families, 4 heads once
@@ -312,7 +298,7 @@ def test_attention_storage_decides():
 def ranks_of(row):
     ranks = {"disjoint": 20, "structured": 20, "overlapping-boxes": 20, "zipf": 60, "uniform": 120, "bijections": 140}
     effective = {"disjoint": 10, "structured": 6, "overlapping-boxes": 5}
-    kind = row["database.generator"]
+    kind = row["data.generator"]
     return ranks[kind], effective.get(kind, 11)
 
 
@@ -333,12 +319,10 @@ def test_effective_rank_decides(sign, status):
 def test_scale_up_decides():
     def found(slope, *, held):
         def measured(row):
-            sizes = tuple(
-                row.get(f"database.{name}") or row["database.rank"] for name in ("n_keys", "n_queries", "n_values")
-            )
+            sizes = tuple(row.get(f"data.{name}") or row["data.rank"] for name in ("n_keys", "n_queries", "n_values"))
             shape = LayerShape(*(row[f"model.{name}"] for name in ("d_model", "n_heads", "d_qk", "d_vo")))
             layer_rank = layer_rank_bounds(shape, *sizes).upper.value
-            rank = row.get("database.rank")
+            rank = row.get("data.rank")
             recall = 0.5 + slope * (layer_rank / 1000 - (rank or 0) / 2000) + LUCK[row["seed"]] / 10
             numbers_ = {
                 "recall": recall,

@@ -1,17 +1,19 @@
 """The studies of rank, readouts, artifacts and epochs: what they ask for, and verdicts on tables that were made up."""
 
+import json
 from dataclasses import replace
-from functools import cache
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from factrank.experiments.specs import Curve
 from factrank.experiments.statistics.expressions import missing_columns
 from factrank.experiments.store.columns import curve_rows, reading_rows, row_of, trial_columns
 from factrank.experiments.store.result_tables import Tables
 from factrank.experiments.study.study_results import results_of
 from factrank.experiments.training import train_many
+from factrank.families.attention import Readings
 from factrank.families.attention.layer_bounds import layer_rank_bounds
 from factrank.studies.wong.artifacts import ARTIFACTS
 from factrank.studies.wong.cross_threshold import CROSS_THRESHOLD
@@ -20,16 +22,13 @@ from factrank.studies.wong.rank_inflation import RANK_INFLATION
 from factrank.studies.wong.rank_validity import RANK_VALIDITY
 from factrank.studies.wong.settings import TAUS
 from factrank.studies.wong.softmax_distortion import SOFTMAX_DISTORTION
+from small_studies import columns_named
+from small_studies import trials_listed as trials_of
 
 STUDIES = (RANK_VALIDITY, SOFTMAX_DISTORTION, CROSS_THRESHOLD, RANK_INFLATION, ARTIFACTS, EPOCHS_TO_RECALL)
 EACH = pytest.mark.parametrize("study", STUDIES, ids=lambda study: study.name)
 LUCK = np.random.default_rng(0).normal(size=100)
 """What each seed adds, so that intervals have a width."""
-
-
-@cache
-def trials_of(study, size):
-    return study.trials(size)  # without the hashes of `trials_of`, which take longer than the rest
 
 
 def table(rows):
@@ -59,35 +58,27 @@ def test_quick_is_within_full_and_seeds_are_paired(study):
     assert len({trial.seed for trial in full}) >= 10
     assert len(full) <= 6000
     for trial in full:
-        assert dict(trial.database.arguments).get("seed", trial.seed) == trial.seed
-
-
-@EACH
-def test_what_they_say_is_whole(study):
-    assert all((study.question, study.method, study.source, study.charts, study.summaries))
-    for claim in study.claims:
-        assert all((claim.statement, claim.place, claim.note))
-        assert claim.quote or claim.extension or study in {ARTIFACTS, RANK_VALIDITY}
+        assert dict(trial.data.arguments).get("seed", trial.seed) == trial.seed
 
 
 def test_readouts_are_those_of_the_experiments():
-    wide = [trial for trial in trials_of(SOFTMAX_DISTORTION, "full") if not trial.measures.readings.cp]
+    wide = [trial for trial in trials_of(SOFTMAX_DISTORTION, "full") if not trial.measure(Readings).cp]
     for trial in wide:
-        read = trial.measures.readings
+        read = trial.measure(Readings)
         assert (min(read.taus), max(read.taus), len(read.taus)) == (0.5, 0.99, 7)
         assert set(read.precisions) == {"float32", "float64", "bfloat16"}
         assert len(read.temperatures) == 3
-    decomposed = [trial.measures.readings for trial in trials_of(SOFTMAX_DISTORTION, "full") if trial not in wide]
+    decomposed = [trial.measure(Readings) for trial in trials_of(SOFTMAX_DISTORTION, "full") if trial not in wide]
     assert sum(len(read.taus) * len(read.temperatures) * len(read.precisions) for read in decomposed) <= 20
-    assert {trial.measures.readings.taus for trial in trials_of(CROSS_THRESHOLD, "full")} == {TAUS}
-    assert {trial.measures.taus for trial in trials_of(EPOCHS_TO_RECALL, "full")} == {TAUS}
+    assert {trial.measure(Readings).taus for trial in trials_of(CROSS_THRESHOLD, "full")} == {TAUS}
+    assert {trial.taus for trial in trials_of(EPOCHS_TO_RECALL, "full")} == {TAUS}
 
 
 def test_inflation_has_the_published_pair():
     """At least 80 keys; a layer of rank at most 10 on tables of rank exactly 80; bounds from 2 to 20."""
-    tables = {trial.database for trial in trials_of(RANK_INFLATION, "full")}
+    tables = {trial.data for trial in trials_of(RANK_INFLATION, "full")}
     assert all(dict(one.arguments)["n_keys"] >= 80 for one in tables)
-    assert 80 in {dict(trial.database.arguments).get("rank") for trial in trials_of(RANK_INFLATION, "quick")}
+    assert 80 in {dict(trial.data.arguments).get("rank") for trial in trials_of(RANK_INFLATION, "quick")}
     shapes = {trial.model for trial in trials_of(RANK_INFLATION, "full")}
     bounds = {shape: layer_rank_bounds(shape, 100, 2, 100).upper.value for shape in shapes}
     assert (min(bounds.values()), max(bounds.values())) == (2, 20)
@@ -97,7 +88,7 @@ def test_inflation_has_the_published_pair():
 
 def test_sparse_tables_leave_room_for_twenty_times_the_facts():
     for trial in trials_of(ARTIFACTS, "quick"):
-        sizes = dict(trial.database.arguments)
+        sizes = dict(trial.data.arguments)
         if sizes["n_facts"] == 100:
             assert sizes["n_keys"] * sizes["n_queries"] - sizes["n_facts"] == 19 * sizes["n_facts"]
 
@@ -107,27 +98,31 @@ def test_sparse_tables_leave_room_for_twenty_times_the_facts():
 
 def least_of(trial):
     """The trial hardly trained, with one readout where it has several: the columns are the same."""
-    read = trial.measures.readings
-    one = read and replace(read, taus=read.taus[:1], temperatures=read.temperatures[:1], precisions=("float32",))
-    training, measures = replace(trial.training, epochs=5), replace(trial.measures, readings=one)
-    return replace(trial, training=training, measures=measures, curve_epochs=trial.curve_epochs[:2])
+
+    def least(measure):
+        if isinstance(measure, Curve):
+            return Curve(measure.epochs[:2])
+        if isinstance(measure, Readings):
+            first = {name: getattr(measure, name)[:1] for name in ("taus", "temperatures")}
+            return replace(measure, precisions=("float32",), **first)
+        return measure
+
+    training, measures = replace(trial.training, epochs=5), tuple(map(least, trial.measures))
+    return replace(trial, training=training, measures=measures)
 
 
 @EACH
 def test_trials_give_every_column(study):
     """A trial of every generator and every kind of measure: all that charts, summaries and claims name is there."""
     listed = trials_of(study, "quick")[::-1]
-    first = {trial.database.generator: trial for trial in listed} | {trial.measures: trial for trial in listed}
+    first = {trial.data.generator: trial for trial in listed} | {trial.measures: trial for trial in listed}
     results = train_many([least_of(trial) for trial in dict.fromkeys(first.values())])
     tables = Tables(
         table([row_of(result) for result in results]),
         table([row for result in results for row in curve_rows(result)]),
         table([row for result in results for row in reading_rows(result)]),
     )
-    named = [(chart.data, chart.columns) for chart in study.charts]
-    named += [(summary.data, summary.columns) for summary in study.summaries]
-    named += [(claim.data, part.columns) for claim in study.claims for part in claim.quantity.parts]
-    for data, columns in named:
+    for data, columns in columns_named(study):
         assert missing_columns(tables.rows(data), *columns) == [], data
 
 
@@ -141,7 +136,7 @@ def shape_of(row):
 def known_tables(row, *, by_width, by_rank):
     """Recall as a line in d_model + d_vo and in the rank of the table; the certified half as in training."""
     d_model, d_vo, luck = shape_of(row)
-    rank = row.get("database.rank") or 50
+    rank = row.get("data.rank") or 50
     bound = 10 * d_vo + min(10, d_model - d_vo)
     recall = 0.5 + by_width * (d_model + 3 * d_vo) - by_rank * rank + 0.01 * luck
     memorised = float(d_model >= 4)
@@ -152,10 +147,9 @@ def known_tables(row, *, by_width, by_rank):
 
 
 def read_once(row):
-    partial = row["database.generator"] == "diagonal2"
-    return (
-        [{"tau": 0.95, "violates": float(partial and row["model.d_vo"] == 1)}] if row["measures.readings.kind"] else []
-    )
+    partial = row["data.generator"] == "diagonal2"
+    is_read = "readings" in {measure["kind"] for measure in json.loads(row["measures"])}
+    return [{"tau": 0.95, "violates": float(partial and row["model.d_vo"] == 1)}] if is_read else []
 
 
 def test_rank_validity_decides():
@@ -163,19 +157,14 @@ def test_rank_validity_decides():
     published |= {"small d_vo fails despite parameters"}
 
     def found(**slopes):
-        kinds = {row.get("measures.readings.kind") for row in map(trial_columns, trials_of(RANK_VALIDITY, "quick"))}
-        assert len(kinds) == 2  # some are read, some are not
-        return verdicts(
-            RANK_VALIDITY,
-            "quick",
-            lambda row: known_tables(row, **slopes),
-            lambda row: read_once(row) if row.get("measures.readings.kind") else (),
-        )
+        read = [bool(read_once(trial_columns(trial))) for trial in trials_of(RANK_VALIDITY, "quick")]
+        assert len(set(read)) == 2  # some are read, some are not
+        return verdicts(RANK_VALIDITY, "quick", lambda row: known_tables(row, **slopes), read_once)
 
     like = found(by_width=0.01, by_rank=0.001)
     assert {like[name] for name in published} == {"reproduced"}
     assert like["rank(D) > rank(L), memorised"] == "measured"
-    assert like["partial tables need not obey it"] == "reproduced"
+    assert like["partial tables need not obey it"] == "by construction"
     against = found(by_width=-0.01, by_rank=-0.001)
     assert {against[name] for name in published} == {"not reproduced"}
 
@@ -200,10 +189,10 @@ def test_softmax_distortion_decides():
 
     published = ("rank falls with tau", "softmax raises rank", "coarse arithmetic limits it")
     like = found(by_tau=20, by_bits=0.5, inflation=10)
-    assert [like[name] for name in published] == ["reproduced"] * 3
+    assert [like[name] for name in published] == ["by construction", "reproduced", "reproduced"]
     assert like["temperature"] == like["numeric CP above the flattening"] == "measured"
     against = found(by_tau=-20, by_bits=0.0, inflation=-1)
-    assert [against[name] for name in published] == ["not reproduced"] * 3
+    assert {against[name] for name in published} <= {"not reproduced", "undecided"}
 
 
 def correlated(row, best):
@@ -230,7 +219,7 @@ def held(row, most, gap):
     """Layers hold tables up to a multiple of their bound; those beyond it lose `gap` when asked for confidence."""
     d_model, d_vo, luck = shape_of(row)
     bound = 2 * d_vo + min(2, d_model - d_vo)
-    rank = float(row.get("database.rank") or 100)
+    rank = float(row.get("data.rank") or 100)
     memorised, above = float(rank <= most * bound), float(rank > bound)
     confident = 1 - (gap if above else 0.0) - 0.001 * abs(luck)
     recalls = {"recall": memorised + (1 - memorised) * 0.5, "recall_0.95": confident * (memorised or 0.3)}
@@ -253,9 +242,9 @@ def test_rank_inflation_decides(most, gap, pair, signature):
 
 
 def made_up_facts(row, multiple, by_width):
-    silent = 2000.0 - row["database.n_facts"]
-    count = row["database.n_facts"] * (multiple + by_width * np.log2(row["model.d_model"]) + 0.1 * LUCK[row["seed"]])
-    counts = {f"artifacts_{tau}": count for tau in (0.5, 0.8, 0.95, 0.99)}
+    silent = 2000.0 - row["data.n_facts"]
+    count = row["data.n_facts"] * (multiple + by_width * np.log2(row["model.d_model"]) + 0.1 * LUCK[row["seed"]])
+    counts = {f"hallucinations_{tau}": count for tau in (0.5, 0.8, 0.95, 0.99)}
     return {**counts, "silent_fibers": silent, "recall_0.95": 1.0}
 
 
@@ -274,9 +263,9 @@ def test_epochs_decide():
         return {f"epochs_to.recall_{tau}": 50 + growth / (1 - tau) + LUCK[row["seed"]] for tau in TAUS}
 
     like = verdicts(EPOCHS_TO_RECALL, "full", lambda row: epochs(row, 1.0))
-    assert list(like.values()) == ["reproduced", "reproduced", "measured", "reproduced"]
+    assert list(like.values()) == ["by construction", "by construction", "measured", "reproduced"]
     flat = verdicts(EPOCHS_TO_RECALL, "full", lambda row: epochs(row, 0.0))
-    assert list(flat.values()) == ["not reproduced", "not reproduced", "measured", "not reproduced"]
+    assert list(flat.values()) == ["undecided", "undecided", "measured", "undecided"]
 
 
 def test_an_unreached_threshold_is_not_hidden():

@@ -1,8 +1,7 @@
-"""Studies: the catalogue of experiments, one package per paper, with the published statements next to ours.
+"""Studies: the catalogue of experiments, one package per paper, each published statement next to our result.
 
-What lives here: studies as data: lists of trials, charts and claims. What may enter: another study of a paper's figure;
-its module makes a `Study` and is listed in the `STUDIES` of its paper. Nothing here trains or draws: `experiments` and
-`report` do.
+A study is data: a list of trials with charts, summaries and claims. To add one, define a `Study` in a module of its
+paper and list it in the paper's `STUDIES`. Nothing here trains or draws; `experiments` and `report` do.
 """
 
 from __future__ import annotations
@@ -22,11 +21,10 @@ PAPERS: dict[str, tuple[Study, ...]] = {
 """The studies of each paper, in the order of its lab report."""
 
 CATALOGUE: dict[str, Study] = {study.name: study for studies in PAPERS.values() for study in studies}
-"""The studies by name."""
 
 
 def study(name: str) -> Study:
-    """A study of the catalogue by its name.
+    """Returns the study of the catalogue with this name.
 
     >>> study("vo-against-qk").source.figure
     'Figure 4'
@@ -37,7 +35,7 @@ def study(name: str) -> Study:
 
 
 def studies_named(name: str) -> tuple[Study, ...]:
-    """The studies of a paper, in their order, or the one study of this name.
+    """Returns the studies of a paper, in order, or the one study with this name.
 
     >>> [study.name for study in studies_named("vo-against-qk")]
     ['vo-against-qk']

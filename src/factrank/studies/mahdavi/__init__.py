@@ -1,8 +1,7 @@
 """Mahdavi, Liao and Thrampoulidis 2024, "Memorization capacity of multi-head attention in transformers" (2306.02010).
 
-What lives here: one module per study, but `heads` for the two on heads; what they share is in `settings`, and in
-`growth` what those against heads and tokens share. What may enter: another question of the paper; `STUDIES` lists them
-in the order of the lab report.
+Each study has a module of its own, except that `heads` has the two on heads. `settings` holds what all of them share,
+`growth` what the studies over heads and tokens share. `STUDIES` lists them in the order of the lab report.
 """
 
 from __future__ import annotations
@@ -26,4 +25,3 @@ STUDIES: tuple[Study, ...] = (
     ASSUMPTIONS,
     CLOSED_FORM,
 )
-"""The studies of this paper."""

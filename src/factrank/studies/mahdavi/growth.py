@@ -1,15 +1,16 @@
-"""What is shown and claimed of examples memorised against heads or tokens, alike for both tasks and kinds of contexts.
+"""Charts and claims on memorised examples against heads or tokens, shared by both tasks and kinds of contexts.
 
-Examples memorised are N times the recall, or, for real labels, N times the explained share of their variance: of N
-labels without structure a model with k free directions explains k / N, so that the number is that of the directions
-used. Recall has a part that is chance, 1 in as many as there are classes.
+The number of memorised examples is N times the recall or, for real labels, N times the explained fraction of their
+variance: a model with k free directions explains k / N of N unstructured labels, so this counts the directions used.
+Recall includes chance, 1 over the number of classes.
 
-Claims are about the cells that were run three times, at one number of examples for each task and kind of contexts;
-charts show all.
+Claims use the cells that were run three times, at one number of examples for each task and kind of contexts; charts
+show all runs.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from factrank.experiments.columns import label
@@ -35,17 +36,17 @@ from factrank.studies.mahdavi.settings import (
 )
 
 STRAIGHT = 0.95
-"""The least correlation that we call a linear relationship."""
+"""The smallest correlation that we call a linear relationship."""
 FEW = 30
-"""Heads or tokens of the full size up to which a line is looked for."""
+"""Number of heads or tokens, in the full size, up to which we look for a line."""
 
 
 @dataclass(frozen=True)
 class Growth:
     """Examples memorised against `x`, for one task and kind of contexts.
 
-    Claims are about `cells`, values of x on one number of examples that were run several times. `top` is the largest
-    number of examples of the authors' grid.
+    Claims use `cells`: values of x that were run several times on one number of examples. `top` is the largest number
+    of examples in the authors' grid.
     """
 
     task: Task
@@ -56,45 +57,45 @@ class Growth:
     place: str
     quote: str
     by_task: bool = False
-    """Whether the study has both tasks, so that names say which."""
+    """Whether the study has both tasks and names must tell them apart."""
     more: Cells | None = None
-    """Cells of the full size on more examples than the authors have, where theirs are used up."""
+    """Cells of the full size on more examples than the authors use, if theirs are exhausted."""
 
     @property
     def name(self) -> str:
-        """What tells its parts from those of the others of a study."""
+        """Suffix that distinguishes its charts and claims from others of the study."""
         return f"{self.task}-{self.kind}" if self.by_task else self.kind
 
     @property
     def text(self) -> str:
-        """The same in words."""
+        """Description of the task and the kind of contexts."""
         return f"{self.task}, {KIND_TEXT[self.kind]}" if self.by_task else KIND_TEXT[self.kind]
 
     @property
     def where(self) -> Where:
-        """Its rows."""
+        """Condition that selects its rows."""
         return (*WHERE[self.kind], *(task_where(self.task) if self.by_task else ()))
 
     @property
     def decided(self) -> Where:
-        """The cells that claims are about, of both sizes of the study: N and place together tell which."""
+        """Condition that selects the cells of claims at both sizes of the study, by N and place together."""
         pairs = tuple(1000 * cells.n_examples + place for cells in self.cells.values() for place in cells.places)
         return (*self.where, (f"1000 * {N_EXAMPLES} + {self.x}", pairs))
 
     @property
     def at_top(self) -> Where:
-        """All that was run of the largest size."""
+        """Condition that selects all runs of the largest size."""
         return (*self.where, (N_EXAMPLES, tuple(self.top.values())))
 
     def straight(self, cells: Cells) -> Where:
-        """Those cells of the full size among which a line is looked for."""
+        """Returns the condition that selects the cells of the full size in which we look for a line."""
         few = tuple(place for place in cells.places if place <= FEW)
         return (*self.where, (N_EXAMPLES, cells.n_examples), (self.x, few))
 
     # ------------------------------------------------------------ what is shown
 
     def charts(self) -> tuple[Chart, ...]:
-        """Accuracy or error as the paper has it, and examples memorised, with one line for each size."""
+        """Returns charts of accuracy or error, as in the paper, and of examples memorised, with one line per size."""
         first = ("error", LOSS) if self.task == "regression" else ("accuracy", RECALL)
         return tuple(
             Chart(
@@ -110,7 +111,7 @@ class Growth:
         )
 
     def summaries(self) -> tuple[Summary, ...]:
-        """Examples memorised beside the closed form and the paper's count, in the cells of claims and at the top."""
+        """Returns examples memorised, the closed form and the paper's count, in the cells of claims and at the top."""
         n_examples = self.cells["full"].n_examples
         shown = [("decided", f"Examples memorised of {n_examples:,}, run three times", self.decided)]
         if self.top["full"] != n_examples:
@@ -134,7 +135,7 @@ class Growth:
         )
 
     def fits(self) -> tuple[Fit, ...]:
-        """A line through the points of each summary, and the same with a bend."""
+        """Returns fits of a line to each summary, and of a parabola."""
         shapes = (("line", "A line", ("1", self.x)), ("bend", "With a bend", ("1", self.x, f"{self.x} * {self.x}")))
         return tuple(
             Fit(f"{kind}-{summary.name}", f"{title}: {self.text}", summary.name, terms, "memorised", intervals=True)
@@ -145,7 +146,7 @@ class Growth:
     # ------------------------------------------------------------ what is claimed
 
     def published(self, what: str) -> tuple[Claim, Claim]:
-        """Examples memorised rise with x, and along a line; `what` is the name of x."""
+        """Returns the claims that examples memorised rise with x, and linearly; `what` is the name of x."""
         return (
             Claim(
                 f"rises with {what}, {self.name}",
@@ -163,15 +164,14 @@ class Growth:
                 "greater",
                 place=self.place,
                 quote=self.quote,
-                note=f"The correlation, less {STRAIGHT}, up to {FEW} {what} on "
-                f"{self.cells['full'].n_examples:,} examples. The threshold is ours: a logarithm over 1, 5, 10, 20, 30 "
-                "has 0.90, a square root 0.98, so that the fits tell a line from a bend. In the full size only. "
-                f"{OVER_REPLICATES}",
+                note=f"Correlation minus {STRAIGHT}, up to {FEW} {what} on {self.cells['full'].n_examples:,} "
+                "examples. The threshold is ours: over 1, 5, 10, 20, 30 a logarithm has 0.90 and a square root 0.98, "
+                f"so only the fits tell a line from a bend. Full size only. {OVER_REPLICATES}",
             ),
         )
 
     def on_more(self, what: str) -> tuple[Claim, ...]:
-        """The line again where examples are not used up: a question of ours."""
+        """Returns the claim about a line on more examples, which are not exhausted (our extension)."""
         if self.more is None:
             return ()
         claim = Claim(
@@ -180,14 +180,14 @@ class Growth:
             self._straightness(self.more),
             "greater",
             place=self.place,
-            note="As on the authors' largest size, chosen after that was seen to be nearly used up. The fits tell a "
-            f"bend. In the full size only. {OVER_REPLICATES}",
+            note="As on the authors' largest size; chosen after we saw that that size is nearly exhausted. The fits "
+            f"show a bend, if any. Full size only. {OVER_REPLICATES}",
             extension=True,
         )
         return (claim,)
 
     def _straightness(self, cells: Cells) -> Quantity:
-        """The correlation with x less what we call a line."""
+        """Returns the correlation with x minus the threshold of a line."""
         line = self.straight(cells)
         return Quantity("correlation", HELD, self.x, where=line, minus=Quantity("mean", str(STRAIGHT), where=line))
 
@@ -196,7 +196,7 @@ class Growth:
         return f"{_listed(cells.places)} {what} on {cells.n_examples:,} examples"
 
     def further(self, what: str) -> tuple[Claim, Claim]:
-        """What a unit of x adds, and the paper's count beside what is held: questions of ours."""
+        """Returns the claims on the gain per unit of x and on the paper's count (our extensions)."""
         several = (N_TOKENS, tuple(n for sizes in CONTEXT_SIZES.values() for n in sizes if n > 1))
         cells = (*self.decided, several) if self.x == N_TOKENS else self.decided
         chance = f" + {N_EXAMPLES} / {N_CLASSES}" if self.task == "classification" else ""
@@ -217,14 +217,19 @@ class Growth:
                 Quantity("greatest", f"{PAPER_BOUND}{chance} - {HELD}", where=cells),
                 "less",
                 place="the theorem",
-                note=f"The paper's count less the examples memorised{beyond}, where that is greatest. The theorem says "
-                "that weights exist for as many examples; here training has more to memorise. Contexts of one token "
-                f"are left out. {OVER_REPLICATES}",
+                note=f"Largest value of the paper's count minus the examples memorised{beyond}. The theorem says that "
+                "weights exist for that many examples; here training has more to memorise. Excludes contexts of one "
+                f"token. {OVER_REPLICATES}",
                 extension=True,
             ),
         )
 
 
+def growth_claims(growths: Sequence[Growth], what: str) -> tuple[Claim, ...]:
+    """Returns the claims of several growths: published ones, then those on more examples, then our extensions."""
+    kinds = (Growth.published, Growth.on_more, Growth.further)
+    return tuple(claim for claims in kinds for growth in growths for claim in claims(growth, what))
+
+
 def _listed(places: tuple[int, ...]) -> str:
-    """The places in words."""
     return " and ".join(filter(None, [", ".join(map(str, places[:-1])), str(places[-1])]))

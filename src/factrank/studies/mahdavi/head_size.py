@@ -1,12 +1,12 @@
-"""Head size: does a larger query-key size stop helping at the context size?
+"""Head size: does increasing the query-key size stop helping at the context size?
 
 The paper trains memorisers with 30 heads of size d_h = 10 to 64 on one context of 32 tokens for all examples, 100
-classes, with at least 300,000 steps. The theorem has r = min(n, d_h), so that a gain is expected up to d_h ~ n = 32.
+classes, for at least 300,000 steps. The theorem has r = min(n, d_h), so a gain is expected up to d_h ~ n = 32.
 
-What is left open: what "stops" means in numbers. We look at the slope of accuracy from d_h = 10 to 30 and from 40 to
-64, on 20,000 examples, of which these sizes are run three times. Theory is of two minds: the rank of the closed form
-does not depend on d_h at all (only its conditioning does). Whether the bend moves with n, and what part of it comes
-from how scores are scaled, is asked by `knee`.
+The paper does not define "stops" numerically. We compare the slopes of accuracy from d_h = 10 to 30 and from 40 to 64
+on 20,000 examples, with three runs of these head sizes. Theory is ambiguous: the rank of the closed form does not
+depend on d_h at all (only its conditioning does). Whether the bend moves with n, and how much of it comes from the
+scaling of scores, is the question of `knee`.
 """
 
 from __future__ import annotations
@@ -36,19 +36,16 @@ HEAD_SIZES: dict[Size, tuple[int, ...]] = {
     "quick": (1, 2, 8, 16),
     "full": (10, 15, 20, 25, 30, 35, 40, 45, 50, 55, 60, 64),
 }
-CELLS: dict[Size, Cells] = {
-    "quick": Cells(160, HEAD_SIZES["quick"]),
-    "full": Cells(20_000, (10, 20, 30, 40, 50, 64)),
-}
-"""What decides claims."""
+CELLS: dict[Size, Cells] = {"quick": Cells(160, HEAD_SIZES["quick"]), "full": Cells(20_000, (10, 20, 30, 40, 50, 64))}
+"""The runs that decide claims."""
 BELOW_N, BEYOND_N = (1, 2, 8, 10, 20, 30), (40, 50, 64)
-"""Of the quick size, where n = 8, and of the full one, where n = 32."""
+"""The quick size has n = 8, the full size n = 32."""
 NOTHING = 0.0007
-"""A slope that we call none: less than 2 % of the examples from d_h = 40 to 64."""
+"""A slope that we count as zero: less than 2 % of the examples from d_h = 40 to 64."""
 
 
 def settings(size: Size) -> list[Setting]:
-    """Every head size on every number of examples, then the replicates that claims are about."""
+    """Returns every head size on every number of examples, then the replicates that claims use."""
     sizes, cells = SIZES[size], CELLS[size]
     once = [(n_examples, d_qk, 0) for n_examples in sorted(sizes, reverse=True) for d_qk in HEAD_SIZES[size]]
     again = [(cells.n_examples, d_qk, replicate) for replicate in range(REPLICATES) for d_qk in cells.places]
@@ -68,7 +65,7 @@ def settings(size: Size) -> list[Setting]:
 
 
 def trials(size: Size) -> list[Trial]:
-    """The runs, with as many steps as the authors have."""
+    """Returns the trials, with as many steps as the authors use."""
     return [setting.trial(LEAST_STEPS[size]) for setting in settings(size)]
 
 
@@ -77,18 +74,8 @@ DECIDED: Where = ((N_EXAMPLES, tuple(cells.n_examples for cells in CELLS.values(
 
 
 CHARTS = tuple(
-    Chart(
-        name,
-        f"{title} by head size",
-        "lines",
-        x=D_QK,
-        y=column,
-        colour=N_EXAMPLES,
-    )
-    for name, title, column in (
-        ("accuracy", "Accuracy", RECALL),
-        ("memorised", "Examples memorised", HELD),
-    )
+    Chart(name, f"{title} by head size", "lines", x=D_QK, y=column, colour=N_EXAMPLES)
+    for name, title, column in (("accuracy", "Accuracy", RECALL), ("memorised", "Examples memorised", HELD))
 )
 
 SUMMARIES = tuple(
@@ -123,7 +110,7 @@ CLAIMS = (
         _slope(BELOW_N),
         "rises",
         place=PLACE,
-        note="Accuracy per unit of d_h over 10, 20 and 30, where n = 32, on 20,000 examples (quick: 1, 2 and 8, n = "
+        note="Accuracy per unit of d_h over 10, 20 and 30 with n = 32 on 20,000 examples (quick: 1, 2 and 8 with n = "
         f"8). {OVER_REPLICATES}",
     ),
     Claim(
@@ -132,7 +119,7 @@ CLAIMS = (
         _slope(BELOW_N, minus=_slope(BEYOND_N)),
         "greater",
         place=PLACE,
-        note="Accuracy per unit of d_h, over 10, 20 and 30 less over 40, 50 and 64. In the full size only. "
+        note="Accuracy per unit of d_h over 10, 20 and 30 minus that over 40, 50 and 64. Full size only. "
         f"{OVER_REPLICATES}",
     ),
     Claim(
@@ -142,8 +129,8 @@ CLAIMS = (
         "not rising",
         tolerance=NOTHING,
         place=PLACE,
-        note="Accuracy per unit of d_h over 40, 50 and 64. The tolerance, less than 2 % of the examples in all, is "
-        f"ours. In the full size only. {OVER_REPLICATES}",
+        note="Accuracy per unit of d_h over 40, 50 and 64. The tolerance, less than 2 % of the examples in total, is "
+        f"ours. Full size only. {OVER_REPLICATES}",
     ),
 )
 
@@ -152,7 +139,7 @@ HEAD_SIZE_STUDY = Study(
     title="Head size: where the gain stops",
     source=source(PLACE),
     question="Do larger query-key sizes help only up to the context size?",
-    method="Memorisers with 30 heads of size 10 to 64 are trained on one context of 32 tokens for all examples and 100 "
+    method="We train memorisers with 30 heads of size 10 to 64 on one context of 32 tokens for all examples and 100 "
     "classes, for 300,000 steps.",
     trials=trials,
     charts=CHARTS,

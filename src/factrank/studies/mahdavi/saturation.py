@@ -1,32 +1,33 @@
-"""Saturation: do heads come to put nearly all of their weight on one token?
+"""Saturation: do heads learn to put nearly all their weight on one token?
 
 In the paper's construction each head serves its own examples, which the saturation of softmax makes possible. The
-authors train 4 heads on 550 and 8 heads on 1,300 examples with one context of 32 tokens, for 300,000 steps without a
-stop, and look at how many heads have a weight above 0.99 for an example.
+authors train 4 heads on 550 and 8 heads on 1,300 examples with one context of 32 tokens, for 300,000 steps without
+early stopping, and count how many heads have a weight above 0.99 on an example.
 
-What is left open: the numbers that the figures show. We record over training the share of (example, head) whose largest
-weight is above 0.99, that of the least and the most saturated head, and the share of examples with at least one such
-head. 3 seeds of 4 heads and 8 of 8 heads, as many as there was time for. The authors look at the checkpoint of the
-least loss, we at the last state.
+We do not know the numbers in the figures. During training we record the fraction of (example, head) pairs whose largest
+weight exceeds 0.99, the same for the least and the most saturated head, and the fraction of examples with at least one
+such head. There are 3 seeds for 4 heads and 8 for 8 heads, as many as time allowed. The authors analyse the checkpoint
+with the smallest loss, we the final state.
 """
 
 from __future__ import annotations
 
-from factrank.experiments.specs import Measures, Trial
+from factrank.experiments.specs import Curve, Trial
 from factrank.experiments.statistics import Claim, Direction, Quantity, Summary, Where
 from factrank.experiments.study import Chart, Size, Study
+from factrank.families.memoriser import Saturation
 from factrank.studies.mahdavi.settings import CONTEXT_SIZE, N_HEADS, RECALL, TITLES, Setting, source
 
 SIZES: dict[Size, tuple[tuple[int, int, int], ...]] = {"quick": ((2, 60, 3),), "full": ((4, 550, 3), (8, 1300, 8))}
 """Heads, examples, and seeds."""
 STEPS: dict[Size, int] = {"quick": 8_000, "full": 300_000}
 LOOKS = 50
-"""How often curves are recorded."""
+"""Number of recorded points per curve."""
 THRESHOLD = 0.99
 
 
 def trials(size: Size) -> list[Trial]:
-    """4 heads and 8 heads, for each seed."""
+    """Returns one trial per number of heads and seed."""
     settings = [
         Setting(size, "classification", "shared", n_examples, n_heads, CONTEXT_SIZE[size], seed)
         for n_heads, n_examples, seeds in SIZES[size]
@@ -39,8 +40,7 @@ def trials(size: Size) -> list[Trial]:
             setting.shape(),
             setting.training(STEPS[size], stops=False),
             seed=setting.seed,
-            measures=Measures(saturation=THRESHOLD),
-            curve_epochs=tuple(range(0, STEPS[size] + 1, every)),
+            measures=(Saturation(THRESHOLD), Curve(tuple(range(0, STEPS[size] + 1, every)))),
         )
         for setting in settings
     ]
@@ -50,23 +50,27 @@ SATURATED, LEAST, MOST, ANY = "saturated", "saturated_least", "saturated_most", 
 PLACE = "the experiments on saturation"
 QUOTE = "aided by the softmax operator's saturation property"
 FEWER, MORE = (2, 4), (8,)
-"""Heads: of the quick size and the fewer of the full one, and the more of the full one."""
+"""Numbers of heads: the quick size and the smaller of the full size; the larger of the full size."""
 
 
 def _where(heads: tuple[int, ...]) -> Where:
     return ((N_HEADS, heads),)
 
 
+POSITIVE = "a fraction is not negative, and one case makes it positive"
+
+
 def _by_heads(
     name: str, statement: str, column: str, published: Direction | None, note: str, *, ours: bool = False
 ) -> tuple[Claim, ...]:
-    """The claim for fewer and for more heads, at the end of training."""
+    """Returns the claim for few and for many heads, at the end of training."""
     return tuple(
         Claim(
             f"{name}, {text}",
             f"{statement[:-1]} ({text}).",
             Quantity("mean", column, where=_where(heads)),
             published,
+            by_construction=POSITIVE if published else "",
             place=PLACE,
             quote="" if ours else QUOTE,
             note=note,
@@ -79,7 +83,7 @@ def _by_heads(
 CHARTS = tuple(
     Chart(
         f"{name}-by-step",
-        f"{title} while training",
+        f"{title} during training",
         "lines",
         x="epoch",
         y=column,
@@ -88,9 +92,9 @@ CHARTS = tuple(
         data="curves",
     )
     for name, title, column, y_title in (
-        ("saturated", "Saturated heads", SATURATED, "share of (example, head)"),
-        ("saturated-any", "Examples with a saturated head", ANY, "share of examples"),
-        ("accuracy", "Accuracy", RECALL, "share of examples memorised"),
+        ("saturated", "Saturated heads", SATURATED, "fraction of (example, head) pairs"),
+        ("saturated-any", "Examples with a saturated head", ANY, "fraction of examples"),
+        ("accuracy", "Accuracy", RECALL, "fraction of examples memorised"),
     )
 )
 
@@ -107,7 +111,7 @@ SUMMARIES = (
         ),
         over=(N_HEADS,),
         x="quantity",
-        y_title="share",
+        y_title="fraction",
     ),
 )
 
@@ -117,7 +121,7 @@ CLAIMS = (
         "At the end of training some heads put more than 0.99 of their weight on one token.",
         SATURATED,
         "greater",
-        "The share of (example, head) at the end. The quick size has 2 heads and counts as 4.",
+        "Fraction of (example, head) pairs at the end. The quick size has 2 heads and is counted with 4.",
     ),
     Claim(
         "saturation grows",
@@ -126,8 +130,8 @@ CLAIMS = (
         "rises",
         place=PLACE,
         quote=QUOTE,
-        note="Per step, by least squares over the recorded steps, for 4 and 8 heads, of the seeds that both have. That "
-        "it grows is our reading of what saturation is for; we know the figures from the scripts alone.",
+        note="Per step, by least squares over the recorded steps, for 4 and 8 heads, over the seeds that both have. "
+        "That it grows is our interpretation of the role of saturation; we know the figures only from the scripts.",
         data="curves",
     ),
     *_by_heads(
@@ -135,7 +139,7 @@ CLAIMS = (
         "The share of examples for which at least one head is saturated.",
         ANY,
         None,
-        "At the end; no number is known to us.",
+        "At the end; we know of no published number.",
         ours=True,
     ),
     *_by_heads(
@@ -143,8 +147,8 @@ CLAIMS = (
         "Some heads are saturated for more examples than others.",
         f"{MOST} - {LEAST}",
         "greater",
-        "The share of examples for which the most saturated head is so, less that of the least saturated one, at the "
-        "end.",
+        "Fraction of examples on which the most saturated head saturates minus that of the least saturated one, at "
+        "the end.",
         ours=True,
     ),
     *_by_heads(
@@ -152,7 +156,7 @@ CLAIMS = (
         "The share of examples that is memorised at the end.",
         RECALL,
         None,
-        "550 examples are 4.4 times H (n - 1) + 1 for 4 heads, 1,300 are 5.2 times that of 8.",
+        "550 examples are 4.4 times H (n - 1) + 1 for 4 heads; 1,300 are 5.2 times that for 8.",
         ours=True,
     ),
 )
@@ -161,9 +165,9 @@ SATURATION = Study(
     name="saturation",
     title="Saturation: heads that attend to one token",
     source=source(PLACE),
-    question="Do heads of trained memorisers put nearly all of their weight on one token, and when?",
-    method="Memorisers with 4 and 8 heads are trained to the end on one context of 32 tokens, 550 and 1,300 examples, "
-    "100 classes. Every 6,000 steps the largest weight of each head on each example is compared with 0.99.",
+    question="Do the heads of trained memorisers put nearly all their weight on one token, and when?",
+    method="We train memorisers with 4 and 8 heads to the end on one context of 32 tokens, 550 and 1,300 examples and "
+    "100 classes. Every 6,000 steps we compare the largest weight of each head on each example with 0.99.",
     trials=trials,
     charts=CHARTS,
     summaries=SUMMARIES,

@@ -1,8 +1,8 @@
 """Nichani, Lee and Bietti 2025, "Understanding factual recall in transformers via associative memories" (2412.06538).
 
-What lives here: one module per study, those of associative memories in `memories`; what they share is in `settings`,
-and in `factual_recall_settings` what those of factual recall share. What may enter: another question of the paper;
-`STUDIES` lists them in the order of the lab report.
+Each study has a module of its own; those on associative memories are in `memories`. `settings` holds what all of them
+share, `factual_recall_settings` what the studies of factual recall share. `STUDIES` lists them in the order of the lab
+report.
 """
 
 from __future__ import annotations
@@ -41,4 +41,3 @@ STUDIES: tuple[Study, ...] = (
     FREQUENT_FACTS_FIRST,
     BEYOND_MEMORISATION,
 )
-"""The studies of this paper."""

@@ -1,22 +1,22 @@
-"""Beyond memorisation: does moving parameters from query-key to value-output hurt copying in context?
+"""Beyond memorisation: does moving parameters from query-key to value-output hurt in-context copying?
 
 An open question of Wong 2025 (arXiv 2502.05076), who finds that at a constant number of parameters a wider value-output
-circuit holds more facts: does that carry beyond memorising? Here a transformer learns facts and a task of copying
-together. A copying sequence has one token of every group and ends with a cue that names a group; the answer is the
-token of that group. What is to be copied differs from sequence to sequence, so that it cannot be memorised, and which
-token is read depends on the cue: query-key circuits have to match cues with groups.
+circuit stores more facts: does that extend beyond memorisation? Here a transformer learns facts and a copying task
+together. A copying sequence contains one token of every group and ends with a cue that names a group; the answer is the
+token of that group. The tokens vary from sequence to sequence, so the answer cannot be memorised, and the cue decides
+which token to read, so query-key circuits must match cues with groups.
 
-What we chose: d = 32, 4 heads with d_qk + d_vo = 16, no MLP, so that facts can only lie in attention; S = R = 20 with 8
-answers; 8 groups of 8 tokens; half of each batch copies, and beside it none does. Adam with learning rate 0.003, 8,192
-steps of 1,024 sequences; all trials run to the end.
+Our choices: d = 32, 4 heads with d_qk + d_vo = 16 and no MLP, so facts can only be stored in attention; S = R = 20 with
+8 answers; 8 groups of 8 tokens; half of each batch copies, or, as a control, none of it. Adam with learning rate 0.003,
+8,192 steps of 1,024 sequences; all trials run to the end.
 """
 
 from __future__ import annotations
 
-from factrank.experiments.specs import Measures, Training, Trial
+from factrank.experiments.specs import Training, Trial
 from factrank.experiments.statistics import Claim, Direction, Quantity, Summary, Where
 from factrank.experiments.study import Chart, Size, Study
-from factrank.families.factual_recall import FactualRecallShape
+from factrank.families.factual_recall import FactSequences, FactualRecallShape
 from factrank.studies.nichani.factual_recall_settings import BATCH, D_VO, PRECISION, RECALL, TITLES, facts
 from factrank.studies.nichani.settings import SEEDS, source
 
@@ -28,33 +28,26 @@ STEPS: dict[Size, int] = {"quick": 1024, "full": 8192}
 
 
 def trials(size: Size) -> list[Trial]:
-    """Every d_vo with d_qk = 16 - d_vo, with copying and without, for each seed."""
+    """Returns one trial per d_vo (with d_qk = 16 - d_vo) and seed, with and without copying."""
     side = SIDE[size]
     return [
         Trial(
-            facts(side, side, seed),
+            FactSequences(facts(side, side, seed), copy_fraction=fraction),
             FactualRecallShape(D, HEADS, d_qk=TOTAL - d_vo, d_vo=d_vo, copy_groups=GROUPS, copy_size=GROUP_SIZE),
-            Training(
-                epochs=STEPS[size],
-                learning_rate=0.003,
-                batch_size=BATCH[size],
-                copy_share=share,
-                precision=PRECISION[size],
-            ),
+            Training(epochs=STEPS[size], learning_rate=0.003, batch_size=BATCH[size], precision=PRECISION[size]),
             seed=seed,
-            measures=Measures(),
         )
-        for share in SHARES
+        for fraction in SHARES
         for d_vo in WIDTHS[size]
         for seed in SEEDS[size]
     ]
 
 
-SHARE, COPYING = "training.copy_share", "copying"
+SHARE, COPYING = "data.copy_fraction", "copying"
 COPIES: Where = ((SHARE, 0.5),)
 ONLY_FACTS: Where = ((SHARE, 0.0),)
 EVEN, WIDEST = 8, 15
-"""An even split, and d_qk = 1."""
+"""The even split, and d_qk = 1."""
 VO_TITLE = "value-output width d_vo (d_qk = 16 - d_vo)"
 
 
@@ -63,32 +56,14 @@ def _at(column: str, d_vo: int, share: Where = COPIES, minus: Quantity | None = 
 
 
 def _ours(name: str, statement: str, quantity: Quantity, published: Direction | None, note: str) -> Claim:
-    return Claim(
-        name,
-        statement,
-        quantity,
-        published,
-        place="open questions of Wong 2025",
-        note=note,
-        extension=True,
-    )
+    return Claim(name, statement, quantity, published, place="open questions of Wong 2025", note=note, extension=True)
 
 
 CHARTS = tuple(
-    Chart(
-        name,
-        title,
-        "lines",
-        x=D_VO,
-        y=column,
-        colour=SHARE,
-        where=where,
-        x_title=VO_TITLE,
-        y_title=y_title,
-    )
+    Chart(name, title, "lines", x=D_VO, y=column, colour=SHARE, where=where, x_title=VO_TITLE, y_title=y_title)
     for name, title, column, where, y_title in (
-        ("facts-by-width", "Facts at constant parameters", RECALL, (), "share of facts answered rightly"),
-        ("copying-by-width", "Copying at constant parameters", COPYING, COPIES, "share copied rightly"),
+        ("facts-by-width", "Facts at constant parameters", RECALL, (), "fraction of facts answered correctly"),
+        ("copying-by-width", "Copying at constant parameters", COPYING, COPIES, "fraction copied correctly"),
     )
 )
 
@@ -103,7 +78,7 @@ SUMMARIES = (
         ),
         over=(D_VO,),
         x_title=VO_TITLE,
-        y_title="share answered rightly",
+        y_title="fraction answered correctly",
     ),
 )
 
@@ -113,49 +88,49 @@ CLAIMS = (
         "Moving parameters to value-output raises recall where only facts are learnt.",
         _at(RECALL, EVEN, ONLY_FACTS, _at(RECALL, 2, ONLY_FACTS)),
         "greater",
-        "Recall at d_vo = 8 less that at d_vo = 2, in transformers that read sequences.",
+        "Recall at d_vo = 8 minus that at d_vo = 2, in transformers that read sequences.",
     ),
     _ours(
         "more facts with copying",
         "Moving parameters to value-output raises recall of facts also where copying is learnt beside them.",
         _at(RECALL, EVEN, minus=_at(RECALL, 2)),
         "greater",
-        "Recall at d_vo = 8 less that at d_vo = 2.",
+        "Recall at d_vo = 8 minus that at d_vo = 2.",
     ),
     _ours(
         "copying suffers",
         "With d_qk = 1 copying is worse than with an even split.",
         _at(COPYING, WIDEST, minus=_at(COPYING, EVEN)),
         "less",
-        "Share copied at d_vo = 15 less that at d_vo = 8.",
+        "Fraction copied at d_vo = 15 minus that at d_vo = 8.",
     ),
     _ours(
         "facts with d_qk = 1",
         "How many more facts are held with d_qk = 1 than with an even split, where copying is learnt beside them.",
         _at(RECALL, WIDEST, minus=_at(RECALL, EVEN)),
         None,
-        "Recall at d_vo = 15 less that at d_vo = 8; nothing is published.",
+        "Recall at d_vo = 15 minus that at d_vo = 8; nothing is published.",
     ),
     _ours(
         "best width for facts",
         "The d_vo at which most facts are held, where copying is learnt beside them.",
         Quantity("best", RECALL, D_VO, where=COPIES),
         None,
-        "Of the widths that were run; nothing is published.",
+        "Among the widths that were run; nothing is published.",
     ),
     _ours(
         "best width for copying",
         "The d_vo at which copying is best.",
         Quantity("best", COPYING, D_VO, where=COPIES),
         None,
-        "Of the widths that were run; the middle of several equally good ones. Nothing is published.",
+        "Among the widths that were run; the median of equally good ones. Nothing is published.",
     ),
     _ours(
         "what copying costs",
         "How many facts are lost to copying at an even split.",
         _at(RECALL, EVEN, minus=_at(RECALL, EVEN, ONLY_FACTS)),
         None,
-        "Recall with copying less recall without, at d_vo = 8: half of the sequences are no longer about facts.",
+        "Recall with copying minus recall without, at d_vo = 8, where half of the sequences no longer contain facts.",
     ),
 )
 
@@ -163,10 +138,10 @@ BEYOND_MEMORISATION = Study(
     name="beyond-memorisation",
     title="Beyond memorisation: facts and copying together",
     source=source("an open question of Wong 2025, on the task of this paper"),
-    question="Parameters moved from query-key to value-output hold more facts: does a task that needs routing, "
-    "copying in context, suffer from it?",
-    method="Transformers with 4 heads and d_qk + d_vo = 16 are trained on facts and on copying, half of each batch, "
-    "and on facts alone. Facts are asked for in 4 contexts each; copying is measured on every token of every group.",
+    question="Moving parameters from query-key to value-output stores more facts. Does it hurt a task that needs "
+    "routing, in-context copying?",
+    method="We train transformers with 4 heads and d_qk + d_vo = 16 on facts and copying, half of each batch, and on "
+    "facts alone. Facts are tested in 4 contexts each; copying is measured on every token of every group.",
     trials=trials,
     charts=CHARTS,
     summaries=SUMMARIES,

@@ -1,13 +1,14 @@
-"""Capacity on other forms of the factual recall task: many subjects, many answers, more heads.
+"""Capacity on variants of the factual recall task: many subjects, many answers, more heads.
 
-Figures 7 to 9 of the paper: the study of Figure 4 (left) with S = R^2 subjects, with D = S answers for each relation,
-and with H = 16 heads; again the largest number of facts grows with the parameters. No number is given for them.
+Figures 7 to 9 of the paper repeat Figure 4 (left) with S = R^2 subjects, with D = S answers per relation, and with H =
+16 heads; again the largest number of facts grows with the parameters. The paper gives no numbers for them.
 
-Reduced: alpha = beta = 1 at d = 16 and 32, learning rate 0.01, beside the same two transformers on the task of Figure 4
-(trials that study recall-capacity has too). Left out: all other alpha, beta and d.
+We run a reduced grid: alpha = beta = 1 at d = 16 and 32 with learning rate 0.01, together with the same two
+transformers on the task of Figure 4 (trials shared with recall-capacity).
 
-What is left open and we chose: for S = R^2, R is the whole number nearest to the cube root of the number of facts asked
-for, and S as many as fit. With D = S a fact is log2 S bits and not 3, so that bits stand beside facts.
+Our choices, where the paper leaves them open: for S = R^2, R is the integer nearest to the cube root of the requested
+number of facts, and S is as large as fits. With D = S a fact carries log2 S bits instead of 3, so we report bits as
+well as facts.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from math import isqrt
 
 from factrank.experiments.capacity import CapacitySearch
 from factrank.experiments.specs import Generated
-from factrank.experiments.statistics import Claim, Quantity, Summary, Where
-from factrank.experiments.study import Chart, Size, Study, no_trials
+from factrank.experiments.statistics import Claim, Quantity, Where
+from factrank.experiments.study import Size, Study, no_trials
 from factrank.families.factual_recall import FactualRecallShape
 from factrank.studies.nichani.factual_recall_settings import (
     D_MODEL,
@@ -34,6 +35,7 @@ from factrank.studies.nichani.factual_recall_settings import (
     transformer,
 )
 from factrank.studies.nichani.settings import SEEDS, source
+from factrank.studies.parts import searches_chart, searches_claim, searches_summary
 
 WIDTHS: dict[Size, tuple[int, ...]] = {"quick": (8,), "full": (16, 32)}
 MORE_HEADS = 2 * HEADS
@@ -41,7 +43,7 @@ BITS = "bits_per_parameter"
 
 
 def many_subjects(n_facts: int, seed: int) -> Generated:
-    """The task with S about R^2 and at most so many facts.
+    """Returns the task with S about R^2 and at most `n_facts` facts.
 
     >>> arguments = dict(many_subjects(1000, 0).arguments)
     >>> arguments["n_keys"], arguments["n_queries"]
@@ -52,7 +54,7 @@ def many_subjects(n_facts: int, seed: int) -> Generated:
 
 
 def many_answers(n_facts: int, seed: int) -> Generated:
-    """The task with S = R = D and at most so many facts."""
+    """Returns the task with S = R = D and at most `n_facts` facts."""
     size = isqrt(n_facts)
     return facts(size, size, seed, answers=size)
 
@@ -64,7 +66,7 @@ TASKS: dict[str, tuple[Callable[[int, int], Generated], int]] = {
     ANSWER_SETS: (many_answers, HEADS),
     MORE: (square, MORE_HEADS),
 }
-"""The task and the number of heads of each form."""
+"""The task and the number of heads of each variant."""
 
 
 def _shape(d_model: int, n_heads: int) -> FactualRecallShape:
@@ -72,7 +74,7 @@ def _shape(d_model: int, n_heads: int) -> FactualRecallShape:
 
 
 def searches(size: Size) -> list[CapacitySearch]:
-    """One for each form, width and seed."""
+    """Returns one search per variant, width and seed."""
     return [
         capacity_search(size, _shape(d_model, n_heads), seed, task=task, form=form)
         for form, (task, n_heads) in TASKS.items()
@@ -87,7 +89,7 @@ def _mean(column: str, form: str, minus: Quantity | None = None) -> Quantity:
 
 def _grows(form: str, figure: str) -> Claim:
     where: Where = ((FORM, form),)
-    return Claim(
+    return searches_claim(
         f"{form} grows with the parameters",
         f"With {form} the number of facts held rises with the number of parameters.",
         Quantity("slope", FACTS, PARAMETERS, where=where),
@@ -95,49 +97,39 @@ def _grows(form: str, figure: str) -> Claim:
         place=figure,
         quote="store information at a rate proportional to their parameter count",
         note="Facts per parameter, from two transformers.",
-        data="searches",
     )
 
 
 def _beside(form: str, column: str, what: str) -> Claim:
-    return Claim(
+    return searches_claim(
         f"{form} against S = R: {what}",
         f"How many more {what} per parameter are held with {form} than with S = R, D = 8 and H = 8.",
         _mean(column, form, _mean(column, BASE)),
         None,
-        place="beside Figures 7 to 9",
+        place="cf. Figures 7 to 9",
         note="The paper gives no number for these figures.",
         extension=True,
-        data="searches",
     )
 
 
 CHARTS = (
-    Chart(
-        "facts-by-form",
-        "Facts held by width and form of the task",
-        "lines",
-        x=D_MODEL,
-        y=FACTS,
-        colour=FORM,
-        data="searches",
+    searches_chart(
+        "facts-by-form", "Facts stored by width and variant of the task", "lines", x=D_MODEL, y=FACTS, colour=FORM
     ),
 )
 
 SUMMARIES = (
-    Summary(
+    searches_summary(
         "facts-per-parameter",
-        "Facts held for each parameter, by form of the task",
+        "Facts stored per parameter, by variant of the task",
         (("facts per parameter", Quantity("mean", PER_PARAMETER)),),
         over=(D_MODEL, FORM),
-        data="searches",
     ),
-    Summary(
+    searches_summary(
         "bits-per-parameter",
-        "Bits of facts for each parameter, by form of the task",
+        "Bits of facts per parameter, by variant of the task",
         (("bits per parameter", Quantity("mean", BITS)),),
         over=(D_MODEL, FORM),
-        data="searches",
     ),
 )
 
@@ -156,9 +148,9 @@ RECALL_CAPACITY_VARIANTS = Study(
     title="Factual recall: many subjects, many answers, more heads",
     source=source("Figures 7 to 9"),
     question="Does the number of facts per parameter depend on how the facts are arranged: more subjects than "
-    "relations, more answers for each relation, more and smaller heads?",
-    method="As in recall-capacity, with alpha = beta = 1: the greatest number of facts of which 99 % are answered "
-    "rightly, for tasks with S = R^2, with D = S, and with 16 heads in the place of 8, beside S = R, D = 8, H = 8.",
+    "relations, more answers per relation, or more and smaller heads?",
+    method="As in recall-capacity, with alpha = beta = 1: the largest number of facts of which 99 % are answered "
+    "correctly, for tasks with S = R^2, with D = S, and with 16 heads instead of 8, compared with S = R, D = 8, H = 8.",
     trials=no_trials,
     searches=searches,
     charts=CHARTS,

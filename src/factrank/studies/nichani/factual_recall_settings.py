@@ -1,18 +1,18 @@
-"""What the studies of factual recall share: the task, the transformer, how it is trained, what columns are called.
+"""Shared settings of the factual recall studies: task, transformer, training, column names.
 
-As in the authors' public scripts: T = 32 tokens, as many noise tokens as subjects and relations, embeddings that stay
-as they are drawn, Adam on batches of 1,024 new sequences, at most 16,384 steps. Head sizes are at least 1 (the scripts
-round them down, to 0 in small models). Training steps of the full sizes multiply in tf32, recall is always computed in
-full float32. The quick sizes have batches of 128 and fewer steps.
+As in the authors' public scripts: T = 32 tokens, as many noise tokens as subjects and relations, frozen random
+embeddings, Adam on batches of 1,024 fresh sequences, at most 16,384 steps. Heads have size at least 1 (the scripts
+round down, to 0 in small models). The full sizes train with tf32 products; recall is always computed in full float32.
+The quick sizes have batches of 128 and fewer steps.
 
 There are two protocols.
 
-- `evaluated` is the authors': a learning rate of 0.001, 0.003 or 0.01, all 16,384 steps, an evaluation every 128 steps
-  on a test set of 1,024 sequences that is drawn once. A task is held by `AUTHORS`' criterion if more than 99 % of the
-  test set are right at any evaluation (the scripts stop there), by `AT_END` if 99 % of all (fact, context) are right
-  after the last step, every fact in 4 noise contexts. Both are read off the same runs.
-- `until_held` was run first: rate 0.01 alone, and the last state counts. A run ends at the first check, every 512
-  steps, at which 99 % of the facts are right in all contexts.
+- `evaluated_trial` follows the authors: a learning rate of 0.001, 0.003 or 0.01, all 16,384 steps, and an evaluation
+  every 128 steps on a fixed test set of 1,024 sequences. A task counts as stored under `AUTHORS` if more than 99 % of
+  the test set is correct at any evaluation (the scripts stop there), and under `AT_END` if 99 % of all (fact, context)
+  pairs are correct after the last step, with 4 noise contexts per fact. Both are read from the same runs.
+- `until_held`, which we ran first, uses learning rate 0.01 only and judges the final state. A run ends at the first
+  check, every 512 steps, at which 99 % of the facts are correct in all contexts.
 """
 
 from __future__ import annotations
@@ -21,37 +21,37 @@ from collections.abc import Callable
 from math import isqrt
 
 from factrank.experiments.capacity import CapacitySearch, Criterion
-from factrank.experiments.specs import Generated, Measures, Training, TrainingPrecision, Trial, generated
+from factrank.experiments.specs import Best, Curve, Generated, Training, TrainingPrecision, Trial, generated
 from factrank.experiments.study import Size
-from factrank.families.factual_recall import FactualRecallShape
+from factrank.families.factual_recall import FactualRecallShape, TestRecall
 from factrank.studies.nichani.settings import MOST_RIGHT
 
 HEADS, ANSWERS = 8, 8
 RATE, RATES = 0.01, (0.001, 0.003, 0.01)
-"""The authors try three and keep the best; pilots of ours chose one."""
+"""The authors try three and keep the best; we chose one from pilot runs."""
 STEPS = 16_384
 BATCH: dict[Size, int | None] = {"quick": 128, "full": None}
-"""Sequences of a batch; 1,024 where it is not said."""
+"""Sequences per batch; None means 1,024."""
 PRECISION: dict[Size, TrainingPrecision] = {"quick": "float32", "full": "tf32"}
 MOST_SEQUENCES = AT_END = Criterion("recall_sequences", MOST_RIGHT)
-"""99 % of all (fact, context), after the last step."""
+"""99 % of all (fact, context) pairs after the last step."""
 AUTHORS = Criterion("best_test_recall", MOST_RIGHT)
-"""99 % of the test set at any evaluation; of 1,024 sequences that is more than 99 %."""
+"""99 % of the test set at any evaluation; with 1,024 sequences that means more than 99 %."""
 EVALUATIONS: dict[Size, int] = {"quick": 8, "full": 128}
-"""Evaluations at equal distances, after the one before the first step."""
+"""Equally spaced evaluations, after the one before the first step."""
 QUICK_STEPS = 1024
 
 # ---------------------------------------------------------------- columns and what they are called
 
 D_MODEL, N_HEADS, D_QK, D_VO, MLP = "model.d_model", "model.n_heads", "model.d_qk", "model.d_vo", "model.mlp_width"
-N_KEYS, N_QUERIES, ANSWER_COUNT = "database.n_keys", "database.n_queries", "database.answers_per_query"
-STRUCTURE, LINEAR, KIND, LEARNING_RATE = "database.structure", "model.linear", "model.kind", "training.learning_rate"
+N_KEYS, N_QUERIES, ANSWER_COUNT = "data.n_keys", "data.n_queries", "data.answers_per_query"
+STRUCTURE, LINEAR, KIND, LEARNING_RATE = "data.structure", "model.linear", "model.kind", "training.learning_rate"
 RECALL, FACTS, PARAMETERS, PER_PARAMETER = "recall_sequences", "facts", "parameters", "facts / parameters"
 FORM = "form"
 ATTENTION_PARAMETERS = f"2 * {D_MODEL} * {N_HEADS} * {D_QK} + 2 * {D_MODEL} * {N_HEADS} * {D_VO}"
 MLP_PARAMETERS = f"2 * {D_MODEL} * {MLP}"
 
-RECALL_TITLE = "share of sequences answered rightly"
+RECALL_TITLE = "fraction of sequences answered correctly"
 TITLES = {
     D_MODEL: "model width d",
     N_HEADS: "number of heads H",
@@ -59,23 +59,18 @@ TITLES = {
     PARAMETERS: "parameters 4 H d_h d + 2 m d",
     "epoch": "step",
 }
-"""What axes call columns, in the notation of the paper."""
+"""Axis titles in the notation of the paper."""
 
 
 def facts(n_keys: int, n_queries: int, seed: int, *, answers: int = ANSWERS, structure: str = "random") -> Generated:
-    """The facts of the task: S subjects, R relations, D answers of each relation."""
+    """Returns the facts of the task: S subjects, R relations and D answers per relation."""
     return generated(
-        "answer-sets",
-        n_keys=n_keys,
-        n_queries=n_queries,
-        answers_per_query=answers,
-        structure=structure,
-        seed=seed,
+        "answer-sets", n_keys=n_keys, n_queries=n_queries, answers_per_query=answers, structure=structure, seed=seed
     )
 
 
 def transformer(d_model: int, attention: int | float, mlp: int | float, n_heads: int = HEADS) -> FactualRecallShape:
-    """The shape with head size d_h = alpha d / H, at least 1, and MLP width m = beta d.
+    """Returns the shape with head size d_h = alpha d / H, at least 1, and MLP width m = beta d.
 
     >>> transformer(32, 0.5, 2).counted_parameters
     6144
@@ -85,7 +80,7 @@ def transformer(d_model: int, attention: int | float, mlp: int | float, n_heads:
 
 
 def until_held(size: Size, *, steps: int = STEPS, stop_at: float = MOST_RIGHT, rate: float = RATE) -> Training:
-    """Training until this share of all facts is right in every context; at most so many steps, 4,096 if quick."""
+    """Returns training until this fraction of facts is correct in every context, for at most `steps` (quick: 4,096)."""
     return Training(
         epochs=steps if size == "full" else 4096,
         learning_rate=rate,
@@ -98,20 +93,19 @@ def until_held(size: Size, *, steps: int = STEPS, stop_at: float = MOST_RIGHT, r
 
 
 def evaluated_trial(size: Size, task: Generated, shape: FactualRecallShape, seed: int, rate: float) -> Trial:
-    """A run of the authors' protocol: all steps, the test set and all facts at every evaluation."""
+    """Returns a run of the authors' protocol: all steps, with the test set and all facts at every evaluation."""
     steps = STEPS if size == "full" else QUICK_STEPS
     return Trial(
         task,
         shape,
         Training(epochs=steps, learning_rate=rate, batch_size=BATCH[size], precision=PRECISION[size]),
         seed=seed,
-        measures=Measures(test_sequences=1024, best=True),
-        curve_epochs=tuple(range(0, steps + 1, steps // EVALUATIONS[size])),
+        measures=(TestRecall(1024), Best(), Curve(tuple(range(0, steps + 1, steps // EVALUATIONS[size])))),
     )
 
 
 def square(n_facts: int, seed: int) -> Generated:
-    """The task with S = R and at most so many facts.
+    """Returns the task with S = R and at most `n_facts` facts.
 
     >>> dict(square(200, 0).arguments)["n_keys"]
     14
@@ -128,15 +122,15 @@ def capacity_search(
     form: str = "",
     rate: float = RATE,
 ) -> CapacitySearch:
-    """The greatest number of facts that a transformer of this shape holds, to 10 % or to the next task there is.
+    """Returns the search for the largest number of facts that a transformer stores, to 10 % or the next possible task.
 
-    A size is a number of facts that the task may have at most; `task` gives it for a size and a seed, and `form`, where
-    it is not the one of Figure 4, is a column of its own.
+    A size is an upper limit on the number of facts; `task` builds the task from a size and a seed. `form`, if the task
+    is not the one of Figure 4, becomes a column.
     """
     training = until_held(size, rate=rate)
 
     def family(n_facts: int) -> list[Trial]:
-        return [Trial(task(n_facts, seed), shape, training, seed=seed, measures=Measures())]
+        return [Trial(task(n_facts, seed), shape, training, seed=seed)]
 
     what = f"d {shape.d_model}, d_h {shape.d_vo}, m {shape.mlp_width}, H {shape.n_heads}, rate {rate:g}, seed {seed}"
     return CapacitySearch(

@@ -1,29 +1,24 @@
-"""Frequent facts first: which facts does a transformer store when some are asked for more often?
+"""Frequent facts first: which facts does a transformer store when some occur more often?
 
-Beyond the paper, whose subjects and relations are uniform: subjects by Zipf's law, the frequency of subject i is
-proportional to i^-exponent, with exponents 0, 0.5 and 1; relations stay uniform. Facts are sorted by frequency into
-four groups of equal size, and recall is recorded in each while training.
+An extension of the paper, whose subjects and relations are uniform. Here subjects follow Zipf's law: the frequency of
+subject i is proportional to i^-exponent, with exponents 0, 0.5 and 1; relations stay uniform. Facts are sorted by
+frequency into four groups of equal size, and the recall of each group is recorded during training.
 
-What we chose: d = m = 32, 8 heads of size 4 (6,144 parameters, about 900 facts by the published 0.15), S = R = 24 (576
+Our choices: d = m = 32, 8 heads of size 4 (6,144 parameters, about 900 facts at the published 0.15), S = R = 24 (576
 facts, which should fit) and S = R = 40 (1,600, which do not), D = 8, Adam with learning rate 0.003, 8,192 steps of
-1,024. By then about a tenth of the 576 facts is still wrong, and the least frequent quarter does not come to 90 % in
-every seed; half of it, at which curves are compared too, was chosen after the full results had been seen.
+1,024 sequences. At the end about a tenth of the 576 facts is still wrong, and the least frequent quarter does not reach
+90 % in every seed. We therefore also compare curves at 50 %, a threshold chosen after seeing the full results.
 """
 
 from __future__ import annotations
 
-from factrank.experiments.specs import Measures, Training, Trial
+from factrank.experiments.specs import Curve, FrequencyGroups, Training, Trial
 from factrank.experiments.statistics import Claim, Direction, Quantity, Summary, Where
 from factrank.experiments.study import Chart, Size, Study
-from factrank.studies.nichani.factual_recall_settings import (
-    BATCH,
-    N_KEYS,
-    PRECISION,
-    TITLES,
-    facts,
-    transformer,
-)
+from factrank.families.factual_recall import FactSequences
+from factrank.studies.nichani.factual_recall_settings import BATCH, N_KEYS, PRECISION, TITLES, facts, transformer
 from factrank.studies.nichani.settings import SEEDS, source
+from factrank.studies.parts import mean_difference
 
 GROUPS = 4
 EXPONENTS: dict[Size, tuple[float, ...]] = {"quick": (0.0, 1.0), "full": (0.0, 0.5, 1.0)}
@@ -37,21 +32,14 @@ LATER = (3584, 4096, 5120, 6144, 7168, 8192)
 
 
 def trials(size: Size) -> list[Trial]:
-    """Every exponent on facts that fit and on more, for each seed."""
+    """Returns one trial per exponent, number of facts (fitting or too many) and seed."""
     return [
         Trial(
-            facts(side, side, seed),
+            FactSequences(facts(side, side, seed), key_exponent=exponent),
             transformer(WIDTH[size], 1, 1),
-            Training(
-                epochs=STEPS[size],
-                learning_rate=0.003,
-                batch_size=BATCH[size],
-                key_exponent=exponent,
-                precision=PRECISION[size],
-            ),
+            Training(epochs=STEPS[size], learning_rate=0.003, batch_size=BATCH[size], precision=PRECISION[size]),
             seed=seed,
-            measures=Measures(frequency_groups=GROUPS),
-            curve_epochs=(*CURVE, *(LATER if size == "full" else ())),
+            measures=(FrequencyGroups(GROUPS), Curve((*CURVE, *(LATER if size == "full" else ())))),
         )
         for side in SIDES[size]
         for exponent in EXPONENTS[size]
@@ -59,7 +47,7 @@ def trials(size: Size) -> list[Trial]:
     ]
 
 
-EXPONENT = "training.key_exponent"
+EXPONENT = "data.key_exponent"
 KNOWN, HALF = 0.9, 0.5
 ZIPF: Where = ((EXPONENT, 1.0),)
 UNIFORM: Where = ((EXPONENT, 0.0),)
@@ -68,7 +56,7 @@ FULL: Where = ((N_KEYS, (TOO_MANY, QUICK_TOO_MANY)),)
 
 
 def group(number: int) -> str:
-    """The recall of a group; 1 is the most frequent quarter of the facts."""
+    """Returns the recall column of a group; 1 is the most frequent quarter of the facts."""
     return f"recall_group_{number}"
 
 
@@ -111,21 +99,21 @@ CHARTS = tuple(
 SUMMARIES = (
     Summary(
         "recall-by-group",
-        "Recall at the end in each quarter of the facts, the most frequent first",
+        "Final recall in each quarter of the facts, most frequent first",
         tuple((str(number), Quantity("mean", group(number))) for number in range(1, GROUPS + 1)),
         over=(EXPONENT, N_KEYS),
         x="quantity",
-        x_title="quarter of the facts by falling frequency",
-        y_title="recall at the end",
+        x_title="quarter of the facts, most frequent first",
+        y_title="final recall",
     ),
     Summary(
         "steps-by-group",
-        "Steps until half of a quarter is right, where the facts fit",
+        "Steps until half of a quarter is correct, when the facts fit",
         tuple((str(number), _first(number, FITTING, share=HALF)) for number in range(1, GROUPS + 1)),
         over=(EXPONENT,),
         data="curves",
         x="quantity",
-        x_title="quarter of the facts by falling frequency",
+        x_title="quarter of the facts, most frequent first",
         y_title="steps",
     ),
 )
@@ -136,7 +124,7 @@ CLAIMS = (
         "Under Zipf's law the most frequent quarter of the facts is learnt before the least frequent one.",
         _first(4, (*ZIPF, *FITTING), _first(1, (*ZIPF, *FITTING))),
         "greater",
-        "Steps between 90 % recall of the two quarters, exponent 1, where all facts fit.",
+        "Steps between 90 % recall of the two quarters, exponent 1, when all facts fit.",
         curves=True,
     ),
     _ours(
@@ -144,8 +132,8 @@ CLAIMS = (
         "The same for half of each quarter.",
         _first(4, (*ZIPF, *FITTING), _first(1, (*ZIPF, *FITTING), share=HALF), HALF),
         "greater",
-        "Steps between 50 % recall of the two quarters, exponent 1, 576 facts. Chosen after the full results had been "
-        "seen, in which the least frequent quarter does not come to 90 % in every seed.",
+        "Steps between 50 % recall of the two quarters, exponent 1, 576 facts. Chosen after we had seen the full "
+        "results, in which the least frequent quarter does not reach 90 % in every seed.",
         curves=True,
     ),
     _ours(
@@ -153,38 +141,28 @@ CLAIMS = (
         "Where not all facts fit, more of the most frequent quarter than of the least frequent one is held at the end.",
         Quantity("mean", f"{group(1)} - {group(4)}", where=(*ZIPF, *FULL)),
         "greater",
-        "Difference of recalls at the end, exponent 1.",
+        "Difference of final recalls, exponent 1.",
     ),
     _ours(
         "rare facts pay",
         "Where not all facts fit, fewer of the least frequent quarter are held than under equal frequencies.",
-        Quantity(
-            "mean",
-            group(4),
-            where=(*ZIPF, *FULL),
-            minus=Quantity("mean", group(4), where=(*UNIFORM, *FULL)),
-        ),
+        mean_difference(group(4), (*ZIPF, *FULL), (*UNIFORM, *FULL)),
         "less",
-        "Recall of the least frequent quarter at exponent 1 less that of the same facts at exponent 0.",
+        "Recall of the least frequent quarter at exponent 1 minus that of the same facts at exponent 0.",
     ),
     _ours(
         "frequent facts gain",
         "Where not all facts fit, how many more of the most frequent quarter are held than under equal frequencies.",
-        Quantity(
-            "mean",
-            group(1),
-            where=(*ZIPF, *FULL),
-            minus=Quantity("mean", group(1), where=(*UNIFORM, *FULL)),
-        ),
+        mean_difference(group(1), (*ZIPF, *FULL), (*UNIFORM, *FULL)),
         None,
-        "Recall of the most frequent quarter at exponent 1 less that at exponent 0; nothing is published.",
+        "Recall of the most frequent quarter at exponent 1 minus that at exponent 0; nothing is published.",
     ),
     _ours(
         "facts in all",
         "How many more facts are held in all when subjects follow Zipf's law and not all facts fit.",
-        Quantity("mean", "recall", where=(*ZIPF, *FULL), minus=Quantity("mean", "recall", where=(*UNIFORM, *FULL))),
+        mean_difference("recall", (*ZIPF, *FULL), (*UNIFORM, *FULL)),
         None,
-        "Recall of all facts, each counted once, at exponent 1 less that at exponent 0; nothing is published.",
+        "Recall of all facts, each counted once, at exponent 1 minus that at exponent 0; nothing is published.",
     ),
 )
 
@@ -192,11 +170,11 @@ FREQUENT_FACTS_FIRST = Study(
     name="frequent-facts-first",
     title="Frequent facts first: Zipf's law",
     source=source("beyond the paper"),
-    question="When some subjects are asked for more often, are their facts learnt first, and are they the ones that "
-    "are held when not all fit?",
-    method="Transformers are trained on sequences whose subjects follow Zipf's law with exponent 0, 0.5 or 1, on as "
-    "many facts as fit and on more. Recall is recorded in four quarters of the facts by falling frequency, each fact "
-    "once and in 4 contexts.",
+    question="When some subjects occur more often, are their facts learnt first, and are they the ones that are "
+    "stored when not all fit?",
+    method="We train transformers on sequences whose subjects follow Zipf's law with exponent 0, 0.5 or 1, on a "
+    "number of facts that fits and on more. Recall is recorded for four quarters of the facts, sorted by frequency, "
+    "with each fact counted once and tested in 4 contexts.",
     trials=trials,
     charts=CHARTS,
     summaries=SUMMARIES,

@@ -1,11 +1,11 @@
-"""Where the facts are: recall of attention alone and of the MLP alone, when both were trained together.
+"""Where the facts are: recall of attention alone and of the MLP alone after joint training.
 
-The paper says that a transformer may use the value matrices or the MLP as its memory; its constructions use one of the
-two. What does training use? The transformers of attention-against-mlp (the same trials) are asked for all facts once
-without what the MLP adds and once with nothing but that.
+The paper says that a transformer can use the value matrices or the MLP as its memory; its constructions use one of the
+two. Which one does training use? We test the transformers of attention-against-mlp (the same trials) on all facts, once
+without the MLP's contribution and once with nothing else.
 
-What is left open and we chose: a part is ablated by leaving its term out of x + V2 relu(W1 x + b), without training
-anew; a fact counts as held by a part when that part alone gets it right in every context.
+Our choices, where the paper leaves them open: a part is ablated by dropping its term from x + V2 relu(W1 x + b),
+without retraining; a part stores a fact if it alone gets it right in every context.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ ATTENTION, ALONE_MLP, TOGETHER = "recall_attention_alone", "recall_mlp_alone", "
 NEITHER = f"{TOGETHER} - {ATTENTION} - {ALONE_MLP}"
 TRADE = "using the value matrices or the MLP as an associative memory"
 WIDE: Where = ((MLP, (*range(8, 65, 8), 96)),)
-"""Not m = 1, which is as good as no MLP."""
+"""Excludes m = 1, which is practically no MLP."""
 
 
 def _mean(column: str, where: Where = ()) -> Quantity:
@@ -61,7 +61,7 @@ def _ours(name: str, statement: str, quantity: Quantity, published: str | None, 
         statement,
         quantity,
         published,  # type: ignore[arg-type]
-        place="beside Figure 4 (right)",
+        place="cf. Figure 4 (right)",
         quote=TRADE,
         note=note,
         extension=True,
@@ -74,52 +74,52 @@ CLAIMS = (
         "The wider the MLP, the more facts it gets right alone.",
         _slope(ALONE_MLP, MLP, N_HEADS),
         "rises",
-        "Recall per hidden unit, mean over numbers of heads, m of 8 and more.",
+        "Recall per hidden unit, averaged over numbers of heads, m of 8 and more.",
     ),
     _ours(
         "attention gives way",
         "The wider the MLP, the fewer facts attention gets right alone.",
         _slope(ATTENTION, MLP, N_HEADS),
         "falls",
-        "Recall per hidden unit, mean over numbers of heads, m of 8 and more.",
+        "Recall per hidden unit, averaged over numbers of heads, m of 8 and more.",
     ),
     _ours(
         "more heads hold more alone",
         "The more heads, the more facts attention gets right alone.",
         _slope(ATTENTION, N_HEADS, MLP),
         "rises",
-        "Recall per head, mean over MLP widths of 8 and more.",
+        "Recall per head, averaged over MLP widths of 8 and more.",
     ),
     _ours(
         "both are needed",
         "Together they get more facts right than each alone does, even added up.",
         _mean(NEITHER, WIDE),
         "greater",
-        "Recall less both recalls alone: facts that only the sum gets right, less those that both get right.",
+        "Recall minus both recalls alone: facts that only the sum gets right, minus facts that both get right.",
     ),
     _ours(
         "attention alone",
         "Share of facts that attention alone gets right.",
         _mean(ATTENTION, WIDE),
         None,
-        "Mean over all heads and MLP widths of 8 and more; nothing is published.",
+        "Mean over all numbers of heads and MLP widths of 8 and more; nothing is published.",
     ),
     _ours(
         "MLP alone",
         "Share of facts that the MLP alone gets right.",
         _mean(ALONE_MLP, WIDE),
         None,
-        "Mean over all heads and MLP widths of 8 and more; nothing is published.",
+        "Mean over all numbers of heads and MLP widths of 8 and more; nothing is published.",
     ),
 )
 
 WHERE_FACTS_ARE = Study(
     name="where-facts-are",
     title="Where the facts are: attention or MLP",
-    source=source("beside Figure 4 (right)"),
-    question="When attention and MLP are trained together, which of the two holds the facts?",
-    method="The transformers of attention-against-mlp, asked for all facts once without the MLP's term and once with "
-    "that term alone, in the same contexts. Nothing is trained anew.",
+    source=source("cf. Figure 4 (right)"),
+    question="When attention and MLP are trained together, which of the two stores the facts?",
+    method="The transformers of attention-against-mlp, tested on all facts in the same contexts, once without the "
+    "MLP's term and once with that term alone. Nothing is retrained.",
     trials=trials,
     charts=CHARTS,
     summaries=SUMMARIES,

@@ -1,7 +1,7 @@
-"""Wong 2025, "Paying attention to facts" (arXiv 2502.05076): every experiment of the paper and those it asks for.
+"""Wong 2025, "Paying attention to facts" (arXiv 2502.05076): every experiment of the paper, and those it proposes.
 
-What lives here: one module per study; what they share is in `settings`. What may enter: another question of the paper;
-`STUDIES` lists them in the order of the lab report.
+Each study has a module of its own; `settings` holds what they share. `STUDIES` lists them in the order of the lab
+report.
 """
 
 from __future__ import annotations
@@ -38,4 +38,3 @@ STUDIES: tuple[Study, ...] = (
     ATTENTION_STORAGE,
     EFFECTIVE_RANK,
 )
-"""The studies of this paper."""

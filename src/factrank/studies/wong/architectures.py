@@ -1,16 +1,16 @@
 """Architectures: positions, layer norm, MLPs and a second layer, at the same number of parameters.
 
-The paper studies one attention layer without any of them and names their effect as open. All variants here have the
-same number of stored scalars within 2 %, embeddings included: what a variant adds, its heads give up.
+The paper studies a single bare attention layer and leaves the effect of these components open. All variants here have
+the same number of parameters within 2 %, embeddings included: whatever a variant adds is taken from its heads.
 
-What we chose: |K| = |V| = 20 and full tables of 10 or 20 queries; d_model 10 but for the wide MLP. Two heads, which
-cost nothing, stand beside as a yardstick. Models other than the plain layer train in lanes, from the same seeds.
+Our choices: |K| = |V| = 20 and full tables of 10 or 20 queries; d_model 10 except for the wide MLP. A layer with two
+heads, which cost nothing, serves as a yardstick. All models except the plain layer train in lanes, from the same seeds.
 """
 
 from __future__ import annotations
 
 from factrank.experiments.columns import label
-from factrank.experiments.specs import Measures, Trial, generated
+from factrank.experiments.specs import Trial
 from factrank.experiments.statistics import Claim, Quantity, Summary, Where
 from factrank.experiments.study import Chart, Size, Study
 from factrank.families.attention import LayerShape, TransformerShape
@@ -23,6 +23,7 @@ from factrank.studies.wong.settings import (
     TAU,
     TITLES,
     TRAINING,
+    full_table,
     source,
 )
 
@@ -37,7 +38,7 @@ VARIANTS: dict[str, LayerShape | TransformerShape] = {
     "two layers": TransformerShape(10, 1, 2, 3, n_layers=2),
     "all of them": TransformerShape(8, 1, 1, 2, n_layers=2, mlp_width=3, positions=True, layer_norm=True),
 }
-"""Each with 695 to 710 stored scalars at 10 queries, 788 to 800 at 20."""
+"""Each has 695 to 710 parameters at 10 queries and 788 to 800 at 20."""
 VARIANTS_OF: dict[Size, tuple[str, ...]] = {
     "quick": (PLAIN, TWO_HEADS, "positions", "wide MLP", "two layers"),
     "full": tuple(VARIANTS),
@@ -47,15 +48,9 @@ OPTIONS = ("n_layers", "mlp_width", "positions", "layer_norm")
 
 
 def trials(size: Size) -> list[Trial]:
-    """Every variant for each number of queries and seed."""
+    """Returns one trial per variant, number of queries and seed."""
     return [
-        Trial(
-            generated("uniform", n_keys=20, n_queries=n_queries, n_values=20, seed=seed),
-            VARIANTS[name],
-            TRAINING,
-            seed=seed,
-            measures=Measures(taus=(TAU,)),
-        )
+        Trial(full_table(20, n_queries, seed), VARIANTS[name], TRAINING, seed=seed)
         for n_queries in QUERIES[size]
         for name in VARIANTS_OF[size]
         for seed in MORE_SEEDS[size]
@@ -63,7 +58,7 @@ def trials(size: Size) -> list[Trial]:
 
 
 def rows_of(name: str) -> Where:
-    """The rows of one variant."""
+    """Returns the condition that selects one variant."""
     if name in LAYERS:
         return (("model.kind", "attention"), (N_HEADS, LAYERS[name].n_heads))
     return tuple((f"model.{option}", getattr(VARIANTS[name], option)) for option in OPTIONS)
@@ -91,7 +86,7 @@ SUMMARIES = (
     _means(CONFIDENT, "confident-recall-by-variant"),
     Summary(
         "against-plain",
-        "Recall of each variant less that of the plain layer, 10 queries",
+        "Recall of each variant minus recall of the plain layer, 10 queries",
         tuple((label, _against_plain(label)) for label in VARIANTS if label != PLAIN),
         over=(),
         x="quantity",
@@ -103,7 +98,7 @@ SUMMARIES = (
 CHARTS = (
     Chart(
         "recall-and-confidence",
-        "Recall and confident recall of every model, by number of layers and width of the MLP",
+        "Recall and confident recall of every model, by number of layers and MLP width",
         "points",
         x=ARGMAX,
         y=CONFIDENT,
@@ -115,9 +110,7 @@ CHARTS = (
 
 QUOTE = "The impact of positional embeddings, MLP layers, and having multiple layers is unknown."
 PLACE = "open questions, quoted from a summary"
-WHY = (
-    "An open question of the paper: nothing is published. Mean recall less that of the plain layer on the same tables, "
-)
+WHY = "The paper leaves this open; nothing is published. Mean recall minus that of the plain layer on the same tables, "
 
 
 def _open(name: str, note: str, column: str = ARGMAX, queries: int = 10) -> Claim:
@@ -141,7 +134,7 @@ CLAIMS = (
     _open("narrow MLP", "5 hidden units; d_qk and d_vo go to 2 and 2."),
     _open("layer norm", "d_qk goes from 5 to 3."),
     _open("two layers", "d_qk and d_vo go from 5 and 5 to 2 and 3 in each."),
-    _open("two heads", "The yardstick: the same sizes as each of the two layers, in one layer."),
+    _open("two heads", "The yardstick: each head has the sizes of one of the two layers."),
     _open("all of them", "Two layers, MLPs of 3 hidden units, positions, layer norm; d_model 8, d_qk 1, d_vo 2."),
     _open("wide MLP", "As above.", CONFIDENT),
     _open("two layers", "As above.", CONFIDENT),
@@ -154,12 +147,12 @@ ARCHITECTURES = Study(
     name="architectures",
     title="Positions, layer norm, MLPs and a second layer at equal parameters",
     source=source("open questions of a summary"),
-    question="The paper studies one bare attention layer. At the same number of parameters, does a model with "
+    question="The paper studies a single bare attention layer. With the same number of parameters, does a model with "
     "positional embeddings, layer norm, an MLP or a second layer recall more facts?",
-    method="Eight models with the same number of stored scalars, within 2 %, are trained on full random tables of 20 "
-    "keys and 20 values. What a variant adds, the widths of its heads (for the wide MLP and for all options together "
-    "also d_model) give up. Everything else is the same: tables, seeds, optimiser, epochs. One learning rate may not "
-    "suit all of them equally.",
+    method="We train eight models with the same number of parameters, within 2 %, on full random tables of 20 keys "
+    "and 20 values. Each variant pays for its addition with narrower heads (the wide MLP and the combination of all "
+    "options also with a smaller d_model). Tables, seeds, optimiser and epochs are identical. A single learning rate "
+    "may not suit all variants equally well.",
     trials=trials,
     charts=CHARTS,
     summaries=SUMMARIES,

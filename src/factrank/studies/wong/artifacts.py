@@ -1,21 +1,22 @@
-"""Artifacts: how many facts a layer makes up where the table says nothing, against its size.
+"""Artifacts: how many facts a layer hallucinates for missing entries of its table, by size of the layer.
 
-An artifact is a value that the layer gives with probability at least tau for a key and a query of which the database
-says nothing. The follow-up paper (arXiv 2502.17305) finds 5 to 20 times as many of them as training facts, more for
-smaller models.
+An artifact is a value that the layer predicts with probability at least tau for a (key, query) that the database does
+not contain. The follow-up paper (arXiv 2502.17305) finds 5 to 20 times as many artifacts as training facts, and more
+for smaller models.
 
-What our sources leave open and we chose: sparse random tables, 100 keys and 20 queries with 100 facts (5 % of the
-pairs, so that there are 19 silent pairs for each fact and 19 is the largest multiple possible), 20 or 100 values;
-layers of one head with d_model 2 to 64, d_vo = d_model / 2 (1 at least), d_qk = 4; tau = 0.95. How many silent pairs
-there are for each fact decides the multiple that is possible, so there are tables of 50, 200 and 400 facts as
-well, and the share of silent pairs that are answered stands beside the multiple.
+Our choices, where the sources leave them open: sparse random tables of 100 keys and 20 queries with 100 facts (5 % of
+the pairs: 19 missing entries per fact, hence a ratio of at most 19) and 20 or 100 values; layers with one head, d_model
+2 to 64, d_vo = d_model / 2 (at least 1) and d_qk = 4; tau = 0.95. Since the number of missing entries per fact caps the
+ratio, we also use tables of 50, 200 and 400 facts, and report the fraction of missing entries that are answered
+alongside the ratio.
 """
 
 from __future__ import annotations
 
-from factrank.experiments.specs import Measures, Trial
+from factrank.experiments.specs import TauRecall, Trial
 from factrank.experiments.statistics import Claim, Quantity, Summary, Where
 from factrank.experiments.study import Chart, Size, Source, Study
+from factrank.families.attention import Hallucinations, Ranks
 from factrank.studies.wong.settings import (
     CONFIDENT,
     D_MODEL,
@@ -36,11 +37,11 @@ TAUS = (TAU, 0.5, 0.8, 0.99)
 WIDTHS: dict[Size, tuple[int, ...]] = {"quick": (2, 4, 16, 64), "full": (2, 3, 4, 8, 16, 32, 64)}
 VALUES: dict[Size, tuple[int, ...]] = {"quick": (20,), "full": (20, 100)}
 OTHER_FACTS: dict[Size, tuple[int, ...]] = {"quick": (400,), "full": (50, 200, 400)}
-MEASURES = Measures(taus=TAUS, artifacts=True, ranks=True)
+MEASURES = (TauRecall(TAUS), Hallucinations(), Ranks())
 
 
 def trials(size: Size) -> list[Trial]:
-    """Every width on every table, for each seed; other densities with 20 values only."""
+    """Returns one trial per width, table and seed; other densities with 20 values only."""
     shapes = [single_head(d_model, max(1, d_model // 2), 4) for d_model in WIDTHS[size]]
     listed = []
     for seed in SEEDS[size]:
@@ -50,17 +51,17 @@ def trials(size: Size) -> list[Trial]:
     return listed
 
 
-MULTIPLE = f"artifacts_{TAU} / {N_FACTS}"
-SHARE = f"artifacts_{TAU} / silent_fibers"
+MULTIPLE = f"hallucinations_{TAU} / {N_FACTS}"
+SHARE = f"hallucinations_{TAU} / silent_fibers"
 PAPER: Where = ((N_FACTS, FACTS),)
 HOLDING: Where = (*PAPER, (D_MODEL, (4, 8, 16, 32, 64)))
-"""Widths that held more than nine facts in ten by argmax in trials of ours with other seeds."""
-MULTIPLE_TITLE = "artifacts for each fact"
+"""Widths that recalled more than 90 % of the facts by argmax in pilot trials with other seeds."""
+MULTIPLE_TITLE = "artifacts per fact"
 
 CHARTS = (
     Chart(
         "artifacts-by-width",
-        f"Artifacts at confidence {TAU} for each fact of the table (at most 19)",
+        f"Artifacts per fact at confidence {TAU} (at most 19)",
         "lines",
         x=D_MODEL,
         y=MULTIPLE,
@@ -84,9 +85,9 @@ CHARTS = (
 SUMMARIES = (
     Summary(
         "multiples",
-        "Artifacts for each fact at several confidences (100 facts, 20 values)",
+        "Artifacts per fact at several confidence thresholds (100 facts, 20 values)",
         tuple(
-            (f"τ = {tau}", Quantity("mean", f"artifacts_{tau} / {N_FACTS}", where=(*PAPER, (N_VALUES, 20))))
+            (f"τ = {tau}", Quantity("mean", f"hallucinations_{tau} / {N_FACTS}", where=(*PAPER, (N_VALUES, 20))))
             for tau in sorted(TAUS)
         ),
         over=(D_MODEL,),
@@ -95,7 +96,7 @@ SUMMARIES = (
     ),
     Summary(
         "multiples-by-density",
-        f"Artifacts at confidence {TAU} for each fact, by the number of facts (20 values)",
+        f"Artifacts per fact at confidence {TAU}, by number of facts (20 values)",
         (("multiple", Quantity("mean", MULTIPLE, where=((N_VALUES, 20),))),),
         over=(D_MODEL, N_FACTS),
         y_title=MULTIPLE_TITLE,
@@ -103,15 +104,15 @@ SUMMARIES = (
     ),
     Summary(
         "silent-pairs",
-        f"Share of silent pairs answered with confidence {TAU} (20 values)",
+        f"Fraction of missing entries answered with confidence {TAU} (20 values)",
         (("share", Quantity("mean", SHARE, where=((N_VALUES, 20),))),),
         over=(D_MODEL, N_FACTS),
-        y_title="share of silent pairs",
+        y_title="fraction of missing entries",
         log_x=True,
     ),
 )
 
-PLACE = "the follow-up paper, in our words"
+PLACE = "the follow-up paper, paraphrased"
 
 CLAIMS = (
     Claim(
@@ -121,9 +122,9 @@ CLAIMS = (
         12.5,
         tolerance=7.5,
         place=PLACE,
-        note="Published as a range, 5 to 20 times, which 12.5 ± 7.5 stands for; our sources have no quote of it. Mean "
-        "over widths and numbers of values. These tables allow 19 at most, so that only the lower end is tested. "
-        "Written as two directions, more than 5 and fewer than 20, until the quick size had been run once; both held.",
+        note="Published as a range, 5 to 20 times, encoded here as 12.5 ± 7.5; our sources do not quote it. Mean over "
+        "widths and numbers of values. These tables allow at most 19, so only the lower end is tested. Until the "
+        "quick size had been run once, this was two claims, more than 5 and fewer than 20; both were met.",
     ),
     Claim(
         "smaller models make up more",
@@ -139,8 +140,8 @@ CLAIMS = (
         Quantity("rank correlation", MULTIPLE, D_MODEL, within=(N_VALUES,), where=HOLDING),
         "less",
         place=PLACE,
-        note="Layers of d_model 2 and 3 hold few facts with confidence, so that they have few confident answers of any "
-        "kind; this leaves them out.",
+        note="Excludes layers of d_model 2 and 3, which recall few facts with confidence and so give few confident "
+        "answers of any kind.",
         extension=True,
     ),
     Claim(
@@ -148,21 +149,21 @@ CLAIMS = (
         f"Share of silent pairs that layers answer with confidence {TAU} (100 facts).",
         Quantity("mean", SHARE, where=HOLDING),
         None,
-        place="beside the follow-up paper",
-        note="The multiple depends on how many pairs are silent; the share does not. Nothing is published on it.",
+        place="cf. the follow-up paper",
+        note="The ratio depends on the number of missing entries; the fraction does not. Nothing is published on this.",
         extension=True,
     ),
 )
 
 ARTIFACTS = Study(
     name="artifacts",
-    title="Artifacts: what layers make up where the table is silent",
+    title="Artifacts: hallucinated answers to missing entries",
     source=Source(FOLLOW_UP, "", FOLLOW_UP_LINK),
-    question="How many confident answers does a layer give to pairs of a key and a query of which its table says "
-    "nothing, as a multiple of the facts it was trained on, and do smaller layers give more?",
-    method="Single-head layers of d_model 2 to 64 are trained on random tables in which 5 % of the 2,000 pairs have a "
-    f"fact. An artifact is an answer with probability at least {TAU} to any other pair. Their number is divided by "
-    "that of the facts; the share of silent pairs that are answered stands beside it.",
+    question="How many confident answers does a layer give to (key, query) pairs that are missing from its table, "
+    "relative to the number of facts it was trained on, and do smaller layers give more?",
+    method="We train single-head layers of d_model 2 to 64 on random tables in which 5 % of the 2,000 pairs have a "
+    f"fact. An artifact is an answer with probability at least {TAU} to any other pair. We report the number of "
+    "artifacts per fact, and the fraction of missing entries that are answered.",
     trials=trials,
     charts=CHARTS,
     summaries=SUMMARIES,

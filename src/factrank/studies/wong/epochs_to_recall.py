@@ -1,17 +1,17 @@
-"""Epochs to full recall against the threshold tau: what does confidence cost in training?
+"""Epochs to full recall against the threshold tau: how much training does confidence cost?
 
 A summary of the paper says that a higher tau may need more epochs. A layer that answers every fact with probability tau
-does so with every lower one, so the number of epochs cannot fall; the question is by how much it grows.
+also does so for every lower tau, so the number of epochs cannot decrease; the question is how fast it grows.
 
-What the paper leaves open and we chose: random full tables of 20 keys, 20 values and 5 or 10 queries (200 facts, the
-most that the paper names), and layers that reach full recall at every threshold in every seed, so that no run is left
-out: six heads with d_vo = d_qk = d_model / 4, for d_model 12 to 32 (layers of one head rarely do). Recall is checked
-after every epoch.
+Our choices, where the paper leaves them open: full random tables of 20 keys, 20 values and 5 or 10 queries (200 facts,
+the most that the paper mentions), and layers that reach full recall at every threshold in every seed, so no run is
+excluded: six heads with d_vo = d_qk = d_model / 4 and d_model 12 to 32 (layers with one head rarely get there). Recall
+is checked after every epoch.
 """
 
 from __future__ import annotations
 
-from factrank.experiments.specs import Measures, Training, Trial
+from factrank.experiments.specs import Curve, EpochsTo, TauRecall, Training, Trial
 from factrank.experiments.statistics import Claim, Quantity, Summary, Where
 from factrank.experiments.study import Chart, Size, Study
 from factrank.families.attention import LayerShape
@@ -31,13 +31,13 @@ KEYS, VALUES, HEADS = 20, 20, 6
 QUERIES: dict[Size, tuple[int, ...]] = {"quick": (10,), "full": (5, 10)}
 WIDTHS: dict[Size, tuple[int, ...]] = {"quick": (12, 16, 32), "full": (12, 16, 24, 32)}
 TRAINING = Training(epochs=2000, learning_rate=0.01, check_every=1)
-MEASURES = Measures(taus=TAUS, epochs_to=True)
 CURVE_EPOCHS = (0, 5, 10, 15, 20, 25, 30, 40, 50, 60, 75, 100, 125, 150, 200, 250, 300, 400, 500)
+MEASURES = (TauRecall(TAUS), EpochsTo(), Curve(CURVE_EPOCHS))
 LEAST_TAU, GREATEST_TAU = TAUS[0], TAUS[-1]
 
 
 def trials(size: Size) -> list[Trial]:
-    """Every width on every table, for each seed."""
+    """Returns one trial per width, table and seed."""
     return [
         Trial(
             uniform_table(KEYS, n_queries, VALUES, KEYS * n_queries, seed),
@@ -45,7 +45,6 @@ def trials(size: Size) -> list[Trial]:
             TRAINING,
             seed=seed,
             measures=MEASURES,
-            curve_epochs=CURVE_EPOCHS,
         )
         for n_queries in QUERIES[size]
         for d_model in WIDTHS[size]
@@ -54,19 +53,19 @@ def trials(size: Size) -> list[Trial]:
 
 
 def epochs_to(tau: float) -> str:
-    """The column with the first epoch at which every fact has this probability."""
+    """Returns the name of the column with the first epoch at which every fact has this probability."""
     return f"epochs_to.recall_{tau}"
 
 
 PAPER: Where = ((N_QUERIES, 10),)
-"""200 facts, in both sizes."""
+"""200 facts; part of both sizes."""
 EPOCHS_TITLE = "epochs to full recall"
 
 
 def _curve(tau: float) -> Chart:
     return Chart(
         f"recall-{tau}-by-epoch",
-        f"Recall at confidence {tau} while training (10 queries)",
+        f"Recall at confidence {tau} during training (10 queries)",
         "lines",
         x="epoch",
         y=f"recall_{tau}",
@@ -82,7 +81,7 @@ CHARTS = (
     _curve(GREATEST_TAU),
     Chart(
         "first-against-last",
-        f"Epochs to full recall at confidence {GREATEST_TAU} against those at {LEAST_TAU}",
+        f"Epochs to full recall at confidence {GREATEST_TAU} and at {LEAST_TAU}",
         "points",
         x=epochs_to(LEAST_TAU),
         y=epochs_to(GREATEST_TAU),
@@ -107,7 +106,7 @@ SUMMARIES = (
     ),
     Summary(
         "relative-epochs-by-tau",
-        f"Epochs to full recall at confidence τ as a multiple of those at {LEAST_TAU}",
+        f"Epochs to full recall at confidence τ, relative to {LEAST_TAU}",
         tuple((str(tau), Quantity("fraction", epochs_to(tau), epochs_to(LEAST_TAU))) for tau in TAUS),
         over=(D_MODEL, N_QUERIES),
         x="quantity",
@@ -122,18 +121,20 @@ CLAIMS = (
         f"Full recall at confidence {GREATEST_TAU} takes more epochs than at {LEAST_TAU}.",
         Quantity("mean", f"{epochs_to(GREATEST_TAU)} - {epochs_to(LEAST_TAU)}", where=PAPER),
         "greater",
+        by_construction="full recall at a higher confidence implies full recall at a lower one",
         place="design trade-offs of a summary",
         quote="higher τ tightens rank correspondence but may require more epochs",
-        note="In epochs, mean over widths. It cannot be below 0.",
+        note="In epochs, mean over widths. Cannot be negative.",
     ),
     Claim(
         f"{TAU} needs more epochs than {LEAST_TAU}",
         f"Full recall at confidence {TAU}, the threshold the paper prefers, takes more epochs than at {LEAST_TAU}.",
         Quantity("mean", f"{epochs_to(TAU)} - {epochs_to(LEAST_TAU)}", where=PAPER),
         "greater",
+        by_construction="full recall at a higher confidence implies full recall at a lower one",
         place="design trade-offs of a summary",
         quote="higher τ tightens rank correspondence but may require more epochs",
-        note="In epochs, mean over widths. It cannot be below 0.",
+        note="In epochs, mean over widths. Cannot be negative.",
         extension=True,
     ),
     Claim(
@@ -154,8 +155,8 @@ CLAIMS = (
             where=PAPER,
         ),
         "greater",
-        place="beside the design trade-offs of a summary",
-        note="Epochs per 0.01 of tau, difference of the two steps.",
+        place="cf. the design trade-offs of a summary",
+        note="Difference between the two steps, in epochs per 0.01 of tau.",
         extension=True,
     ),
 )
@@ -164,11 +165,11 @@ EPOCHS_TO_RECALL = Study(
     name="epochs-to-recall",
     title="Epochs to full recall against the threshold",
     source=source("design trade-offs, in a summary"),
-    question="How many more epochs does a layer need until it gives every fact a probability of at least τ, as τ grows "
-    f"from {LEAST_TAU} to {GREATEST_TAU}?",
-    method="Layers of six heads, which reach full recall in every seed, are trained on random full tables of 20 keys "
-    "and 20 values with 10 queries (in the full size also 5). After every epoch it is noted whether every fact has "
-    "probability τ, for each of 7 thresholds; what counts is the first such epoch.",
+    question="How many more epochs does a layer need to give every fact a probability of at least τ as τ grows from "
+    f"{LEAST_TAU} to {GREATEST_TAU}?",
+    method="We train layers with six heads, which reach full recall in every seed, on full random tables of 20 "
+    "keys and 20 values with 10 queries (in the full size also 5). For each of 7 thresholds we record the first epoch "
+    "after which every fact has probability at least τ.",
     trials=trials,
     charts=CHARTS,
     summaries=SUMMARIES,

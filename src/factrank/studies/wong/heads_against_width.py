@@ -1,21 +1,20 @@
 """Heads against width: many narrow heads or few wide ones, at the same n_heads x d_vo?
 
-The paper's bound on the rank of a layer has n_heads and d_vo only as their product: with c = min(n_heads d_vo, d_model,
-|V|), rank(L) <= min(|K|, |Q|) c + min(|Q|, rank U - c), whatever d_qk is. If it decided what training reaches, recall
-would be the same for all shapes of this study. With few tokens it is not the sharpest: a head adds at most |K| + |Q|,
-so that rank(L) <= n_heads (|K| + |Q|) + min(|Q|, rank U). Only at 5 queries all shapes have equal bounds by both.
-A published summary of the paper says that the choice "depends on predicate
-diversity", and does not say how.
+The paper's rank bound depends on n_heads and d_vo only through their product: with c = min(n_heads d_vo, d_model, |V|),
+rank(L) <= min(|K|, |Q|) c + min(|Q|, rank U - c) for any d_qk. If this bound decided what training reaches, all shapes
+of this study would recall equally much. With few tokens a different bound is sharper: a head contributes at most |K| +
+|Q|, so rank(L) <= n_heads (|K| + |Q|) + min(|Q|, rank U). Only at 5 queries do all shapes have the same bounds under
+both. A published summary of the paper says that the choice "depends on predicate diversity" without saying how.
 
-What is left open and we chose: n_heads x d_vo = 8, in one family with d_qk = 2 in every head (more heads have more
-query-key weights), in a second with n_heads x d_qk = 8 (all shapes have equally many parameters). |K| = |V| = 40, full
-tables: with 20 keys and 20 values 4 heads hold everything at 10 queries.
+Our choices: n_heads x d_vo = 8, in one family with d_qk = 2 per head (more heads have more query-key weights) and in
+another with n_heads x d_qk = 8 (all shapes have the same number of parameters). Tables are full with |K| = |V| = 40;
+with 20 keys and values, 4 heads recall everything at 10 queries.
 """
 
 from __future__ import annotations
 
 from factrank.experiments.columns import label
-from factrank.experiments.specs import Measures, Trial, generated
+from factrank.experiments.specs import Trial
 from factrank.experiments.statistics import Claim, Quantity, Summary, Where
 from factrank.experiments.study import Chart, Size, Study
 from factrank.families.attention import LayerShape
@@ -27,9 +26,9 @@ from factrank.studies.wong.settings import (
     MORE_SEEDS,
     N_HEADS,
     N_QUERIES,
-    TAU,
     TITLES,
     TRAINING,
+    full_table,
     source,
 )
 
@@ -49,21 +48,15 @@ HEADS_TITLE = f"number of heads, n_heads × d_vo = {TOTAL}"
 
 
 def shapes(d_model: int) -> list[LayerShape]:
-    """Both families; 4 heads with d_qk = 2 are in both."""
+    """Returns the shapes of both families; 4 heads with d_qk = 2 belong to both."""
     sizes = {(heads, d_qk) for heads in HEADS for d_qk in (PER_HEAD, TOTAL // heads)}
     return [LayerShape(d_model, heads, d_qk, TOTAL // heads) for heads, d_qk in sorted(sizes)]
 
 
 def trials(size: Size) -> list[Trial]:
-    """Every shape of both families for each model width, number of queries and seed."""
+    """Returns one trial per shape, model width, number of queries and seed."""
     return [
-        Trial(
-            generated("uniform", n_keys=40, n_queries=n_queries, n_values=40, seed=seed),
-            shape,
-            TRAINING,
-            seed=seed,
-            measures=Measures(taus=(TAU,)),
-        )
+        Trial(full_table(40, n_queries, seed), shape, TRAINING, seed=seed)
         for n_queries in QUERIES[size]
         for d_model in MODEL_WIDTHS[size]
         for shape in shapes(d_model)
@@ -73,15 +66,7 @@ def trials(size: Size) -> list[Trial]:
 
 def _lines(column: str, where: Where, name: str, title: str) -> Chart:
     return Chart(
-        name,
-        title,
-        "lines",
-        x=N_HEADS,
-        y=column,
-        colour=N_QUERIES,
-        facet=D_MODEL,
-        where=where,
-        x_title=HEADS_TITLE,
+        name, title, "lines", x=N_HEADS, y=column, colour=N_QUERIES, facet=D_MODEL, where=where, x_title=HEADS_TITLE
     )
 
 
@@ -102,19 +87,19 @@ def _mean(heads: int, where: Where, within: tuple[str, ...] = (), minus: Quantit
 
 
 def _gain(where: Where, within: tuple[str, ...] = ()) -> Quantity:
-    """Recall with 8 heads less recall with one, on the same tables."""
+    """Returns recall with 8 heads minus recall with one head, on the same tables."""
     return _mean(MOST, where, within, _mean(ONE, where, within))
 
 
 def _gain_less(where: Where, other: Where) -> Quantity:
-    """The gain on some tables less that on others: a - (b - (c - d)), with the other gain taken as d less c."""
+    """Returns the difference between two gains, written as a - (b - (c - d))."""
     return _mean(MOST, where, minus=_mean(ONE, where, minus=_mean(ONE, other, minus=_mean(MOST, other))))
 
 
 SUMMARIES = (
     Summary(
         "gain-of-heads",
-        "Recall with 8 heads of d_vo 1 less recall with one head of d_vo 8",
+        "Recall with 8 heads of d_vo 1 minus recall with one head of d_vo 8",
         (("equal parameters", _gain(SAME_PARAMETERS)), ("d_qk = 2 in every head", _gain(SAME_D_QK))),
         over=(N_QUERIES, D_MODEL),
         y_title="recall gained by 8 heads",
@@ -131,9 +116,8 @@ CLAIMS = (
         place="design tradeoffs, quoted from a summary",
         quote="Multiple heads with smaller d_head,vo versus fewer heads with larger d_head,vo depends on predicate "
         "diversity (|Q| factor in bounds)",
-        note="No direction is published: an interval that excludes 0 agrees with the sentence, whatever its sign. "
-        "Recall cannot exceed 1, which bounds the gain where tables are small; the summary has every number of "
-        "queries.",
+        note="No direction is published; an interval that excludes 0, on either side, agrees with the sentence. "
+        "Recall cannot exceed 1, which limits the gain on small tables. The summary lists every number of queries.",
     ),
     Claim(
         "only the product counts",
@@ -142,8 +126,8 @@ CLAIMS = (
         "flat",
         tolerance=0.02,
         place="Proposition 3.5 and equation 9",
-        note="If the bound on rank decided what training reaches. The bound has only the product; the paper does not "
-        "say that recall does. The tolerance is ours. Mean over 5, 10 and 20 queries, d_model 8.",
+        note="Assumes that the rank bound determines what training reaches. The bound depends only on the product; "
+        "the paper does not say that recall does. The tolerance is ours. Mean over 5, 10 and 20 queries, d_model 8.",
         extension=True,
     ),
     Claim(
@@ -153,7 +137,8 @@ CLAIMS = (
         "flat",
         tolerance=0.02,
         place="Proposition 3.5 and equation 9",
-        note="As before; the bound has no d_qk, so it is the same here, though more heads have more query-key weights.",
+        note="As before. The bound does not depend on d_qk, so it is the same here although more heads have more "
+        "query-key weights.",
         extension=True,
     ),
     Claim(
@@ -161,8 +146,8 @@ CLAIMS = (
         "At equal n_heads × d_vo and equal parameters, recall rises with the number of heads.",
         Quantity("rank correlation", ARGMAX, N_HEADS, (N_QUERIES,), (*BOTH_SIZES, *SAME_PARAMETERS)),
         None,
-        place="beside the design tradeoffs",
-        note="Spearman's correlation of recall and n_heads at each number of queries, averaged; nothing is published.",
+        place="cf. the design tradeoffs",
+        note="Spearman correlation of recall with n_heads at each number of queries, averaged; nothing is published.",
         extension=True,
     ),
 )
@@ -171,11 +156,11 @@ HEADS_AGAINST_WIDTH = Study(
     name="heads-against-width",
     title="Heads against width: many narrow heads or few wide ones?",
     source=source("Proposition 3.5 and equation 9; design tradeoffs of a summary"),
-    question="At a fixed product n_heads × d_vo, which alone enters the bound on the rank of a layer, does it matter "
-    "how the product is divided, and does that depend on the number of queries?",
-    method="Layers of 1, 2, 4 and 8 heads with n_heads × d_vo = 8 are trained on full random tables of 40 keys and 40 "
-    "values with different numbers of queries. In one family n_heads × d_qk = 8 too, so that all shapes have equally "
-    "many parameters; in the other d_qk is 2 in every head. The bound on rank is the same for all.",
+    question="The rank bound of a layer depends only on the product n_heads × d_vo. At a fixed product, does the "
+    "split matter, and does that depend on the number of queries?",
+    method="We train layers of 1, 2, 4 and 8 heads with n_heads × d_vo = 8 on full random tables of 40 keys and 40 "
+    "values with different numbers of queries. In one family n_heads × d_qk = 8 as well, so all shapes have the same "
+    "number of parameters; in the other each head has d_qk = 2. The rank bound is the same for all shapes.",
     trials=trials,
     charts=CHARTS,
     summaries=SUMMARIES,

@@ -1,24 +1,25 @@
-"""Scale-up: do ranks and their predictions carry to 2,000, 6,000 and 20,000 facts?
+"""Scale-up: do ranks and rank-based predictions extend to 2,000, 6,000 and 20,000 facts?
 
-The paper stops at 200 facts; a published summary asks for 10 to 100 times as many ("Next checks", 1): rank estimated by
-CP with a tolerance, and predictions of capacity against training. Two kinds of full table:
+The paper stops at 200 facts; a published summary proposes 10 to 100 times as many ("Next checks", 1), with rank
+estimated by CP with a tolerance and capacity predictions compared with training. We use two kinds of full table:
 
-- random values (uniform), for the predictions. By rank: more is recalled when the bound on the rank of the layer is
-  greater, also at the same number of parameters. By information: a layer of P parameters holds about b P bits, with b =
-  2 or 3.6 as found for language models (arXiv 2404.05405, 2505.24832), or 2.6 as for tensors fitted directly.
-- boxes with one value each (overlapping-boxes), whose rank is exactly the number of boxes: does CP with a relative
-  residual of 0.001 find it, and do layers of smaller rank hold such tables?
+- Random values (uniform), for the predictions. By rank: a layer with a higher rank bound recalls more, even at the same
+  number of parameters. By information: a layer of P parameters stores about b P bits, with b = 2 or 3.6 as found for
+  language models (arXiv 2404.05405, 2505.24832), or 2.6 as found for tensors fitted directly.
+- Boxes with one value each (overlapping-boxes), whose rank is exactly the number of boxes: does CP with a relative
+  residual of 0.001 find it, and do layers of lower rank store such tables?
 
-What we chose: 4 heads with d_qk = d_vo = d_model / 4, and beside them layers of the same number of parameters with d_vo
-= 1, whose rank is smaller; for the boxes small single-head layers, since larger ones recall everything.
+Our choices: 4 heads with d_qk = d_vo = d_model / 4, compared with layers of the same number of parameters and d_vo = 1,
+whose rank is lower; small single-head layers for the boxes, since larger ones recall everything.
 """
 
 from __future__ import annotations
 
-from factrank.experiments.specs import Measures, Trial, generated
+from factrank.experiments.specs import Trial, generated
 from factrank.experiments.statistics import Claim, Quantity, Summary, Where
 from factrank.experiments.study import Chart, Size, Study
-from factrank.families.attention import LayerShape
+from factrank.families.attention import LayerShape, PlantedCP, Ranks
+from factrank.studies.parts import mean_difference
 from factrank.studies.wong.settings import (
     ARGMAX,
     D_MODEL,
@@ -30,15 +31,15 @@ from factrank.studies.wong.settings import (
     RANK_LOWER,
     RANK_UPPER,
     SEEDS,
-    TAU,
     TITLES,
     TRAINING,
+    boxes,
     single_head,
     source,
 )
 
 TABLES = {2_000: (100, 20, 50), 6_000: (300, 20, 100), 20_000: (500, 40, 200)}
-"""Keys, queries and values by number of facts."""
+"""Keys, queries and values, by number of facts."""
 FACTS_OF: dict[Size, tuple[int, ...]] = {"quick": (2_000,), "full": tuple(TABLES)}
 HEADS = 4
 WIDTHS: dict[Size, dict[int, tuple[int, ...]]] = {
@@ -49,7 +50,7 @@ STARVED: dict[Size, dict[int, tuple[int, ...]]] = {
     "quick": {2_000: (24,)},
     "full": {2_000: (16, 24, 32), 6_000: (24, 48), 20_000: (48, 96)},
 }
-"""Widths at which layers with d_vo = 1 stand beside."""
+"""Widths at which layers with d_vo = 1 are added."""
 PLANTED: dict[Size, dict[int, tuple[int, ...]]] = {
     "quick": {2_000: (50, 200)},
     "full": {2_000: (50, 100, 200, 400), 6_000: (100, 300), 20_000: (100, 200)},
@@ -57,34 +58,34 @@ PLANTED: dict[Size, dict[int, tuple[int, ...]]] = {
 """Ranks of the tables of boxes."""
 SMALL_LAYERS = (single_head(3, 1, 2), single_head(6, 3, 4))
 TOLERANCE = 1e-3
-RANKS = Measures(taus=(TAU,), ranks=True)
-ESTIMATED = Measures(taus=(TAU,), ranks=True, planted_cp=TOLERANCE)
-"""The estimate belongs to the table: one layer's trials carry it."""
+RANKS = (Ranks(),)
+ESTIMATED = (Ranks(), PlantedCP(TOLERANCE))
+"""The estimate is a property of the table, so only the trials of one layer compute it."""
 
 
 def wide(d_model: int) -> LayerShape:
-    """4 heads with d_qk = d_vo = d_model / 4."""
+    """Returns a shape with 4 heads and d_qk = d_vo = d_model / 4."""
     return LayerShape(d_model, HEADS, d_model // 4, d_model // 4)
 
 
 def starved(d_model: int) -> LayerShape:
-    """The same number of parameters with d_vo = 1."""
+    """Returns a shape with as many parameters and d_vo = 1."""
     return LayerShape(d_model, HEADS, d_model // 2 - 1, 1)
 
 
 def trials(size: Size) -> list[Trial]:
-    """Random tables with both kinds of layer, then tables of planted rank with small layers."""
+    """Returns random tables with both kinds of layer, then tables of planted rank with small layers."""
     listed: list[Trial] = []
     for n_facts in FACTS_OF[size]:
         n_keys, n_queries, n_values = TABLES[n_facts]
         shapes = [*map(wide, WIDTHS[size][n_facts]), *map(starved, STARVED[size][n_facts])]
         for seed in SEEDS[size]:
             table = generated("uniform", n_keys=n_keys, n_queries=n_queries, n_values=n_values, seed=seed)
-            listed += [Trial(table, shape, TRAINING, seed, RANKS) for shape in shapes]
+            listed += [Trial(table, shape, TRAINING, RANKS, seed=seed) for shape in shapes]
             for rank in PLANTED[size][n_facts]:
-                boxes = generated("overlapping-boxes", n_keys=n_keys, n_queries=n_queries, rank=rank, seed=seed)
+                planted = boxes(n_keys, n_queries, rank, seed)
                 listed += [
-                    Trial(boxes, shape, TRAINING, seed, ESTIMATED if at == 0 else RANKS)
+                    Trial(planted, shape, TRAINING, ESTIMATED if at == 0 else RANKS, seed=seed)
                     for at, shape in enumerate(SMALL_LAYERS)
                 ]
     return listed
@@ -114,7 +115,7 @@ CHARTS = (
     ),
     Chart(
         "recall-by-rank",
-        "Random tables: recall against the bound on the rank of the layer",
+        "Random tables: recall against the rank bound of the layer",
         "points",
         x=LAYER_RANK,
         y=ARGMAX,
@@ -124,14 +125,14 @@ CHARTS = (
     ),
     Chart(
         "planted-recall",
-        "Tables of planted rank: recall against rank of the layer over rank of the table",
+        "Tables of planted rank: recall against the rank bound of the layer over the rank of the table",
         "points",
         x=f"{LAYER_RANK} / {RANK}",
         y=ARGMAX,
         colour=FACTS,
         where=BOXES,
         log_x=True,
-        x_title="bound on the rank of the layer / rank of the table",
+        x_title="rank bound of the layer / rank of the table",
     ),
 )
 
@@ -149,23 +150,23 @@ SUMMARIES = (
     ),
     Summary(
         "bits-recalled",
-        "Random tables: the most bits recalled per parameter by any layer (recall × bits / parameters)",
+        "Random tables: most bits recalled per parameter by any layer (recall × bits / parameters)",
         (("bits per parameter", Quantity("greatest", RECALLED_BITS, where=RANDOM)),),
         over=(FACTS,),
         log_x=True,
     ),
     Summary(
         "capacity",
-        "Random tables, d_vo = d_model / 4: predicted less trained recall, for layers that hold b bits per parameter",
+        "Random tables, d_vo = d_model / 4: predicted minus trained recall, assuming b bits per parameter",
         tuple((f"b = {b}", Quantity("mean", f"predicted_{b} - {ARGMAX}", where=WIDE_ROWS)) for b in PREDICTED),
         over=("parameters", FACTS),
         x_title="parameters of the layer",
-        y_title="predicted less trained recall",
+        y_title="predicted minus trained recall",
         log_x=True,
     ),
     Summary(
         "bounds",
-        "Random tables: certified bounds of the rank, and Proposition 2.1",
+        "Random tables: certified bounds on the rank, and Proposition 2.1",
         (
             ("lower bound", Quantity("mean", RANK_LOWER, where=RANDOM)),
             ("upper bound", Quantity("mean", RANK_UPPER, where=RANDOM)),
@@ -187,11 +188,11 @@ SUMMARIES = (
     ),
     Summary(
         "planted-estimate",
-        f"Tables of planted rank: rank by CP (relative residual {TOLERANCE:g}) over planted rank",
+        f"Tables of planted rank: CP rank (relative residual {TOLERANCE:g}) over planted rank",
         (("ratio", Quantity("mean", f"cp_rank / {RANK}", where=WITH_ESTIMATE)),),
         over=(RANK, FACTS),
         x_title="planted rank",
-        y_title="rank by CP / planted rank",
+        y_title="CP rank / planted rank",
         log_x=True,
     ),
 )
@@ -200,17 +201,16 @@ NEXT = "next checks, quoted from a summary"
 
 
 def _at_width(n_facts: int, d_model: int) -> Claim:
-    """Wide against starved layers of one width on one size of table."""
+    """Returns the claim that compares wide and starved layers of one width on one size of table."""
     rows: Where = (*RANDOM, (N_KEYS, TABLES[n_facts][0]), (D_MODEL, d_model))
-    narrow = Quantity("mean", ARGMAX, where=(*rows, *STARVED_ROWS))
     return Claim(
         f"rank counts at equal parameters, {n_facts:,} facts",
         f"At {n_facts:,} facts and the same number of parameters, layers of greater rank recall more.",
-        Quantity("mean", ARGMAX, where=(*rows, *WIDE_ROWS), minus=narrow),
+        mean_difference(ARGMAX, (*rows, *WIDE_ROWS), (*rows, *STARVED_ROWS)),
         "greater",
         place="abstract",
         quote="increasing layer capacity without increasing the number of parameters",
-        note=f"d_model {d_model}, 4 heads: recall with d_vo = d_qk = {d_model // 4} less recall with d_vo = 1 and "
+        note=f"d_model {d_model}, 4 heads: recall with d_vo = d_qk = {d_model // 4} minus recall with d_vo = 1 and "
         f"d_qk = {d_model // 2 - 1}. The paper stops at 200 facts.",
         extension=True,
     )
@@ -222,10 +222,10 @@ def _most_bits(n_facts: int) -> Claim:
         f"The most bits that a layer recalls per parameter, {n_facts:,} facts.",
         Quantity("greatest", RECALLED_BITS, where=(*RANDOM, (N_KEYS, TABLES[n_facts][0]))),
         None,
-        place="beside the next checks",
-        note="recall × n log2 |V| / parameters, embeddings included, of the best layer for each table. Language models "
-        "were found to hold about 2 (arXiv 2404.05405) and 3.6 (arXiv 2505.24832): other models, other data, other "
-        "training, so nothing to reproduce.",
+        place="cf. the next checks",
+        note="recall × n log2 |V| / parameters, embeddings included, for the best layer on each table. Language "
+        "models were found to store about 2 (arXiv 2404.05405) and 3.6 (arXiv 2505.24832) with other models, data and "
+        "training, so there is nothing to reproduce.",
         extension=True,
     )
 
@@ -237,9 +237,9 @@ CLAIMS = (
             f"Predicted less trained recall, for layers that hold {b} bits per parameter.",
             Quantity("mean", f"predicted_{b} - {ARGMAX}", within=(N_KEYS,), where=WIDE_ROWS),
             None,
-            place="beside the next checks",
-            note="min(1, b parameters / bits) less recall, layers with d_vo = d_model / 4, averaged over widths and "
-            "sizes of tables. 2 and 3.6 were found for language models, 2.6 for tensors fitted to tables.",
+            place="cf. the next checks",
+            note="min(1, b parameters / bits) minus recall for layers with d_vo = d_model / 4, averaged over widths "
+            "and table sizes. 2 and 3.6 were found for language models, 2.6 for tensors fitted to tables.",
             extension=True,
         )
         for b in PREDICTED
@@ -251,7 +251,7 @@ CLAIMS = (
         "greater",
         place="mechanism 1, quoted from a summary",
         quote="Empirical results confirm rank(L) bounds predict memorization capacity",
-        note="Spearman's correlation over all layers at each size, averaged. Wider layers have more parameters too: "
+        note="Spearman correlation over all layers at each size, averaged. Wider layers also have more parameters; "
         "see the claims at equal parameters.",
     ),
     _at_width(2_000, 24),
@@ -265,8 +265,8 @@ CLAIMS = (
         tolerance=0.02,
         place=NEXT,
         quote="Implement approximate tensor rank computation methods (e.g., CP decomposition with tolerance)",
-        note="Rank by CP over planted rank, all sizes and ranks. Asked for, not published: the number is the truth by "
-        "construction, the tolerance ours. These tables are kind to CP: their parts do not overlap.",
+        note="CP rank over planted rank, all sizes and ranks. Proposed but not published: the number is true by "
+        "construction, the tolerance ours. These tables are easy for CP because their parts do not overlap.",
         extension=True,
     ),
     Claim(
@@ -277,8 +277,8 @@ CLAIMS = (
         place="key results, quoted from a summary",
         quote="The rank relationship rank(D) ≤ rank(L) provides meaningful capacity bounds despite softmax distortion "
         "effects",
-        note="Argmax. Where it is above 0 the inequality is no bound on what argmax holds; the paper says so itself of "
-        "argmax, and gives no share.",
+        note="Argmax. If positive, the inequality does not bound what argmax recalls; the paper says so itself for "
+        "argmax, but gives no fraction.",
     ),
     Claim(
         "planted rank predicts recall",
@@ -287,7 +287,7 @@ CLAIMS = (
         "less",
         place="abstract",
         quote="propose the rank of this tensor as a measure of the size of the database",
-        note="Spearman's correlation of recall with the planted rank, the smallest layer, at each size, averaged.",
+        note="Spearman correlation of recall with the planted rank for the smallest layer, at each size, averaged.",
     ),
     _most_bits(2_000),
     _most_bits(6_000),
@@ -299,11 +299,10 @@ SCALE_UP = Study(
     title="Scale-up: 2,000, 6,000 and 20,000 facts",
     source=source("next checks of a summary"),
     question="The paper's tables have at most 200 facts. With 10 to 100 times as many, does the rank of a layer still "
-    "predict how much it recalls, how many bits does a parameter hold, and can ranks be estimated by CP with a "
-    "tolerance?",
-    method="Full random tables of 100 keys × 20 queries with 50 values, 300 × 20 with 100 and 500 × 40 with 200 are "
-    "learnt by layers with 4 heads of different widths, and by layers of the same number of parameters with d_vo = 1. "
-    "Ranks of tables are bounded with certificates. Tables cut into boxes, each with its own value, have a known rank: "
+    "predict its recall, how many bits does a parameter store, and can ranks be estimated by CP with a tolerance?",
+    method="We train layers with 4 heads of different widths, and layers with the same number of parameters and d_vo "
+    "= 1, on full random tables of 100 keys × 20 queries with 50 values, 300 × 20 with 100, and 500 × 40 with 200. "
+    "Bounds on the ranks of tables are certified. Tables cut into boxes, each with its own value, have a known rank: "
     f"CP with a relative residual of {TOLERANCE:g} estimates it, and small layers learn them. The quick size has "
     "2,000 facts only.",
     trials=trials,

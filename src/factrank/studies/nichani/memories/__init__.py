@@ -1,4 +1,1 @@
-"""The studies of associative memories of Nichani, Lee and Bietti 2025.
-
-What lives here: linear and MLP memories, their capacities and limits. What may enter: another study of memories.
-"""
+"""Studies of associative memories (Nichani, Lee and Bietti 2025): capacities and limits of linear and MLP memories."""

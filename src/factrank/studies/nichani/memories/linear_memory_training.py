@@ -1,12 +1,13 @@
 """Why d^2 / (N log N) of linear memories changes with d: learning rate, number of steps and precision, one by one.
 
-Figure 1 (left) of the paper has a line N log N = d^2 / 1.3. With the authors' training (Adam with learning rate 1000,
-4,096 steps, products in tf32) our constant rises from 0.9 at d = 8 to 1.5 at d = 181 (study linear-memory), while
-learning rate 10, 8,192 steps and full float32 together hold more (study linear-memory-limit). Which of the three does
-it? A factorial at d = 64 and 128: every combination of the two rates, the two numbers of steps and the two precisions,
-99 % of the facts right, all else as in linear-memory, with which one of the eight combinations shares its trials.
+Figure 1 (left) of the paper shows a line N log N = d^2 / 1.3. With the authors' training (Adam with learning rate 1000,
+4,096 steps, tf32 products) our constant rises from 0.9 at d = 8 to 1.5 at d = 181 (study linear-memory), whereas
+learning rate 10, 8,192 steps and full float32 together store more (study linear-memory-limit). Which of the three is
+responsible? We run a factorial design at d = 64 and 128: every combination of the two rates, step counts and precisions
+at 99 % recall, otherwise as in linear-memory, which shares the trials of one of the eight combinations.
 
-All of it is ours. Three seeds: differences are measured, no number is judged. The design was fixed before the runs.
+The whole study is our extension. With three seeds we measure differences and judge no number. The design was fixed
+before the runs.
 """
 
 from __future__ import annotations
@@ -34,12 +35,12 @@ WIDTHS: dict[Size, tuple[int, ...]] = {"quick": (8,), "full": (64, 128)}
 RATES: tuple[float, ...] = (1000.0, 10.0)
 STEPS: tuple[int, ...] = (4096, 8192)
 PRECISIONS: tuple[TrainingPrecision, ...] = ("tf32", "float32")
-"""The authors' setting first, then the other one."""
+"""The authors' setting first, then the alternative."""
 RATE, STEP, PRECISION = "training.learning_rate", "training.epochs", "training.precision"
 
 
 def training(rate: float, steps: int, precision: TrainingPrecision) -> Training:
-    """The training of linear-memory with these changes."""
+    """Returns the training of linear-memory with these changes."""
     return Training(
         epochs=steps,
         learning_rate=rate,
@@ -51,7 +52,7 @@ def training(rate: float, steps: int, precision: TrainingPrecision) -> Training:
 
 
 def searches(size: Size) -> list[CapacitySearch]:
-    """One for each width, combination and seed; in the quick size for the first and the last combination."""
+    """Returns one search per width, combination and seed; in the quick size for the first and last combination only."""
     combinations = list(product(RATES, STEPS, PRECISIONS))
     chosen = combinations if size == "full" else [combinations[0], combinations[-1]]
     return [
@@ -63,7 +64,7 @@ def searches(size: Size) -> list[CapacitySearch]:
 
 
 def named(search: CapacitySearch, combination: tuple[float, int, TrainingPrecision]) -> CapacitySearch:
-    """The search by a name of its own among those of other trainings."""
+    """Returns the search under a name that tells it from those with other training."""
     return replace(search, name=f"{', '.join(map(str, combination))}, {search.name}")
 
 
@@ -80,9 +81,9 @@ def _effect(name: str, statement: str, column: str, values: tuple[Value, ...], d
         f"At d = {d_model}, {statement}.",
         mean(second, mean(first)),
         None,
-        place="beside Figure 1 (left)",
-        note="The mean over the four combinations of the other two settings. A smaller constant means more facts. In "
-        "the full size only.",
+        place="cf. Figure 1 (left)",
+        note="Mean over the four combinations of the other two settings. A smaller constant means more facts. Full "
+        "size only.",
         extension=True,
         data="searches",
     )
@@ -124,10 +125,10 @@ LINEAR_MEMORY_TRAINING = Study(
     name="linear-memory-training",
     title="Linear memories: learning rate, steps and precision",
     source=source("Figure 1 (left)"),
-    question="The constant of N log N = d² / 1.3 changes with d: is it the learning rate, the number of steps or the "
-    "precision of training?",
-    method="As in linear-memory, for every combination of learning rate 1000 and 10, 4,096 and 8,192 steps, products "
-    "in tf32 and in float32.",
+    question="The constant of N log N = d² / 1.3 changes with d. Is that due to the learning rate, the number of "
+    "steps or the precision of training?",
+    method="As in linear-memory, for every combination of learning rate (1000 or 10), number of steps (4,096 or "
+    "8,192) and precision of products (tf32 or float32).",
     trials=no_trials,
     searches=searches,
     charts=CHARTS,

@@ -1,7 +1,7 @@
-"""What the three studies of memories at 99 % recall show and claim alike: a law "size = product / constant".
+"""Shared parts of the three studies of memories at 99 % recall: a law "size = product / constant".
 
-`size` is N log N, or N where the outputs are few; `product` is d^2, or m d; the constant is product / size. It was
-published as a line beside points on logarithmic axes, so that a tenth of it is the tolerance.
+`size` is N log N, or N for a fixed number of outputs; `product` is d^2 or m d; the constant is product / size. The
+authors drew the law as a line next to points on logarithmic axes, so our tolerance is a tenth of the constant.
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from factrank.experiments.statistics import Claim, Fit, Quantity, Summary, Where
 from factrank.experiments.study import Chart
 from factrank.studies.nichani.settings import D_MODEL, FACTS, PRODUCT, RATIO, WIDTH
+from factrank.studies.parts import mean_difference, searches_chart, searches_claim, searches_summary
 
 
 @dataclass(frozen=True)
 class Law:
-    """A published law, the columns it is about, and the searches that count for it."""
+    """A published law, the columns that it relates, and the searches that count for it."""
 
     size: str
     product: str
@@ -25,8 +26,8 @@ class Law:
     counted: Where
 
     def facts_rise(self, statement: str, note: str) -> Claim:
-        """The direction that the abstract states."""
-        return Claim(
+        """Returns the claim of the abstract, a direction."""
+        return searches_claim(
             "facts rise with parameters",
             statement,
             Quantity("slope", FACTS, self.product, where=self.counted),
@@ -35,41 +36,63 @@ class Law:
             quote="the storage capacities of both linear and MLP associative memories scale linearly with parameter "
             "count",
             note=note,
-            data="searches",
         )
 
     def constant_is(self, name: str, statement: str, constant: Quantity, note: str, *, ours: bool = False) -> Claim:
-        """That the constant is the published one; `ours` where the paper does not say it of these searches."""
-        return Claim(
+        """Returns the claim that the constant is as published; `ours` if the paper does not say so of the searches."""
+        return searches_claim(
             name,
             statement,
             constant,
             self.published,
             tolerance=self.published / 10,
-            place=f"beside {self.line}" if ours else self.line,
+            place=f"cf. {self.line}" if ours else self.line,
             note=note,
             extension=ours,
-            data="searches",
         )
 
     def slope_is(self, name: str, statement: str, slope: Quantity, note: str, *, ours: bool = False) -> Claim:
-        """That sizes rise with the product as published."""
-        return Claim(
+        """Returns the claim that sizes grow with the product at the published rate."""
+        return searches_claim(
             name,
             statement,
             slope,
             round(1 / self.published, 3),
             tolerance=round(0.1 / self.published, 3),
-            place=f"beside {self.line}" if ours else self.line,
+            place=f"cf. {self.line}" if ours else self.line,
             note=note,
             extension=ours,
-            data="searches",
+        )
+
+    def only_product_counts(self, products: tuple[int, ...], place: str, note: str) -> Claim:
+        """Returns the claim that m / d does not matter at products m d of two shapes, one with four times the m / d."""
+        equal: Where = ((PRODUCT, products),)
+        return searches_claim(
+            "only m d counts",
+            "At equal m d a wide MLP between narrow embeddings holds as many facts as a narrow one between wide ones.",
+            mean_difference(self.constant, (*equal, (RATIO, (4, 8))), (*equal, (RATIO, (1, 2)))),
+            "flat",
+            tolerance=self.published / 10,
+            place=place,
+            note=f"{note} The tolerance, a tenth of the published constant, is ours. Full size only.",
+        )
+
+    def bits_per_parameter(self, place: str, note: str) -> Claim:
+        """Returns the claim on the bits that a parameter stores."""
+        return searches_claim(
+            "bits per parameter",
+            "Bits that a parameter holds at capacity.",
+            Quantity("mean", "bits_per_parameter", where=self.counted),
+            None,
+            place=place,
+            note=note,
+            extension=True,
         )
 
 
 def interval_summary(title: str, over: tuple[str, ...]) -> Summary:
-    """Both ends of the capacities, and what a parameter holds."""
-    return Summary(
+    """Returns a summary of both ends of the capacity intervals, and of facts and bits per parameter."""
+    return searches_summary(
         "facts",
         title,
         (
@@ -79,42 +102,30 @@ def interval_summary(title: str, over: tuple[str, ...]) -> Summary:
             ("bits per parameter", Quantity("mean", "bits_per_parameter")),
         ),
         over=over,
-        data="searches",
         log_x=True,
         log_y=True,
     )
 
 
 def mlp_chart(title: str) -> Chart:
-    """Facts of MLP memories by m d and m / d."""
-    return Chart(
-        "capacity",
-        title,
-        "lines",
-        x=PRODUCT,
-        y=FACTS,
-        colour=RATIO,
-        log_x=True,
-        log_y=True,
-        data="searches",
-    )
+    """Returns a chart of the facts of MLP memories by m d and m / d."""
+    return searches_chart("capacity", title, "lines", x=PRODUCT, y=FACTS, colour=RATIO, log_x=True, log_y=True)
 
 
 def mlp_summaries(law: Law, label: str, memory: str, y_title: str, shown: Where = ()) -> tuple[Summary, ...]:
-    """Sizes by m d and m / d, beside the published line, and the constant; `label` is the size in a formula."""
+    """Returns sizes by m d and m / d, the published line, and the constant; `label` is the size in a formula."""
     quotient = f"m d / {label}" if label == "N" else f"m d / ({label})"
     return (
-        Summary(
+        searches_summary(
             "capacity-by-product",
             f"{label} of {memory}, by m d and m / d",
             ((label, Quantity("mean", law.size, where=shown)),),
             over=(PRODUCT, RATIO),
-            data="searches",
             y_title=y_title,
             log_x=True,
             log_y=True,
         ),
-        Summary(
+        searches_summary(
             "beside-the-line",
             f"{label} by m d, measured and on the published line",
             (
@@ -122,28 +133,24 @@ def mlp_summaries(law: Law, label: str, memory: str, y_title: str, shown: Where 
                 ("published line", Quantity("mean", f"{PRODUCT} / {law.published}", where=law.counted)),
             ),
             over=(PRODUCT,),
-            data="searches",
             y_title=y_title,
             log_x=True,
             log_y=True,
         ),
-        Summary(
+        searches_summary(
             "constant",
-            f"{quotient}; published {law.published} for all shapes",
+            f"{quotient}; published: {law.published} for all shapes",
             ((quotient, Quantity("mean", law.constant, where=shown)),),
             over=(PRODUCT, RATIO),
-            data="searches",
             log_x=True,
         ),
-        interval_summary(
-            "The interval of the capacity, and facts and bits per parameter (2 m d)", over=(D_MODEL, WIDTH)
-        ),
+        interval_summary("Capacity interval, and facts and bits per parameter (2 m d)", over=(D_MODEL, WIDTH)),
     )
 
 
 def mlp_fits(label: str) -> tuple[Fit, ...]:
-    """Sizes as a multiple of m d, and with a constant."""
+    """Returns fits of sizes as a multiple of m d, without and with an intercept."""
     return (
         Fit("proportional", f"{label} as a multiple of m d", "capacity-by-product", (PRODUCT,), intervals=True),
-        Fit("line", "The same with a constant", "capacity-by-product", ("1", PRODUCT), intervals=True),
+        Fit("line", "The same with an intercept", "capacity-by-product", ("1", PRODUCT), intervals=True),
     )
