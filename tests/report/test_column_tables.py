@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from factrank.experiments.columns.labels import label
-from factrank.experiments.columns.measured import measure_of
+from factrank.experiments.columns.measured import columns_of, measure_of
 from factrank.experiments.registry import families
 from factrank.experiments.statistics.claims import Quantity
 from factrank.experiments.statistics.summaries import Summary
@@ -17,7 +17,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "columns.md"
 HEAD = """\
 # Columns of results
 
-What studies and reports call the columns of a store, from where each is declared: with the family that measures it, or
+What studies and reports call the columns of a store, from where each is declared: with its measure, its family, or
 in `factrank.experiments`. Axes, legends and tables show the label; a column without one is called by its name. A `*` at
 the end of a name stands for the rest of it, such as a threshold. What the columns are for: [store.md](store.md).
 
@@ -29,14 +29,14 @@ def test_the_page_of_columns_is_what_is_declared():
 
 
 def test_every_measure_says_what_it_is():
-    measures = [one for family in families().values() for one in family.measures]
-    assert [one.name for one in measures if not one.meaning] == []
-    assert len({one.name for one in measures}) == len(measures)
+    columns = {one for family in families().values() for one in columns_of(family)}  # families share some measures
+    assert [one.name for one in columns if not one.meaning] == []
+    assert len({one.name for one in columns}) == len(columns)
 
 
 def test_labels_are_those_of_the_declarations():
     for family in families().values():
-        for one in family.measures:
+        for one in columns_of(family):
             if one.label and "*" not in one.name:
                 assert label(one.name) == one.label
     assert (label("recall_0.95"), label("recall_group_1")) == ("recall at confidence 0.95", "recall group 1")

@@ -6,9 +6,9 @@ from rich.console import Console
 from factrank.databases.database import Database
 from factrank.databases.sample_tables import sample
 from factrank.experiments.specs.data import Given
-from factrank.experiments.specs.measures import Measures
 from factrank.experiments.specs.trial import Trial
 from factrank.experiments.training import TrialResult
+from factrank.families.attention import Hallucinations
 from factrank.families.attention.attention_layer import init_layer
 from factrank.families.attention.circuits.answers import Answer
 from factrank.families.attention.circuits.attribution import attribute_facts
@@ -16,9 +16,9 @@ from factrank.families.attention.circuits.diagnosis import diagnose
 from factrank.families.attention.layer_shape import LayerShape
 from factrank.families.attention.pair_transformer import TransformerShape, init_transformer
 from factrank.report.answers import answer_tables, verdict_in_words
+from factrank.report.display import MOST_ROWS
 from factrank.report.layer_words import layer_lines, shape_in_words
 from factrank.report.recalls import recall_tables
-from factrank.report.terminal_tables import MOST_ROWS
 from factrank.report.trained_tables import trained_table
 
 SHAPE = LayerShape(2, 1, 1, 1)
@@ -33,8 +33,8 @@ def text(table, width=120):
 
 def results(database, recalls):
     for seed, recall in enumerate(recalls):
-        trial = Trial(Given(database.fingerprint), SHAPE, seed=seed, measures=Measures(artifacts=True))
-        metrics = {"recall": recall, "recall_0.95": recall / 2, "margin": recall - 1, "artifacts_0.95": 3.0}
+        trial = Trial(Given(database.fingerprint), SHAPE, measures=(Hallucinations(),), seed=seed)
+        metrics = {"recall": recall, "recall_0.95": recall / 2, "margin": recall - 1, "hallucinations_0.95": 3.0}
         if np.isnan(recall):
             yield TrialResult(trial, "interrupted")
         else:
@@ -91,8 +91,8 @@ def test_verdicts_in_words():
     assert verdict_in_words(answer(facts=("a", "c"))) == "a fact; so is c"
     assert verdict_in_words(answer(verdict="error", facts=("c",))) == "an error: the fact is c"
     assert verdict_in_words(answer(verdict="error", facts=("c", "d"))) == "an error: the facts are c, d"
-    assert verdict_in_words(answer(verdict="artifact", facts=())).startswith("an artifact")
-    assert "not confident" in verdict_in_words(answer(verdict="artifact", facts=(), probability=0.5))
+    assert verdict_in_words(answer(verdict="hallucination", facts=())).startswith("a hallucination")
+    assert "not confident" in verdict_in_words(answer(verdict="hallucination", facts=(), probability=0.5))
 
 
 def test_a_narrow_terminal_loses_no_name():
@@ -105,11 +105,11 @@ def words_of(text):
 
 
 def test_a_narrow_terminal_breaks_no_word():
-    """At 60 columns titles go over several lines and long names end in an ellipsis; numbers and words are whole."""
+    """At 66 columns titles go over several lines and long names end in an ellipsis; numbers and words are whole."""
     found = list(results(sample("astrid"), [0.5, 1.0, float("nan")]))
     table = trained_table("here", sample("astrid"), found, found[1])
-    assert words_of(text(table, 120)) - words_of(text(table, 60)) <= {"interrupted"}
-    assert all(len(line) <= 60 for line in text(table, 60).splitlines())
+    assert words_of(text(table, 120)) - words_of(text(table, 66)) <= {"interrupted"}
+    assert all(len(line) <= 66 for line in text(table, 66).splitlines())
     facts = Database.from_facts([("k", name, "v") for name in ("internet_domain", "x")] + [("j", "x", "w")])
     layer = init_layer(SHAPE, *facts.shape, key=0)
     table = recall_tables(diagnose(layer, facts), attribute_facts(layer, facts))
@@ -142,6 +142,6 @@ def test_a_transformer_shows_its_options():
     plain = TransformerShape(4, 1, 2, 3, attention="affine")
     facts = sample("astrid")
     model = init_transformer(plain, *facts.shape, key=0)
-    line = str(layer_lines("here", facts, plain, model.parameters)).splitlines()[-1]
+    line = str(layer_lines("here", facts, plain, model.parameters).parts[-1])
     assert line == "transformer: d_model 4, 1 head, d_qk 2, d_vo 3, 1 layer, no MLP, affine attention; 88 parameters"
     assert shape_in_words(LayerShape(4, 1, 2, 3)) == "layer: d_model 4, 1 head, d_qk 2, d_vo 3"

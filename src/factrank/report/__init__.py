@@ -1,7 +1,7 @@
-"""What people see: tables and words for the terminal, charts and pages, published folders.
+"""Presentation of results.
 
-What lives here: tables, charts, the reports of studies (`study`) and published folders (`publishing`). What may enter:
-another way to show a result; nothing here trains or measures.
+Contains: terminal tables, charts, the reports of studies (`study`) and published folders (`publishing`). Add here:
+another way to show a result, but nothing that trains or measures.
 """
 
 from typing import TYPE_CHECKING
@@ -17,19 +17,29 @@ if TYPE_CHECKING:
     from factrank.report.charts import sizes_chart as sizes_chart
     from factrank.report.column_tables import columns_text as columns_text
     from factrank.report.constructed_tables import add_details as add_details
+    from factrank.report.constructed_tables import claim_in_words as claim_in_words
     from factrank.report.constructed_tables import constructed_table as constructed_table
     from factrank.report.constructed_tables import worst_fact as worst_fact
+    from factrank.report.display.description import Description as Description
+    from factrank.report.display.description import Kind as Kind
+    from factrank.report.display.description import Words as Words
+    from factrank.report.display.description import described as described
+    from factrank.report.display.description import plain_table as plain_table
     from factrank.report.edited_tables import edited_table as edited_table
     from factrank.report.layer_words import layer_lines as layer_lines
     from factrank.report.measurement_tables import measurement_table as measurement_table
     from factrank.report.measurement_tables import samples_table as samples_table
     from factrank.report.measurement_tables import skipped_table as skipped_table
     from factrank.report.plain_output import json_text as json_text
+    from factrank.report.plain_output import many as many
     from factrank.report.plain_output import name_text as name_text
     from factrank.report.plain_output import number as number
+    from factrank.report.planned_tables import plan_chart as plan_chart
+    from factrank.report.planned_tables import plan_tables as plan_tables
+    from factrank.report.planned_tables import validation_text as validation_text
+    from factrank.report.recalls import examination_tables as examination_tables
     from factrank.report.recalls import recall_tables as recall_tables
     from factrank.report.term_words import terms_in_words as terms_in_words
-    from factrank.report.terminal_tables import plain_table as plain_table
     from factrank.report.trained_tables import trained_table as trained_table
 else:
     __getattr__, __dir__, __all__ = lazy_face(__name__)

@@ -1,32 +1,29 @@
-"""What was found about the assumptions of the memorisation theorem, as tables and as plain data."""
+"""Findings on the assumptions of the memorisation theorem, as tables and as plain data."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
 from typing import Any
 
-from rich.console import Group, RenderableType
-from rich.text import Text
-
 from factrank.families.memoriser.ranks import (
-    Assumptions,
     AssumptionVerdict,
+    CheckedAssumptions,
     Indices,
     KruskalRank,
     SubsetSample,
     in_words,
 )
-from factrank.report.plain_output import name_text
-from factrank.report.terminal_tables import plain_table
+from factrank.foreign_text import shown_name
+from factrank.report.display import Description, PlainTable, Tone, Words, described, plain_table
 
-STYLES: dict[AssumptionVerdict, str] = {"proved": "green", "not refuted": "green", "fails": "red", "not tested": ""}
+TONES: dict[AssumptionVerdict, Tone] = {"proved": "good", "not refuted": "good", "fails": "bad", "not tested": "plain"}
 MOST_SHOWN = 8
 
 
-def assumptions_table(title: str, found: Assumptions) -> RenderableType:
-    """The verdicts on what is assumed, and on what is not, each with its evidence."""
+def assumptions_table(title: str, found: CheckedAssumptions) -> Description:
+    """Describe the verdict and evidence for each assumption, then for properties beyond the assumptions."""
     queries = found.queries
-    parts: list[RenderableType] = [name_text(title, longest=None, style="bold"), Text(_sizes(found)), Text()]
+    parts: list[Words | PlainTable] = [Words(shown_name(title, None), "title"), Words(_sizes(found)), Words()]
     table = plain_table(("assumed", "word"), ("verdict", "word"), ("found", "text"))
     n = found.context_size
     size = f"{n} < {queries.dimension}" if found.size_verdict == "proved" else f"{n} >= {queries.dimension}"
@@ -37,9 +34,9 @@ def assumptions_table(title: str, found: Assumptions) -> RenderableType:
     )
     for name, verdict, evidence in rows:
         if verdict != "not tested":
-            table.add_row(name, verdict, evidence, style=STYLES[verdict])
+            table.add_row(name, verdict, evidence, tone=TONES[verdict])
     if n is not None:
-        parts += [table, Text()]
+        parts += [table, Words()]
     beyond = plain_table(("beyond", "word"), ("verdict", "word"), ("found", "text"))
     rank = str(queries.upper) if queries.exact else f"{queries.lower} to {queries.upper}"
     beyond.add_row("Kruskal rank of the queries", rank, _kruskal(queries))
@@ -49,11 +46,11 @@ def assumptions_table(title: str, found: Assumptions) -> RenderableType:
         evidence = f"dependent: {_listed(tokens.witness)}" if tokens.witness is not None else _drawn(tokens.sample)
         beyond.add_row("tokens in general position", in_words(tokens.holds), evidence)
     parts.append(beyond)
-    return Group(*parts)
+    return described(*parts)
 
 
-def plain_assumptions(title: str, found: Assumptions) -> dict[str, Any]:
-    """The same as data for JSON."""
+def plain_assumptions(title: str, found: CheckedAssumptions) -> dict[str, Any]:
+    """Return the findings as data for JSON."""
     sample = found.at_context_size
     return {
         "title": title,
@@ -72,16 +69,16 @@ def plain_assumptions(title: str, found: Assumptions) -> dict[str, Any]:
     }
 
 
-def _sizes(found: Assumptions) -> str:
+def _sizes(found: CheckedAssumptions) -> str:
     queries = found.queries
     contexts = f", {found.n_contexts:,} contexts of n = {found.context_size} tokens" if found.n_contexts else ""
     return (
         f"{queries.n_vectors:,} queries{contexts}, d = {queries.dimension}; "
-        f"vectors of length 1 count as dependent at a least singular value <= {queries.tolerance:.1e}"
+        f"unit vectors count as dependent if the least singular value is <= {queries.tolerance:.1e}"
     )
 
 
-def _queries(found: Assumptions) -> str:
+def _queries(found: CheckedAssumptions) -> str:
     queries, sample = found.queries, found.at_context_size
     if sample is None:
         return f"there are only {queries.n_vectors} queries"
@@ -89,15 +86,15 @@ def _queries(found: Assumptions) -> str:
         return f"Kruskal rank {queries.upper}, every subset tried"
     if found.queries_verdict == "not refuted":
         return _drawn(sample)
-    share = f"{sample.independent_share:.1%} of {sample.subsets:,} random {sample.size}-subsets independent"
-    return f"dependent: {_listed(queries.witness)}; {share}"
+    fraction = f"{sample.independent_share:.1%} of {sample.subsets:,} random {sample.size}-subsets independent"
+    return f"dependent: {_listed(queries.witness)}; {fraction}"
 
 
-def _contexts(found: Assumptions) -> str:
+def _contexts(found: CheckedAssumptions) -> str:
     full = f"{found.full_contexts:,} of {found.n_contexts:,} have rank {found.context_size}"
     if found.failing_context is None:
         return full
-    return f"{full}; least rank {found.least_context_rank}; the first that lacks rank: context {found.failing_context}"
+    return f"{full}; least rank {found.least_context_rank}; first rank-deficient context: {found.failing_context}"
 
 
 def _kruskal(queries: KruskalRank) -> str:
@@ -126,7 +123,7 @@ def _drawn(sample: SubsetSample | None) -> str:
 
 
 def _listed(witness: Indices | None) -> str:
-    """The numbers of vectors, from 0, shortened where there are many."""
+    """List the indices of vectors, counted from 0; only the first few if there are many."""
     if witness is None:
         return "more vectors than dimensions"
     shown = ", ".join(map(str, witness[:MOST_SHOWN]))

@@ -1,4 +1,4 @@
-"""Charts: one Vega-Lite specification gives the interactive page and the picture, offline."""
+"""Charts as Vega-Lite, saved offline as interactive pages or pictures."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from factrank.tensors import Measurement
 
 CHART_SUFFIXES = (".html", ".svg", ".png", ".json")
 ROOM_FOR_LABELS = 3
-"""How far the axis goes beyond the largest number."""
+"""Ratio of the end of the axis to the largest number."""
 
 TITLE = "How big is the table? Facts, and certified bounds of its ranks"
 SIZES = ("facts", "rank", "completion rank", "effective rank")
 
 
 def size_records(measurements: Sequence[tuple[str, Measurement]]) -> list[dict[str, Any]]:
-    """One row per database and size: between which numbers it lies, and why."""
+    """Return one row per database and size: its lower and upper bound, and their methods."""
     records: list[dict[str, Any]] = []
     for database, measurement in measurements:
         counted = {"size": "facts", "lower": measurement.triples, "upper": measurement.triples, "why": "counted"}
@@ -36,7 +36,7 @@ def size_records(measurements: Sequence[tuple[str, Measurement]]) -> list[dict[s
 
 
 def sizes_chart(measurements: Sequence[tuple[str, Measurement]]) -> alt.FacetChart:
-    """How many facts each database has, and the brackets of its three ranks, on one logarithmic axis (0 included)."""
+    """Draw the number of facts of each database and the bounds of its three ranks, on one symlog axis."""
     records = size_records(measurements)
     largest = max((record["upper"] for record in records), default=1)
     ticks = [0, *(digit * 10**power for power in range(len(str(largest))) for digit in (1, 2, 5))]
@@ -69,17 +69,17 @@ def sizes_chart(measurements: Sequence[tuple[str, Measurement]]) -> alt.FacetCha
 
 
 def require_chart_path(path: str | Path) -> Path:
-    """Check, before any work, that a chart can be written there."""
+    """Raise unless a chart can be written to this path; called before any long computation."""
     path = Path(path)
     if path.suffix.lower() not in CHART_SUFFIXES:
-        raise InputError(f"{path}: a chart is written as one of {', '.join(CHART_SUFFIXES)}")
+        raise InputError(f"{path}: the name of a chart must end in one of {', '.join(CHART_SUFFIXES)}")
     if not path.parent.is_dir():
         raise InputError(f"{path}: there is no folder {path.parent}")
     return path
 
 
 def save_chart(chart: Any, path: str | Path) -> None:
-    """Write a chart as HTML (self-contained, no network), SVG, PNG or its Vega-Lite JSON, by the suffix."""
+    """Save a chart as self-contained HTML, SVG, PNG or Vega-Lite JSON, depending on the suffix."""
     path = require_chart_path(path)
     kind = path.suffix.lower()[1:]
     if kind == "png":
@@ -97,13 +97,13 @@ def save_chart(chart: Any, path: str | Path) -> None:
 
 
 def _page(chart: Any) -> str:
-    """A page with the chart and everything it needs inside.
+    """Return a self-contained page.
 
-    The names in the data are the user's: a "</script>" in one would end the page's script, so "<" is written as the
-    JSON escape that means the same.
+    Names in the data come from the user, and a "</script>" in one would end the page's script, so "<" is written as its
+    JSON escape.
     """
     page: str = chart.to_html(inline=True)
     specification = json.dumps(chart.to_dict())
     if specification not in page:
-        raise AssertionError("the page does not hold the chart's specification as written")
+        raise AssertionError("the page does not contain the chart's specification verbatim")
     return page.replace(specification, specification.replace("<", r"\u003c"))

@@ -1,7 +1,7 @@
-"""Numbers and tables in Markdown, the same on every machine.
+"""Numbers and tables in Markdown that are identical on every machine.
 
-The last bits of a mean depend on the order in which a library adds; rounding to ten digits first takes them away, so
-that a text with three digits is the same wherever it is made.
+The last bits of a mean depend on a library's summation order. Rounding to ten digits first removes them, so a text with
+three digits is the same everywhere.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from factrank.foreign_text import shown_name
 
 DIGITS = 10
 NOTHING = 1e-12
-"""Smaller numbers than this are what rounding leaves of 0."""
+"""Numbers below this are rounding errors of 0."""
 
 
 def steady(value: float) -> float:
-    """The number without what depends on the machine.
+    """Round away the digits that depend on the machine.
 
     >>> steady(0.1 + 0.2), steady(-3e-17)
     (0.3, 0.0)
@@ -28,7 +28,7 @@ def steady(value: float) -> float:
 
 
 def steady_table(table: pa.Table) -> pa.Table:
-    """The table with all its real numbers steady."""
+    """Apply `steady` to every floating-point number of a table."""
     for at, field in enumerate(table.schema):
         if pa.types.is_floating(field.type):
             cells = [None if value is None else steady(value) for value in table.column(at).to_pylist()]
@@ -37,7 +37,7 @@ def steady_table(table: pa.Table) -> pa.Table:
 
 
 def number_text(value: float) -> str:
-    """A number with three digits, or as many as tell it from 1; large ones whole.
+    """Format a number with three digits, or more if needed to tell it from 1; large numbers as integers.
 
     >>> [number_text(value) for value in (0.03951, -0.5, 12.0, 0.99996, 1.0, 20000.0, 1e-05)]
     ['0.0395', '-0.5', '12', '0.99996', '1', '20,000', '1e-05']
@@ -50,7 +50,7 @@ def number_text(value: float) -> str:
 
 
 def value_text(value: float | None, low: float | None, high: float | None) -> str:
-    """A value and its interval; a dash where there is none.
+    """Format a value and its interval, or a dash if there is none.
 
     >>> value_text(0.0395, 0.036, 0.0421), value_text(0.5, None, None), value_text(None, None, None)
     ('0.0395 [0.036, 0.0421]', '0.5', '–')
@@ -62,7 +62,7 @@ def value_text(value: float | None, low: float | None, high: float | None) -> st
 
 
 def cell(text: str) -> str:
-    r"""A text as a cell of a table: on one line, and no HTML.
+    r"""Escape a text for a table cell: one line, no HTML.
 
     >>> print(cell("a | b\n<i>"))
     a \| b &lt;i>
@@ -72,7 +72,7 @@ def cell(text: str) -> str:
 
 
 def inline(text: str) -> str:
-    r"""A text in a line of prose, to be read as it is: on one line, with the signs of Markdown and HTML escaped.
+    r"""Escape a text for a line of prose, so that Markdown and HTML show it verbatim.
 
     >>> print(inline("d_vo is *not* [here]\n<b> &amp; $x$, _so_"))
     d_vo is \*not\* \[here\] &lt;b> &amp;amp; \$x\$, \_so\_
@@ -83,7 +83,7 @@ def inline(text: str) -> str:
 
 
 def table_text(head: Sequence[str], rows: Sequence[Sequence[str]], numeric: Sequence[str] = ()) -> str:
-    """A table; the `numeric` columns stand to the right.
+    """Format a table; `numeric` columns are right-aligned.
 
     >>> print(table_text(["d_vo", "recall"], [["1", "0.5"]], numeric=["recall"]))
     | d_vo | recall |

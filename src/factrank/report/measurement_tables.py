@@ -1,40 +1,39 @@
-"""Measurements as tables for the terminal."""
+"""Descriptions of measurements, and tables of samples."""
 
 from __future__ import annotations
 
-from rich.console import Group, RenderableType
+from rich.console import RenderableType
 from rich.table import Table
-from rich.text import Text
 
 from factrank.databases import COLUMNS, SAMPLES
 from factrank.foreign_text import shown_name
+from factrank.report.display import Description, Words, described, plain_table
 from factrank.tensors import Measurement
 from factrank.tensors.bounds import RankBounds
 
 
-def measurement_table(name: str, measurement: Measurement) -> RenderableType:
-    """One look at a database: its counts, its information, its three sizes and why."""
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
-    for column, justify in (("size", "left"), ("at least", "right"), ("at most", "right"), ("because", "left")):
-        table.add_column(column, justify=justify, header_style="bold", no_wrap=column != "because")  # type: ignore[arg-type]
+def measurement_table(name: str, measurement: Measurement) -> Description:
+    """Describe a measurement: counts, information in bits, and the bounds of the three ranks with their methods."""
+    table = plain_table(("size", "word"), ("at least", "number"), ("at most", "number"), ("because", "text"))
     count = f"{measurement.triples:,}"
     dropped = f"{measurement.duplicates:,} exact duplicates dropped" if measurement.duplicates else ""
     table.add_row("facts", count, count, dropped)
     for rank, bounds in measurement.brackets.items():
         ends = f"{bounds.lower.value:,}", f"{bounds.upper.value:,}"
-        table.add_row(rank.replace("_", " "), *ends, _why(bounds), style="green" if bounds.exact else "")
-    return Group(Text(shown_name(name, longest=None), style="bold"), _sizes(measurement), Text(), table)
+        table.add_row(rank.replace("_", " "), *ends, _why(bounds), tone="good" if bounds.exact else "plain")
+    return described(Words(shown_name(name, longest=None), "title"), *_sizes(measurement), Words(), table)
 
 
-def _sizes(measurement: Measurement) -> Text:
-    text = Text(
-        f"{measurement.triples:,} facts: {measurement.keys:,} keys x {measurement.queries:,} queries "
-        f"-> {measurement.values:,} values\n{_kind(measurement)}\n"
-        f"{measurement.bits:,.1f} bits ({measurement.bits_by_query:,.1f} with each query's own range of values)"
-    )
-    for line in _other_ways(measurement):
-        text.append(f"\n{line}")
-    return text
+def _sizes(measurement: Measurement) -> list[Words]:
+    return [
+        Words(
+            f"{measurement.triples:,} facts: {measurement.keys:,} keys x {measurement.queries:,} queries "
+            f"-> {measurement.values:,} values"
+        ),
+        Words(_kind(measurement)),
+        Words(f"{measurement.bits:,.1f} bits ({measurement.bits_by_query:,.1f} with each query's own range of values)"),
+        *map(Words, _other_ways(measurement)),
+    ]
 
 
 def _kind(measurement: Measurement) -> str:
@@ -43,7 +42,7 @@ def _kind(measurement: Measurement) -> str:
 
 
 def _other_ways(measurement: Measurement) -> list[str]:
-    """Which two columns determine the third, apart from (key, query) and value."""
+    """Return the other pairs of columns that determine the third."""
     lines = []
     for column in measurement.determined:
         if column != "value":
@@ -62,7 +61,7 @@ def _why(bounds: RankBounds) -> str:
 
 
 def skipped_table(measurement: Measurement) -> RenderableType:
-    """The methods that were not run, and why."""
+    """Render the methods that were not run, and why."""
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
     for column in ("for", "not run", "because"):
         table.add_column(column, header_style="bold")
@@ -73,7 +72,7 @@ def skipped_table(measurement: Measurement) -> RenderableType:
 
 
 def samples_table() -> RenderableType:
-    """The bundled databases."""
+    """Render the list of bundled databases."""
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
     for column in ("name", "facts", "what", "source"):
         table.add_column(column, header_style="bold", justify="right" if column == "facts" else "left")

@@ -1,25 +1,46 @@
-"""The recall of a layer as tables for the terminal: all facts, each query, each path."""
+"""Descriptions of a layer's recall."""
 
 from __future__ import annotations
 
-from rich.console import Group, RenderableType
-from rich.text import Text
-
+from factrank.bridges import Examination
 from factrank.families.attention.circuits import Attribution, Diagnosis
+from factrank.foreign_text import shown_name
 from factrank.readouts import QueryRecall, RecallReport, percent
-from factrank.report.plain_output import name_text, number
-from factrank.report.terminal_tables import MOST_ROWS, PlainTable, plain_table
+from factrank.report.constructed_tables import verdict
+from factrank.report.display import MOST_ROWS, Description, PlainTable, Words, described, plain_table
+from factrank.report.plain_output import number
 
 
-def recall_tables(diagnosis: Diagnosis, attribution: Attribution | None) -> RenderableType:
-    """The recall of one layer: all facts, each query, each head; then what is wrong, in words."""
-    found = diagnosis.recall
-    parts: list[RenderableType] = [_overall(found, attribution), Text(), _by_query(found)]
+def recall_tables(diagnosis: Diagnosis, attribution: Attribution | None) -> Description:
+    """Describe the recall of a layer overall, by query and by head, then the diagnosis."""
+    return described(recall_numbers(diagnosis.recall, attribution), Words(), diagnosis_words(diagnosis))
+
+
+def recall_numbers(found: RecallReport, attribution: Attribution | None = None) -> Description:
+    """Describe the recall of a layer overall, by query and by head."""
+    parts: list[Words | PlainTable] = [_overall(found, attribution), Words(), *_by_query(found)]
     if found.attention is not None or attribution is not None:
-        parts += [Text(), _by_path(found, attribution)]
-    parts += [Text(), Text(diagnosis.text)]
-    parts += [Text(f"{finding.name}: {finding.text}") for finding in diagnosis.findings]
-    return Group(*parts)
+        parts += [Words(), *_by_path(found, attribution)]
+    return described(*parts)
+
+
+def diagnosis_words(diagnosis: Diagnosis) -> Description:
+    """Describe what keeps a layer from recalling more."""
+    findings = (Words(finding.text, lead=finding.name) for finding in diagnosis.findings)
+    return described(Words(diagnosis.text), *findings)
+
+
+def examination_tables(found: Examination) -> Description:
+    """Describe recall and diagnosis, the rank of the logits, and the certificate."""
+    parts: list[Words | Description] = [recall_tables(found.diagnosis, found.attribution), Words()]
+    if found.rank_bounds is not None:
+        upper = found.rank_bounds.upper
+        parts.append(
+            Words(f"rank of the logits: at most {upper.value:,} for every layer of this shape ({upper.method})")
+        )
+    if found.certificate is not None:
+        parts.append(verdict(found.certificate))
+    return described(*parts)
 
 
 def _overall(found: RecallReport, attribution: Attribution | None) -> PlainTable:
@@ -29,15 +50,18 @@ def _overall(found: RecallReport, attribution: Attribution | None) -> PlainTable
     table.add_row(f"recall at {found.tau:g}", percent(found.recall_tau), f"of the facts have {sure}")
     table.add_row("least margin", number(found.margin), "logit of the fact minus the largest other")
     table.add_row("median margin", number(found.median_margin), "")
-    artifacts = f"of {found.silent_fibers:,} (key, query) pairs without a fact have a value with {sure}"
-    table.add_row("artifacts", f"{found.artifacts:,}", artifacts)
+    pairs = f"of {found.silent_fibers:,} (key, query) pairs without a fact have a value with {sure}"
+    table.add_row("hallucinations", f"{found.hallucinations:,}", pairs)
+    if found.abstentions is not None:
+        abstained = f"of {found.silent_fibers:,} (key, query) pairs without a fact have the reserved value"
+        table.add_row("abstentions", f"{found.abstentions:,}", abstained)
     if attribution is not None:
-        words = "of the facts are wrong in every single path and right in their sum"
+        words = "of the facts are wrong on every single path but right in the sum"
         table.add_row("additive", percent(attribution.additive_share), words)
     return table
 
 
-def _by_query(found: RecallReport) -> RenderableType:
+def _by_query(found: RecallReport) -> list[Words | PlainTable]:
     table = plain_table(
         ("query", "name"),
         ("facts", "number"),
@@ -48,22 +72,22 @@ def _by_query(found: RecallReport) -> RenderableType:
     )
     queries = [query for query in found.by_query if query.facts]
     if len(queries) <= MOST_ROWS:
-        shown, rest = queries, ""
+        shown, rest = queries, []
     else:
         shown = sorted(queries, key=_worst_first)[:MOST_ROWS]
-        rest = f"... the worst {MOST_ROWS} of {len(queries):,} queries; --json has all"
+        rest = [Words(f"... the worst {MOST_ROWS} of {len(queries):,} queries", option="; --json has all")]
     for query in shown:
         numbers = percent(query.recall), percent(query.recall_tau), number(query.margin), number(query.median_margin)
-        table.add_row(name_text(query.query), f"{query.facts:,}", *numbers)
-    return Group(table, Text(rest)) if rest else table
+        table.add_row(shown_name(query.query), f"{query.facts:,}", *numbers)
+    return [table, *rest]
 
 
 def _worst_first(query: QueryRecall) -> tuple[float, float, float]:
     return query.recall, query.recall_tau, query.margin
 
 
-def _by_path(found: RecallReport, attribution: Attribution | None) -> RenderableType:
-    """What each head attends to, and how many facts each path gets right alone."""
+def _by_path(found: RecallReport, attribution: Attribution | None) -> list[Words | PlainTable]:
+    """Describe the attention of each head, and the fraction of facts each path gets right alone."""
     n_heads = (
         len(found.attention) if found.attention is not None else len(attribution.heads_alone if attribution else ())
     )
@@ -83,5 +107,5 @@ def _by_path(found: RecallReport, attribution: Attribution | None) -> Renderable
             cells = [f"{statistics.weight_on_key:.2f}", f"{statistics.entropy:.2f}", percent(statistics.saturation)]
         table.add_row(f"head {head}", alone, *cells)
     if n_heads <= MOST_ROWS:
-        return table
-    return Group(table, Text(f"... and {n_heads - MOST_ROWS:,} more heads, which --json shows"))
+        return [table]
+    return [table, Words(f"... and {n_heads - MOST_ROWS:,} more heads", option=", which --json shows")]

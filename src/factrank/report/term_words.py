@@ -12,7 +12,7 @@ SHOWN_NAMES = 6
 
 
 def terms_in_words(terms: Decomposition, database: Database, most: int = 20) -> list[str]:
-    """The first terms of a decomposition, with the names of the database.
+    """Return the first terms of a decomposition, with the names of the database.
 
     >>> from factrank import measure, sample
     >>> astrid = sample("astrid")
@@ -45,7 +45,7 @@ def _vectors(terms: Decomposition, axis: int, vocabulary: Vocabulary) -> dict[in
 
 
 def _sum_in_words(vector: list[tuple[int, str]]) -> str:
-    """2 a - b + c, in brackets unless it is a single name."""
+    """Return a sum such as (2 a - b + c), without brackets if it is a single name."""
     if len(vector) == 1 and vector[0][0] == 1:
         return vector[0][1]
     words = ""

@@ -27,21 +27,21 @@ def results(tmp_path_factory):
     ("text", "expected"),
     [
         ("{{claim widths | rises}}", "0.1 [0.1, 0.1]"),
-        ("{{claim widths|ours}}", "0.42 [0.41, 0.43]"),
+        ("{{claim widths|ours}}", "0.42 [0.409, 0.431]"),
         ("{{claim widths | nobody}}", "no value (no trial with model.d_vo = 9)"),
         ("{{verdict widths | rises}} {{verdict widths | falls}}", "reproduced not reproduced"),
         ("{{ verdict widths | slope }}", "measured"),
         ("{{verdict readouts | ranks fall}}", "reproduced"),
         ("{{claim readouts | ranks fall}}", "4.5 [4.5, 4.5]"),
-        ("{{value widths | by-width | model.d_vo=3}}", "0.32 [0.31, 0.33]"),
-        ("{{value widths | by-width | quantity=mean, model.d_vo=3.0}}", "0.32 [0.31, 0.33]"),
+        ("{{value widths | by-width | model.d_vo=3}}", "0.32 [0.309, 0.331]"),
+        ("{{value widths | by-width | quantity=mean, model.d_vo=3.0}}", "0.32 [0.309, 0.331]"),
         ("{{value widths | all | quantity=a, b=1}}", "0.1 [0.1, 0.1]"),
         ("{{value widths | all | quantity=lost}}", "no value (no trial has a value of unknown)"),
-        ("{{value readouts | ranks | tau=0.5, precision=float32}}", "5.9 [5.3, 6.5]"),
+        ("{{value readouts | ranks | tau=0.5, precision=float32}}", "5.9 [5.27, 6.53]"),
         ("{{trials widths}} {{trials readouts}}", "40 10"),
         ("{{count studies}} {{count trials}} {{count claims}} {{count extensions}}", "2 50 6 1"),
-        ("{{count reproduced}} {{count not reproduced}} {{count not comparable}} {{count measured}}", "2 2 1 1"),
-        ("{{count reproduced | extensions}} {{count not reproduced | extensions}}", "0 1"),
+        ("{{count reproduced}} {{count not reproduced}} {{count not comparable}} {{count statements}}", "2 2 1 5"),
+        ("{{count reproduced | claims}} {{count measured | claims}} {{count not reproduced | extensions}}", "2 1 1"),
         ("{{chart widths | by-width}}", "![Recall](charts/widths-by-width.svg)"),
         ("{{fit widths | line}}", FIT),
         ("no placeholder, {braces}", "no placeholder, {braces}"),
@@ -60,14 +60,14 @@ def test_tables(results):
     ]
     claims = render("{{claims widths}}", results)
     assert "| Recall rises. (Figure 1) | rises |" in claims
-    assert "| Recall is -0.5. | -0.5 ± 0.01 | 0.27 [0.26, 0.28] | 10 | not reproduced |" in claims
+    assert "| Recall is -0.5. | -0.5 ± 0.01 | 0.27 [0.259, 0.281] | 10 | not reproduced |" in claims
     assert "| How fast? | none published | 0.1 [0.1, 0.1] | 10 | measured |" in claims
-    assert "| Recall of d_vo 4. * | 0.45 |" in claims
+    assert "| Recall of d_vo 4. * | 0.45 ± 0.001 |" in claims
     assert claims.endswith("\n\n\\* not published: a question of ours")
     assert render("{{summary readouts | ranks}}", results).splitlines()[1:] == [
         "|---|---:|---:|---:|",
-        "| float32 | 0.5 | 5.9 [5.3, 6.5] | 10 |",
-        "| float32 | 0.95 | 1.4 [0.8, 2] | 10 |",
+        "| float32 | 0.5 | 5.9 [5.27, 6.53] | 10 |",
+        "| float32 | 0.95 | 1.4 [0.774, 2.03] | 10 |",
     ]
     assert render("{{summary widths | all}}", results).splitlines() == [
         "| a, b=1 | lost | seeds |",
@@ -81,26 +81,32 @@ def test_tables(results):
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("{{claim widhts | rises}}", "there is no study 'widhts'; did you mean 'widths'?"),
-        ("{{claim widths | rise}}", "there is no claim 'rise'; did you mean 'rises'?"),
-        ("{{summary widths | lines}}", "there is no summary 'lines'"),
-        ("{{fit readouts | line}}", "there is no fit 'line'; there are none"),
-        ("{{chart widths | line}}", "there is no chart or summary 'line'; did you mean 'lines'?"),
-        ("{{claim widths}}", "claim takes 2 names with | between them; got 1"),
+        ("{{claim widhts | rises}}", "no study 'widhts'; did you mean 'widths'?"),
+        ("{{claim widths | rise}}", "no claim 'rise'; did you mean 'rises'?"),
+        ("{{summary widths | lines}}", "no summary 'lines'"),
+        ("{{fit readouts | line}}", "no fit 'line'; there are none"),
+        ("{{chart widths | line}}", "no chart or summary 'line'; did you mean 'lines'?"),
+        ("{{claim widths}}", "claim takes 2 names separated by |; got 1"),
         ("{{claim widths | }}", "claim takes 2 names"),
         ("{{trials}}", "trials takes 1 names"),
-        ("{{count nonsense}}", "what is counted is one of studies, trials, searches, claims, extensions, reproduced"),
-        ("{{count trials | extensions}}", "what is counted"),
-        ("{{count reproduced | widths}}", "what is counted"),
-        ("{{number 5}}", "a placeholder begins with one of claim, verdict"),
-        ("{{}}", "a placeholder begins with one of"),
-        ("{{value widths | by-width}}", "4 rows of the summary are so, not one; say also quantity, model.d_vo"),
-        ("{{value widths | by-width | model.d_vo=9}}", "0 rows of the summary are so, not one"),
+        (
+            "{{count nonsense}}",
+            "count takes one of studies, trials, searches, claims, statements, extensions, reproduced",
+        ),
+        ("{{count trials | extensions}}", "count takes one of"),
+        ("{{count reproduced | widths}}", "count takes one of"),
+        ("{{number 5}}", "a placeholder must begin with one of claim, verdict"),
+        ("{{}}", "a placeholder must begin with one of"),
+        ("{{value widths | by-width}}", "4 rows of the summary match, expected one; also give quantity, model.d_vo"),
+        ("{{value widths | by-width | model.d_vo=9}}", "0 rows of the summary match, expected one"),
         ("{{value widths | by-width | model.d_vo=x}}", "0 rows"),
-        ("{{value widths | by-width | d_vo=1}}", "'d_vo=1' is not COLUMN=VALUE with one of quantity, model.d_vo"),
-        ("{{value widths | by-width | model.d_vo=1, model.d_vo=2}}", "each once"),
-        ("{{claim widths | rises", "{{ without its other half"),
-        ("claim widths | rises}}", "}} without its other half"),
+        (
+            "{{value widths | by-width | d_vo=1}}",
+            "with each of quantity, model.d_vo once; got 'd_vo=1'",
+        ),
+        ("{{value widths | by-width | model.d_vo=1, model.d_vo=2}}", "once; got 'model.d_vo=2'"),
+        ("{{claim widths | rises", "unmatched {{"),
+        ("claim widths | rises}}", "unmatched }}"),
     ],
 )
 def test_what_names_nothing_is_an_error(results, text, expected):

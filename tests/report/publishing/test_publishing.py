@@ -77,7 +77,8 @@ def test_the_folder_holds_everything(published):
         "text.md",
     ]
     readme = (published / "README.md").read_text(encoding="utf-8")
-    assert "2 studies, 50 trials. Of 6 claims 2 are reproduced, 2 are not, 1 are not comparable" in readme
+    assert "Of 5 statements 2 are reproduced, 2 are not, 0 are undecided and 1 are not comparable" in readme
+    assert "The claims were not frozen" in readme
     assert "| Recall falls \\| really. | falls | 0.1 [0.1, 0.1] | 10 | not reproduced |" in readme
     assert "`mean = 0.02 + 0.1 d_vo`" in readme
     assert "![Recall by (width)](charts/widths-lines.svg)" in readme
@@ -186,7 +187,7 @@ def test_altered_texts_are_found(copy):
     altered(copy / "charts" / "widths-heat.svg", "</text>", " not</text>")
     before = differences(copy, PAPER)
     for name in ("README.md", "charts/widths-heat.svg", "claims.csv", "claims.md", "summaries/widths-by-width.csv"):
-        assert f"{copy / name}: not the file that was published: its checksum is another" in before
+        assert f"{copy / name}: not the file that was published: its checksum differs" in before
     rewrite_checksums(copy)
     (copy / "charts" / "old-name.svg").write_text("<svg/>")
     found = "\n".join(differences(copy, PAPER))
@@ -214,11 +215,14 @@ def test_altered_tables_are_found(copy, published):
     assert "widths: 3 of its trials are not in its table" in differences(copy, PAPER)
     for content, expected in (
         (b"PAR1", "not a published table"),
-        ((published / "tables" / "readouts.parquet").read_bytes(), "not the table of widths: it says 'readouts'"),
+        (
+            (published / "tables" / "readouts.parquet").read_bytes(),
+            "expected the table of widths; its metadata name 'readouts'",
+        ),
     ):
         path.write_bytes(content)
         checksum, found = differences(copy, PAPER)
-        assert checksum == f"{path}: not the file that was published: its checksum is another"
+        assert checksum == f"{path}: not the file that was published: its checksum differs"
         assert expected in found
     path.unlink()
     assert differences(copy, PAPER) == [f"{path}: no such file"]
@@ -244,11 +248,11 @@ def test_checksums_are_those_of_sha256sum(copy):
     assert lines == [f"{hashlib.sha256((copy / name).read_bytes()).hexdigest()}  {name}" for name in files]
     outside = f"{'0' * 64}  ../secret.txt"
     path.write_text("\n".join([*lines[1:], outside, lines[3], "no checksum"]) + "\n", encoding="utf-8")
-    wrong = "not the checksum and the name of a file of this paper, each once"
+    wrong = "expected the checksum and name of a file of this paper, each once"
     n_lines = len(lines)
     assert differences(copy, PAPER) == [
         *(f"{path}, line {line}: {wrong}" for line in (n_lines, n_lines + 1, n_lines + 2)),
-        f"{copy / files[0]}: checksums.txt does not name it",
+        f"{copy / files[0]}: not listed in checksums.txt",
     ]
     path.write_bytes(b"\xff")
     assert "checksums.txt: cannot be read" in differences(copy, PAPER)[0]
@@ -288,13 +292,13 @@ def test_every_chart_that_can_be_drawn_must_be_there(copy):
             lambda rows: [row | {"model.more": "odd"} for row in rows],
             ["40 rows with another model.more than the trial, as 'odd' for None"],
         ),
-        ("widths", lambda rows: rows + rows[3:5], ["2 rows with the hash of another row"]),
+        ("widths", lambda rows: rows + rows[3:5], ["2 rows repeating the hash of another row"]),
         ("widths", lambda rows: [*rows, rows[0] | {"hash": "0" * 64}], ["1 row of no trial of the study"]),
-        ("readouts.curves", lambda rows: [*rows, rows[0]], ["1 row with the hash, epoch of another row"]),
+        ("readouts.curves", lambda rows: [*rows, rows[0]], ["1 row repeating the hash, epoch of another row"]),
         (
             "readouts.readings",
             lambda rows: [*rows, rows[0] | {"upper": 0.0}],
-            ["1 row with the hash, precision, temperature, tau of another row"],
+            ["1 row repeating the hash, precision, temperature, tau of another row"],
         ),
         (
             "readouts.readings",
@@ -349,7 +353,7 @@ def test_a_claim_cannot_rest_on_what_is_not_published(tmp_path):
     """Times are left out of published tables; a claim about them could not be judged again."""
     claim = Claim("fast", "It is fast.", Quantity("mean", "seconds"), None)
     store = fill(Store(tmp_path / "store"), "quick")
-    with pytest.raises(InputError, match="study widths, claim fast: it is computed from seconds, which is not publ"):
+    with pytest.raises(InputError, match="study widths, claim fast: it is computed from seconds, which the published"):
         publish("made-up", [replace(WIDTHS, claims=(claim,))], "quick", store.tables(), tmp_path / "paper")
 
 
@@ -374,8 +378,8 @@ def test_an_empty_store_and_a_text_of_ones_own(tmp_path):
     readme = (tmp_path / "paper" / "README.md").read_text(encoding="utf-8")
     assert re.search(r"Mine: not comparable, no value \(.*\)\.\n$", readme)
     text.write_text("{{chart widths | lines}}")
-    with pytest.raises(InputError, match=r"text.md: it shows charts/widths-lines.svg, but there is nothing to draw"):
+    with pytest.raises(InputError, match=r"text.md: it shows charts/widths-lines.svg, but there are no results"):
         publish("made-up", PAPER, "quick", tables, tmp_path / "paper")
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="cannot be made"):
+    with pytest.raises(InputError, match="cannot create the folder"):
         publish("made-up", PAPER, "quick", tables, tmp_path / "file" / "below")

@@ -58,11 +58,11 @@ def test_settings_that_tables_lack_come_from_the_trials(tmp_path):
     study, store, restored = PAPER[0], fill(Store(tmp_path / "store")), Store(tmp_path / "restored")
     tables = store.tables()
     (tmp_path / "tables").mkdir()
-    older = replace(tables, trials=tables.trials.drop_columns(["measures.tolerance"]))
+    older = replace(tables, trials=tables.trials.drop_columns(["training.warm_up"]))
     write_published(tmp_path / "tables", results_of(study, "full", older))
     restore(tmp_path, [study], restored)
-    assert restored.trials()["measures.tolerance"].to_pylist() == [
-        trial.measures.tolerance for trial in study.trials_of("full")
+    assert restored.trials()["training.warm_up"].to_pylist() == [
+        trial.training.warm_up for trial in study.trials_of("full")
     ]
 
 

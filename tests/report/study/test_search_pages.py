@@ -29,7 +29,7 @@ def test_a_published_folder_has_the_searches_in_its_trials(whole, tmp_path):
     assert (published.results["search"].n_searches, published.results["search"].n_missing) == (6, 0)
     readme = (tmp_path / "README.md").read_text()
     assert f"{len(executor.hashes)} trials of 6 searches" in readme
-    assert "| 2 | 21 [20, 22] | 3 |" in readme
+    assert "| 2 | 21 [18.5, 23.5] | 3 |" in readme
     others = study_with(searches(resolution=1.5), **PARTS)  # asks for fewer trials
     assert any("of no trial of the study" in text for text in differences(tmp_path, [others]))
     more = study_with(searches(seeds=4), **PARTS)
@@ -41,7 +41,7 @@ def test_a_page_says_how_the_searches_ended(whole):
     page = build_page(results_of(study_with(searches(), **PARTS), "quick", store.tables()))
     assert "<h2>Searches</h2><p>6 searches over sizes." in page
     assert "largest size that holds" in page
-    assert "Without an answer" not in page
+    assert "Searches without an answer" not in page
 
 
 def test_a_page_says_what_has_no_answer(tmp_path):
@@ -63,8 +63,8 @@ def test_the_terminal_counts_searches():
         console.print(catalogue_table({"one": listed, "two": study_with(searches())}))
         console.print(study_lines(study_with(searches()), "run it"))
     assert "2 + 6 searches" in shown.get()
-    assert "quick: 48 trials; 6 searches" in shown.get()
-    assert "database.n_keys: 8, 13, 20, 32" in shown.get()
+    assert "quick: 48 trials, including the first round of 6 searches" in shown.get()
+    assert "data.n_keys: 8, 13, 20, 32" in shown.get()
     with console.capture() as shown:
         console.print(dry_run_lines(DryRun(48, 0, 0, 48, n_open=6)))
-    assert "6 searches go on" in shown.get()
+    assert "6 unfinished searches will request" in shown.get()

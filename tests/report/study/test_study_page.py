@@ -63,8 +63,7 @@ def test_page_says_what_there_is():
         "It rises.",
         "✓ reproduced",
         "✗ not reproduced",
-        "3 seeds: direction only",
-        "3 seeds: a number needs at least 10",
+        "the interval is above 0 (3 tables)",
         "“down it goes”",
         "0.5 ± 0.1",
         "none published",
@@ -81,7 +80,7 @@ def test_page_says_what_there_is():
         'href="https://example.org/?a=1&amp;b=2"',
     ):
         assert text in page, text
-    assert "What went wrong" not in page
+    assert "<h2>Problems</h2>" not in page
     assert "factrank study run made-up --full" in build_page(results_of(made_study(), "full", NOTHING))
 
 
@@ -169,9 +168,9 @@ def test_records_that_cannot_be_shown_are_named():
 
 
 def test_labels_are_words():
-    assert label("database.n_queries") == "queries"
+    assert label("data.n_queries") == "queries"
     assert label("training.weight_decay") == "weight decay"
-    assert label("artifacts_0.95") == "artifacts at confidence 0.95"
+    assert label("hallucinations_0.95") == "hallucinations at confidence 0.95"
     assert label("model.d_qk + model.d_vo - model.d_model") == "d_qk + d_vo - d_model"
     assert label("\x1b[31mred") == r"\x1b[31mred"
 
@@ -326,7 +325,7 @@ def page_of(text):
     def change(at, row):
         if at == 17:
             return failed_row(trials("quick")[at], f"MemoryError: {text}")
-        return row | {"words": f"{at % 2} {text}", text: at % 3, "device": text, "database.told": text}
+        return row | {"words": f"{at % 2} {text}", text: at % 3, "device": text, "data.told": text}
 
     summaries, fits = hostile_summaries("words", text, text)
     study = made_study(text, claims=(quote,), charts=charts, summaries=summaries, fits=fits)

@@ -1,21 +1,24 @@
-"""Lab reports: prose by hand, numbers by machine.
+"""Lab reports: prose written by hand, numbers filled in from the results.
 
-A text in Markdown has placeholders, and each is replaced by what the results of a paper's studies say:
+A Markdown text has placeholders, which are replaced by results of a paper's studies:
 
     {{claim STUDY | CLAIM}}        our value and its interval: 0.0395 [0.036, 0.042]
-    {{verdict STUDY | CLAIM}}      reproduced, not reproduced, measured or not comparable
+    {{verdict STUDY | CLAIM}}      reproduced, not reproduced, undecided, measured, by construction or not comparable
     {{claims STUDY}}               a table of its claims
     {{value STUDY | SUMMARY | quantity=LABEL, COLUMN=VALUE, ...}}    one number of a summary, with its interval
     {{summary STUDY | SUMMARY}}    a summary as a table
     {{fit STUDY | FIT}}            the formula of a fit and its errors
     {{chart STUDY | NAME}}         the picture of a chart or of a summary
     {{trials STUDY}}               the number of its trials
-    {{searches STUDY}}             the number of its searches, and how many of them have not both ends
-    {{count WHAT}}                 of studies, trials, searches, claims (published ones), extensions, or a verdict
-    {{count VERDICT | extensions}} the same among our own questions
-    {{open}} {{close}}             a brace, where two would be taken for those of a placeholder
+    {{searches STUDY}}             the number of its searches, and how many of them lack an end
+    {{statements}}                 a table of the published statements, with a verdict each
+    {{fixed}}                      whether the claims were fixed before the runs, as a sentence
+    {{count WHAT}}                 the number of studies, trials, searches, (published) claims, statements, extensions,
+                                   or statements with a verdict
+    {{count VERDICT | WHAT}}       the number of claims or of extensions with a verdict
+    {{open}} {{close}}             a single brace, if two would look like a placeholder
 
-Whatever names something that is not there is an error that gives its line: a text cannot quote what was not found.
+A placeholder that names something that does not exist is an error with its line number.
 """
 
 from __future__ import annotations
@@ -30,19 +33,19 @@ import pyarrow as pa
 from factrank.errors import InputError
 from factrank.experiments.statistics import QUANTITY, ClaimStatus, Summary, Verdict
 from factrank.experiments.store import plain_text
-from factrank.experiments.study import Chart, Results, Study, StudyResults
+from factrank.experiments.study import Chart, Results, Study, StudyResults, paper_statements
 from factrank.report.markdown import cell, steady, value_text
-from factrank.report.study import claims_text, fit_text, summary_text, verdict_text
+from factrank.report.study import claims_text, fit_text, fixed_text, statements_text, summary_text, verdict_text
 
 PLACEHOLDER = re.compile(r"\{\{(.*?)\}\}", re.DOTALL)
 BRACES, OPEN, CLOSE = re.compile(r"[{}]{2,}"), "{{open}}", "{{close}}"
-EXTENSIONS = "extensions"
+CLAIMS, STATEMENTS, EXTENSIONS = "claims", "statements", "extensions"
 
 Thing = TypeVar("Thing")
 
 
 def render(text: str, results: Results, name: str = "text.md") -> str:
-    """The text with its placeholders replaced; `name` is what errors call it."""
+    """Return the text with its placeholders replaced; errors refer to it by `name`."""
 
     def replaced(found: re.Match[str]) -> str:
         try:
@@ -55,27 +58,27 @@ def render(text: str, results: Results, name: str = "text.md") -> str:
     for braces in ("{{", "}}"):
         if braces in stray:
             line = stray.count("\n", 0, stray.index(braces)) + 1
-            raise InputError(f"{name}, line {line}: {braces} without its other half")
+            raise InputError(f"{name}, line {line}: unmatched {braces}")
     return PLACEHOLDER.sub(replaced, text)
 
 
 def drawn_parts(study: Study) -> list[Chart | Summary]:
-    """What a study has pictures of."""
+    """Return the parts of a study that have pictures."""
     return [*study.charts, *study.summaries]
 
 
 def picture_name(study: Study, part: str) -> str:
-    """The file of a chart's or a summary's picture."""
+    """Return the file name of the picture of a chart or summary."""
     return f"charts/{study.name}-{part}.svg"
 
 
 def pictures_named(text: str) -> set[str]:
-    """The files of the pictures that a rendered text shows."""
+    """Return the file names of the pictures that a rendered text shows."""
     return set(re.findall(r"\]\((charts/[^)]+)\)", text))
 
 
 def literal(text: str) -> str:
-    """Prose for a text with placeholders, in which braces next to each other stand for themselves.
+    """Escape adjacent braces in prose, so that they are not taken for a placeholder.
 
     >>> literal("f{x}, {{y}}")
     'f{x}, {{open}}{{open}}y{{close}}{{close}}'
@@ -85,7 +88,7 @@ def literal(text: str) -> str:
 
 
 def first_text(paper: str, results: Results, drawn: Iterable[str]) -> str:
-    """A text to begin with: everything that was found, in the order of the studies; `drawn` are the pictures there."""
+    """Return a first draft with all results, in the order of the studies; `drawn` are the existing pictures."""
     pictures = set(drawn)
     lines = [f"# {literal(paper)}", "", _TALLY, ""]
     for name, found in results.items():
@@ -100,8 +103,8 @@ def first_text(paper: str, results: Results, drawn: Iterable[str]) -> str:
             literal(study.method),
             "",
         ]
-        beside = f" of {{{{searches {name}}}}} searches" if found.n_searches else ""
-        lines += [f"{{{{trials {name}}}}} trials{beside} (`{name}`).", ""]
+        searches = f" of {{{{searches {name}}}}} searches" if found.n_searches else ""
+        lines += [f"{{{{trials {name}}}}} trials{searches} (`{name}`).", ""]
         lines += [f"{{{{claims {name}}}}}", ""] if study.claims else []
         for part in drawn_parts(study):
             lines += [f"{{{{chart {name} | {part.name}}}}}", ""] if picture_name(study, part.name) in pictures else []
@@ -111,9 +114,9 @@ def first_text(paper: str, results: Results, drawn: Iterable[str]) -> str:
 
 
 _TALLY = (
-    "{{count studies}} studies, {{count trials}} trials. Of {{count claims}} claims {{count reproduced}} are "
-    "reproduced, {{count not reproduced}} are not, {{count not comparable}} are not comparable, and beside "
-    "{{count measured}} nothing was published; {{count extensions}} more questions are our own."
+    "{{count studies}} studies, {{count trials}} trials. Of {{count statements}} statements {{count reproduced}} are "
+    "reproduced, {{count not reproduced}} are not, {{count undecided}} are undecided and {{count not comparable}} are "
+    "not comparable. {{fixed}}"
 )
 
 
@@ -121,15 +124,14 @@ _TALLY = (
 
 
 def _said(placeholder: str, results: Results) -> str:
-    """What a placeholder stands for."""
     kind, _, rest = " ".join(placeholder.split()).partition(" ")  # a line may end inside
     arguments = [argument.strip() for argument in rest.split("|")] if rest else []
     if kind not in _SAYERS:
-        raise InputError(f"a placeholder begins with one of {', '.join(_SAYERS)}; got {kind!r}")
+        raise InputError(f"a placeholder must begin with one of {', '.join(_SAYERS)}; got {kind!r}")
     sayer, least, most = _SAYERS[kind]
     if not least <= len(arguments) <= most or not all(arguments):
         counts = str(least) if least == most else f"{least} or {most}"
-        raise InputError(f"{kind} takes {counts} names with | between them; got {len(arguments)}")
+        raise InputError(f"{kind} takes {counts} names separated by |; got {len(arguments)}")
     return sayer(results, *arguments)
 
 
@@ -141,7 +143,7 @@ def _named(what: str, name: str, things: Mapping[str, Thing]) -> Thing:
     if name in things:
         return things[name]
     near = get_close_matches(name, things, n=1) or list(things)
-    raise InputError(f"there is no {what} {name!r}; " + (f"did you mean {near[0]!r}?" if near else "there are none"))
+    raise InputError(f"no {what} {name!r}; " + (f"did you mean {near[0]!r}?" if near else "there are none"))
 
 
 def _verdict(results: Results, study: str, claim: str) -> Verdict:
@@ -149,25 +151,9 @@ def _verdict(results: Results, study: str, claim: str) -> Verdict:
     return _named("claim", claim, {one.name: verdict for one, verdict in judged})
 
 
-def _say_claim(results: Results, study: str, claim: str) -> str:
-    return verdict_text(_verdict(results, study, claim))
-
-
-def _say_verdict(results: Results, study: str, claim: str) -> str:
-    return _verdict(results, study, claim).status
-
-
-def _say_claims(results: Results, study: str) -> str:
-    return claims_text(_study(results, study))
-
-
 def _summary(results: Results, study: str, name: str) -> tuple[Summary, pa.Table]:
     summaries = {summary.name: (summary, table) for summary, table in _study(results, study).summaries}
     return _named("summary", name, summaries)
-
-
-def _say_summary(results: Results, study: str, name: str) -> str:
-    return summary_text(*_summary(results, study, name))
 
 
 def _say_value(results: Results, study: str, name: str, conditions: str = "") -> str:
@@ -176,26 +162,25 @@ def _say_value(results: Results, study: str, name: str, conditions: str = "") ->
     rows = [row for row in table.to_pylist() if all(_is(row[column], text) for column, text in wanted.items())]
     if len(rows) != 1:
         free = [column for column in (QUANTITY, *summary.over) if column not in wanted]
-        hint = f"; say also {', '.join(free)}" if len(rows) > 1 and free else ""
-        raise InputError(f"{len(rows)} rows of the summary are so, not one{hint}")
+        hint = f"; also give {', '.join(free)}" if len(rows) > 1 and free else ""
+        raise InputError(f"{len(rows)} rows of the summary match, expected one{hint}")
     (row,) = rows
     return f"no value ({row['why']})" if row["value"] is None else value_text(row["value"], row["low"], row["high"])
 
 
 def _conditions(text: str, columns: Sequence[str]) -> dict[str, str]:
-    """The values that columns are asked to have; a label may itself hold commas."""
+    """Parse COLUMN=VALUE, ...; a value may itself contain commas."""
     names = "|".join(re.escape(column) for column in sorted(columns, key=len, reverse=True))
     wanted = {}
     for part in re.split(rf",\s*(?=(?:{names})\s*=)", text) if text else ():
         found = re.fullmatch(rf"\s*({names})\s*=\s*(.*?)\s*", part, re.DOTALL)
         if not found or found[1] in wanted:
-            raise InputError(f"{part.strip()!r} is not COLUMN=VALUE with one of {', '.join(columns)}, each once")
+            raise InputError(f"expected COLUMN=VALUE, with each of {', '.join(columns)} once; got {part.strip()!r}")
         wanted[found[1]] = found[2]
     return wanted
 
 
 def _is(value: object, text: str) -> bool:
-    """Whether a cell has the value that a text says."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return str(value) == text
     try:
@@ -215,10 +200,6 @@ def _say_chart(results: Results, study: str, name: str) -> str:
     return f"![{title}]({picture_name(own, name)})"
 
 
-def _say_trials(results: Results, study: str) -> str:
-    return f"{_study(results, study).n_trials:,}"
-
-
 def _say_searches(results: Results, study: str) -> str:
     found = _study(results, study)
     without = f" ({found.n_unfinished:,} without both ends)" if found.n_unfinished else ""
@@ -227,33 +208,39 @@ def _say_searches(results: Results, study: str) -> str:
 
 def _say_count(results: Results, what: str, among: str = "") -> str:
     judged = [pair for found in results.values() for pair in found.judged]
+    statements = paper_statements(results)
     plain = {
         "studies": len(results),
         "trials": sum(found.n_trials for found in results.values()),
         "searches": sum(found.n_searches for found in results.values()),
         "claims": sum(not claim.extension for claim, _ in judged),
+        STATEMENTS: len(statements),
         EXTENSIONS: sum(claim.extension for claim, _ in judged),
     }
     if what in plain and not among:
         return f"{plain[what]:,}"
-    if what not in get_args(ClaimStatus) or among not in ("", EXTENSIONS):
+    if what not in get_args(ClaimStatus) or among not in ("", CLAIMS, EXTENSIONS):
         known = ", ".join((*plain, *get_args(ClaimStatus)))
-        raise InputError(f"what is counted is one of {known}, verdicts also among {EXTENSIONS}")
-    return str(sum(verdict.status == what and claim.extension == bool(among) for claim, verdict in judged))
+        raise InputError(f"count takes one of {known}, and verdicts also | {CLAIMS} or | {EXTENSIONS}; got {what!r}")
+    if not among:
+        return str(sum(one.status == what for one in statements))
+    return str(sum(verdict.status == what and claim.extension == (among == EXTENSIONS) for claim, verdict in judged))
 
 
 _SAYERS: dict[str, tuple[Callable[..., str], int, int]] = {
-    "claim": (_say_claim, 2, 2),
-    "verdict": (_say_verdict, 2, 2),
-    "claims": (_say_claims, 1, 1),
+    "claim": (lambda results, study, claim: verdict_text(_verdict(results, study, claim)), 2, 2),
+    "verdict": (lambda results, study, claim: _verdict(results, study, claim).status, 2, 2),
+    "statements": (lambda results: statements_text(paper_statements(results)), 0, 0),
+    "fixed": (fixed_text, 0, 0),
+    "claims": (lambda results, study: claims_text(_study(results, study)), 1, 1),
     "value": (_say_value, 2, 3),
-    "summary": (_say_summary, 2, 2),
+    "summary": (lambda results, study, name: summary_text(*_summary(results, study, name)), 2, 2),
     "fit": (_say_fit, 2, 2),
     "chart": (_say_chart, 2, 2),
-    "trials": (_say_trials, 1, 1),
+    "trials": (lambda results, study: f"{_study(results, study).n_trials:,}", 1, 1),
     "searches": (_say_searches, 1, 1),
     "count": (_say_count, 1, 2),
     "open": (lambda _: "{", 0, 0),
     "close": (lambda _: "}", 0, 0),
 }
-"""What each kind says, and between which numbers of names it takes."""
+"""The function for each kind of placeholder, and its least and greatest number of names."""

@@ -1,9 +1,8 @@
-"""Whether a published folder is as it was written, and whether its tables are those of the studies.
+"""Checks that a published folder is unaltered and that its tables belong to the studies.
 
-`checksums.txt` has the SHA-256 of every published file in the format of `sha256sum`. It finds what was altered by
-accident, or by somebody who did not write it anew; it proves nothing about who wrote the folder. The rows of the tables
-are compared with the trials that the studies list, and that their searches ask for when they are replayed from the
-table: a hash names one trial, and so all its settings.
+`checksums.txt` has the SHA-256 of every published file in the format of `sha256sum`. It reveals accidental changes, but
+proves nothing about the author of the folder. The rows of the tables are compared with the trials that the studies
+list, and that their searches request when replayed from the table. A hash identifies a trial with all its settings.
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ from factrank.errors import InputError
 from factrank.experiments.store import READING, TRIAL_GROUPS, DataName, Row, Tables, as_texts, trial_columns
 from factrank.experiments.study import Size, Study, asked_trials
 from factrank.host import require_file
+from factrank.report.plain_output import many
 from factrank.report.publishing.published_tables import TABLES, data_used, table_path
 
 CHECKSUMS = "checksums.txt"
@@ -29,19 +29,19 @@ KEYS: dict[DataName, tuple[str, ...]] = {
     "curves": ("hash", "epoch"),
     "readings": ("hash", *READING),
 }
-"""What tells the rows of each table apart."""
+"""Columns that identify a row of each table."""
 
 
 # ---------------------------------------------------------------- files
 
 
 def checksums_text(folder: Path, names: Iterable[str]) -> str:
-    """A line for each file of the folder, as `sha256sum` writes and checks them, sorted by name."""
+    """Return a line per file in the format of `sha256sum`, sorted by name."""
     return "".join(f"{_checksum(folder / name)}  {name}\n" for name in sorted(names))
 
 
 def checksum_differences(folder: Path, known: Collection[str]) -> list[str]:
-    """Which files are not as their checksums say, or have none; `known` are the names that may be there."""
+    """Return the files that do not match their checksum or have none; `known` are all permitted names."""
     path = folder / CHECKSUMS
     try:
         require_file(path)
@@ -53,16 +53,16 @@ def checksum_differences(folder: Path, known: Collection[str]) -> list[str]:
     for at, line in enumerate(lines, start=1):
         parts = CHECKSUM_LINE.fullmatch(line)
         if parts is None or parts[2] not in known or parts[2] in listed:
-            found.append(f"{path}, line {at}: not the checksum and the name of a file of this paper, each once")
+            found.append(f"{path}, line {at}: expected the checksum and name of a file of this paper, each once")
             continue
         listed.add(parts[2])
         try:
             if _checksum(folder / parts[2]) != parts[1]:
-                found.append(f"{folder / parts[2]}: not the file that was published: its checksum is another")
+                found.append(f"{folder / parts[2]}: not the file that was published: its checksum differs")
         except InputError as error:
             found.append(str(error))
     unlisted = sorted(name for name in known if name not in listed and (folder / name).is_file())
-    return found + [f"{folder / name}: {CHECKSUMS} does not name it" for name in unlisted]
+    return found + [f"{folder / name}: not listed in {CHECKSUMS}" for name in unlisted]
 
 
 def _checksum(path: Path) -> str:
@@ -77,7 +77,7 @@ def _checksum(path: Path) -> str:
 
 
 def row_differences(folder: Path, study: Study, size: Size, tables: Tables) -> list[str]:
-    """What in the tables of a study cannot be of its own trials: rows twice, rows of others, other settings."""
+    """Return the rows of a study's tables that are not of its trials: duplicates, foreign rows, wrong settings."""
     trials = {trial.hash: trial_columns(trial) for trial in asked_trials(study, size, tables.trials)}
     return [
         f"{table_path(folder / TABLES, study, data)}: {text}"
@@ -94,10 +94,10 @@ def _problems(table: pa.Table, key: tuple[str, ...], trials: Mapping[str, Row]) 
     found = []
     again = len(hashes) - len(set(zip(*(table.column(name).to_pylist() for name in key), strict=True)))
     if again:
-        found.append(f"{_rows(again)} with the {', '.join(key)} of another row")
+        found.append(f"{many(again, 'row')} repeating the {', '.join(key)} of another row")
     strange = sum(one not in trials for one in hashes)
     if strange:
-        found.append(f"{_rows(strange)} of no trial of the study")
+        found.append(f"{many(strange, 'row')} of no trial of the study")
     for name in table.column_names:
         if name.startswith(TRIAL_GROUPS):
             pairs = zip(hashes, table.column(name).to_pylist(), strict=True)
@@ -105,14 +105,12 @@ def _problems(table: pa.Table, key: tuple[str, ...], trials: Mapping[str, Row]) 
             other = [(written, given) for written, given in other if not _same(written, given)]
             if other:
                 written, given = other[0]
-                found.append(f"{_rows(len(other))} with another {name} than the trial, as {written!r} for {given!r}")
+                found.append(
+                    f"{many(len(other), 'row')} with another {name} than the trial, as {written!r} for {given!r}"
+                )
     return found
 
 
 def _same(written: object, given: object) -> bool:
-    """Whether a cell is the setting; a column may be text for the sake of another study's trials."""
+    """Return whether a cell equals the setting; a column is text if the trials of some study require it."""
     return written == (as_texts([given])[0] if isinstance(written, str) else given)
-
-
-def _rows(count: int) -> str:
-    return f"{count:,} row{'s' if count != 1 else ''}"

@@ -1,14 +1,14 @@
-"""The published tables of a study: what its claims, summaries and charts can be computed from again, in small files.
+"""The published tables of a study: small files from which its claims, summaries and charts can be recomputed.
 
-    <study>.parquet            one row per trial: hash, status and what varies or was measured, in the study's order
-    <study>.curves.parquet     one row per trial and recorded epoch, where the study uses them
-    <study>.readings.parquet   one row per trial and reading, where the study uses them
+    <study>.parquet            one row per trial: hash, status, varying settings and measures, in the study's order
+    <study>.curves.parquet     one row per trial and recorded epoch, if the study uses them
+    <study>.readings.parquet   one row per trial and reading, if the study uses them
 
-The table of a study's searches is not among them: it follows from the trials (`factrank.experiments.study.searches`).
+The table of a study's searches is not published: it follows from the trials (`factrank.experiments.study.searches`).
 
-A column that is the same in all rows stands once in the metadata of its file, under "factrank", with the name and the
-size of the study. Left out are the trial's JSON (the study lists its trials, and their hashes are here), the texts of
-errors, and times, of which the metadata have the sum. Files of equal results have equal bytes.
+A column that is the same in all rows is stored once in the metadata of its file, under "factrank", with the name and
+size of the study. The JSON of the trials (the study lists them, and the hashes are published), error messages and times
+are omitted; the metadata have the total time. Equal results give equal bytes.
 """
 
 from __future__ import annotations
@@ -30,32 +30,34 @@ from factrank.experiments.study import MISSING, Chart, Size, Study, StudyResults
 from factrank.host import replacing, require_file
 
 TABLES = "tables"
-"""The folder of the tables in the published one."""
+"""Subfolder of the tables."""
 
 LEFT_OUT = ("trial", "error", "seconds", "width", WEIGHTS_KEPT, PUBLISHED_ONLY)
-JUDGED_BY = ("hash", "status", "seed", "database.seed")
-"""The columns that every claim depends on."""
+JUDGED_BY = ("hash", "status", "seed", "data.seed")
+"""Columns that every claim depends on."""
 METADATA = b"factrank"
 ZSTD_LEVEL = 19
 
 
 def data_used(study: Study) -> tuple[DataName, ...]:
-    """The stored tables that a study is computed from."""
+    """Return the names of the stored tables that a study uses."""
     parts: list[Chart | Claim | Summary] = [*study.charts, *study.claims, *study.summaries]
     used = {part.data for part in parts}
     return tuple(name for name in STORED if name == "trials" or name in used)
 
 
 def table_path(folder: Path, study: Study, data: DataName) -> Path:
-    """Where a published table lies."""
+    """Return the path of a published table."""
     return folder / f"{study.name}{'' if data == 'trials' else f'.{data}'}.parquet"
 
 
 def write_published(folder: Path, found: StudyResults) -> list[Path]:
-    """Write the rows of the study's own trials that are there; gives the paths."""
+    """Write the rows of all trials of the study that have run; returns the paths."""
     study, tables = found.study, found.tables
     own = tables.trials.filter(pc.not_equal(tables.trials["status"], MISSING))
-    about = {"study": study.name, "size": found.size}
+    about: dict[str, Any] = {"study": study.name, "size": found.size}
+    if found.fixed is not None:
+        about["claims"] = dict(found.fixed)
     paths = []
     for data in data_used(study):
         if data == "trials":
@@ -75,10 +77,7 @@ def _times(own: pa.Table) -> dict[str, float]:
 
 
 def load_published(folder: str | Path, study: Study) -> Tables:
-    """The published tables of a study, from the folder that they were published to, as a store would give them.
-
-    `factrank.experiments.study.results_of` takes them.
-    """
+    """Load the published tables of a study, in the form that `factrank.experiments.study.results_of` takes."""
     place = Path(folder) / TABLES
     found = {data: _unpacked(table_path(place, study, data), study)[0] for data in data_used(study)}
     empty = Tables.empty()
@@ -86,7 +85,7 @@ def load_published(folder: str | Path, study: Study) -> Tables:
 
 
 def require_published(stored: StudyResults, published: StudyResults) -> None:
-    """Raise unless the published tables of a study have every number that its claims are judged by."""
+    """Raise unless the published tables have every number that the claims of a study depend on."""
     for claim in stored.study.claims:
         ours, theirs = stored.tables.rows(claim.data), published.tables.rows(claim.data)
         named = [name for part in claim.quantity.parts for name in part.columns]
@@ -94,27 +93,36 @@ def require_published(stored: StudyResults, published: StudyResults) -> None:
         if lost:
             raise InputError(
                 f"study {stored.study.name}, claim {claim.name}: it is computed from {', '.join(dict.fromkeys(lost))}, "
-                "which is not published as it is in the store; a claim cannot rest on it"
+                "which the published tables do not contain as stored"
             )
 
 
 def _cells(table: pa.Table, name: str) -> list[str]:
-    """The cells of a column as texts, in which a NaN equals another; none if there is no such column."""
+    """Return the cells of a column as texts, so that NaN equals NaN; empty if there is no such column."""
     return list(map(repr, table.column(name).to_pylist())) if name in table.column_names else []
 
 
 def published_size(folder: str | Path, study: Study) -> Size:
-    """Which size of a study was published."""
+    """Return the size of a study that was published."""
     path = table_path(Path(folder) / TABLES, study, "trials")
     found = _unpacked(path, study)[1].get("size")
     for size in get_args(Size):
         if found == size:
             return cast("Size", size)
-    raise InputError(f"{path}: its metadata say no size of a study; got {found!r}")
+    raise InputError(f"{path}: the size in its metadata must be one of {', '.join(get_args(Size))}; got {found!r}")
+
+
+def published_claims(folder: str | Path, study: Study) -> dict[str, str] | None:
+    """Return the hashes of the claims that were fixed before the published run; None if there is no record."""
+    path = table_path(Path(folder) / TABLES, study, "trials")
+    found = _unpacked(path, study)[1].get("claims")
+    if found is not None and not (isinstance(found, dict) and all(isinstance(one, str) for one in found.values())):
+        raise InputError(f"{path}: the claims in its metadata must be hashes by name")
+    return found
 
 
 def published_seconds(folder: str | Path, study: Study) -> float | None:
-    """The sum of the times of all trials of a study, if it was published."""
+    """Return the total time of all trials of a study, if it was published."""
     seconds = _unpacked(table_path(Path(folder) / TABLES, study, "trials"), study)[1].get("seconds")
     return float(seconds) if isinstance(seconds, int | float) else None
 
@@ -141,7 +149,7 @@ def _packed(table: pa.Table, about: dict[str, Any]) -> bytes:
 
 
 def _is_constant(name: str, table: pa.Table) -> bool:
-    """Whether a column other than the hash is the same in all rows and can be written as JSON."""
+    """Return whether a column other than the hash is the same in all rows and can be written as JSON."""
     column = table[name]
     if name == "hash" or column.null_count or pc.count_distinct(column).as_py() != 1:
         return False
@@ -160,5 +168,5 @@ def _unpacked(path: Path, study: Study) -> tuple[pa.Table, dict[str, Any]]:
     except (pa.ArrowException, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise InputError(f"{path}: not a published table: {type(error).__name__}: {str(error)[:200]}") from None
     if about.get("study") != study.name or "hash" not in table.column_names:
-        raise InputError(f"{path}: not the table of {study.name}: it says {about.get('study')!r}")
+        raise InputError(f"{path}: expected the table of {study.name}; its metadata name {about.get('study')!r}")
     return table.replace_schema_metadata(None), about

@@ -1,31 +1,33 @@
-"""Publish the results of a paper's studies in a folder that can be read, and checked, without a store.
+"""Publish the results of a paper's studies in a folder that can be read and checked without a store.
 
-    text.md        prose with placeholders (`lab_report`), written by hand; a first one if there is none
-    README.md      the text with the numbers in it
-    claims.csv     every claim: published, ours, interval, seeds, verdict, why, quote, note; claims.md shows the same
+    text.md        prose with placeholders (`lab_report`), written by hand; a first draft is generated
+    README.md      the text with the numbers filled in
+    claims.csv     every claim: published, ours, interval, seeds, verdict, why, quote, note; also as claims.md
     summaries/     every summary, as CSV
     tables/        the results of the trials (`factrank.report.publishing.published_tables`)
     charts/        every chart and summary, as SVG
     checksums.txt  the SHA-256 of each of these files (`factrank.report.publishing.published_checks`)
 
-Everything is computed from tables/ as they were written, so that whoever has the folder finds the same; `differences`
-says whether that is so, of claims, summaries and texts by computing them again, of pictures by their checksums alone.
+Everything is computed from tables/ as written, so anyone with the folder can recompute it. `differences` checks this:
+claims, summaries and texts are computed again, pictures are compared by their checksums only.
 """
 
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from math import isclose
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.csv
 
 from factrank.errors import InputError
+from factrank.experiments.statistics import Claim, Verdict
 from factrank.experiments.store import Tables, as_data, write_table
 from factrank.experiments.study import Results, Size, Study, StudyResults, results_of
 from factrank.host import replacing, require_file, waiting_for_others
@@ -36,6 +38,7 @@ from factrank.report.publishing.published_tables import (
     TABLES,
     data_used,
     load_published,
+    published_claims,
     published_size,
     require_published,
     table_path,
@@ -48,53 +51,77 @@ TEXT, README, CLAIMS, CLAIMS_TEXT = "text.md", "README.md", "claims.csv", "claim
 SUMMARIES, CHARTS = "summaries", "charts"
 MADE = f"<!-- Made from {TEXT} by `factrank study publish`: edit that file. -->\n\n"
 
-CLAIM_COLUMNS: dict[str, Any] = {
-    "study": pa.string(),
-    "claim": pa.string(),
-    "statement": pa.string(),
-    "place": pa.string(),
-    "extension": pa.bool_(),
-    "published": pa.string(),
-    "value": pa.float64(),
-    "low": pa.float64(),
-    "high": pa.float64(),
-    "seeds": pa.int64(),
-    "verdict": pa.string(),
-    "why": pa.string(),
-    "quote": pa.string(),
-    "note": pa.string(),
+CLAIM_COLUMNS: dict[str, tuple[pa.DataType, Callable[[str, Claim, Verdict], Any]]] = {
+    "study": (pa.string(), lambda study, _claim, _verdict: study),
+    "claim": (pa.string(), lambda _, claim, _verdict: claim.name),
+    "statement": (pa.string(), lambda _, claim, _verdict: claim.statement),
+    "place": (pa.string(), lambda _, claim, _verdict: claim.place),
+    "extension": (pa.bool_(), lambda _, claim, _verdict: claim.extension),
+    "published": (pa.string(), lambda _, claim, _verdict: published_text(claim)),
+    "value": (pa.float64(), lambda _, _claim, verdict: verdict.value),
+    "low": (pa.float64(), lambda _, _claim, verdict: verdict.interval and verdict.interval[0]),
+    "high": (pa.float64(), lambda _, _claim, verdict: verdict.interval and verdict.interval[1]),
+    "seeds": (pa.int64(), lambda _, _claim, verdict: verdict.n_seeds),
+    "p": (pa.float64(), lambda _, _claim, verdict: verdict.p),
+    "detectable": (pa.float64(), lambda _, _claim, verdict: verdict.detectable),
+    "verdict": (pa.string(), lambda _, _claim, verdict: verdict.status),
+    "why": (pa.string(), lambda _, _claim, verdict: verdict.why),
+    "quote": (pa.string(), lambda _, claim, _verdict: claim.quote),
+    "note": (pa.string(), lambda _, claim, _verdict: claim.note),
 }
+"""The columns of claims.csv: their types, and their cells from the name of a study, a claim and its verdict."""
 
 
 @dataclass(frozen=True, eq=False)
 class Publication:
-    """What was published: the results, and files beside them that no study has."""
+    """The published results, and the files in the folder that belong to no study."""
 
     results: Results
     strange: list[Path]
 
 
-def publish(paper: str, studies: Sequence[Study], size: Size, tables: Tables, folder: Path) -> Publication:
-    """Write the folder from the tables of a store; a text that is there is kept, everything else is written anew.
+def publish(
+    paper: str,
+    studies: Sequence[Study],
+    size: Size,
+    tables: Tables,
+    folder: Path,
+    fixed_claims: Mapping[str, Mapping[str, str] | None] = MappingProxyType({}),
+) -> Publication:
+    """Write the folder from the tables of a store; an existing text.md is kept, everything else is overwritten.
 
     Waits while another process publishes to the same folder.
+
+    Arguments:
+        paper: Name of the paper.
+        studies: Its studies.
+        size: "quick" or "full".
+        tables: Tables of the store.
+        folder: Where to publish.
+        fixed_claims: By study, the hashes of the claims that were recorded before its run (`Store.fixed_claims`).
+
+    Raises:
+        InputError: the folder cannot be written, or its text quotes a result or shows a picture that does not exist.
     """
     try:
         for name in (TABLES, SUMMARIES, CHARTS):
             (folder / name).mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(f"{folder}: cannot be made: {error.strerror or error}") from None
+        raise InputError(f"{folder}: cannot create the folder: {error.strerror or error}") from None
     with waiting_for_others(folder):
-        return _publish(paper, studies, size, tables, folder)
+        return _publish(
+            paper, [results_of(study, size, tables, fixed_claims.get(study.name)) for study in studies], folder
+        )
 
 
-def _publish(paper: str, studies: Sequence[Study], size: Size, tables: Tables, folder: Path) -> Publication:
+def _publish(paper: str, stored_results: Sequence[StudyResults], folder: Path) -> Publication:
     results: dict[str, StudyResults] = {}
     drawn: set[str] = set()
-    for study in studies:
-        stored = results_of(study, size, tables)
+    studies = [stored.study for stored in stored_results]
+    for stored in stored_results:
+        study = stored.study
         write_published(folder / TABLES, stored)
-        results[study.name] = found = results_of(study, size, load_published(folder, study))
+        results[study.name] = found = published_results(folder, study)
         require_published(stored, found)
         drawn |= _write_pictures(folder, found)
         for summary, table in found.summaries:
@@ -106,14 +133,14 @@ def _publish(paper: str, studies: Sequence[Study], size: Size, tables: Tables, f
     readme = _readme(folder, results)
     absent = sorted(pictures_named(readme) - drawn)
     if absent:
-        raise InputError(f"{folder / TEXT}: it shows {', '.join(absent)}, but there is nothing to draw")
+        raise InputError(f"{folder / TEXT}: it shows {', '.join(absent)}, but there are no results to draw")
     _write(folder / README, readme)
     _write(folder / CHECKSUMS, checksums_text(folder, _names(studies, drawn)))
     return Publication(results, _strange(folder, _names(studies, drawn)))
 
 
 def differences(folder: str | Path, studies: Sequence[Study]) -> list[str]:
-    """What in a published folder is not as it was published, or not what its tables, its text and the studies give."""
+    """Return how a published folder differs from its checksums, its tables, its text and the studies."""
     folder = Path(folder)
     if not folder.is_dir():
         raise InputError(f"{folder}: no such folder")
@@ -122,10 +149,9 @@ def differences(folder: str | Path, studies: Sequence[Study]) -> list[str]:
     drawn: set[str] = set()
     try:
         for study in studies:
-            size, tables = published_size(folder, study), load_published(folder, study)
-            results[study.name] = result = results_of(study, size, tables)
+            results[study.name] = result = published_results(folder, study)
             drawn |= {picture_name(study, part.name) for part, _ in result.drawn}
-            found += row_differences(folder, study, size, tables)
+            found += row_differences(folder, study, result.size, load_published(folder, study))
             if result.n_missing:
                 found.append(f"{study.name}: {result.n_missing:,} of its trials are not in its table")
         claims = claims_table(results)
@@ -141,36 +167,24 @@ def differences(folder: str | Path, studies: Sequence[Study]) -> list[str]:
     shown = pictures_named(readme.read_text(encoding="utf-8", errors="replace")) if readme.is_file() else set()
     found += [f"{folder / one}: no such file" for one in sorted(shown | drawn) if not (folder / one).is_file()]
     found += [f"{path}: not of this paper" for path in _strange(folder, _names(studies, drawn))]
-    return list(dict.fromkeys(found))  # a file that is gone is missed more than once
+    return list(dict.fromkeys(found))  # a missing file is found several times
+
+
+def published_results(folder: Path, study: Study) -> StudyResults:
+    """Return the results of a study from its published tables."""
+    size, tables = published_size(folder, study), load_published(folder, study)
+    return results_of(study, size, tables, published_claims(folder, study))
 
 
 def claims_table(results: Results) -> pa.Table:
-    """Every claim of a paper with our verdict, one row each."""
-    rows = [
-        {
-            "study": name,
-            "claim": claim.name,
-            "statement": claim.statement,
-            "place": claim.place,
-            "extension": claim.extension,
-            "published": published_text(claim),
-            "value": verdict.value,
-            "low": verdict.interval and verdict.interval[0],
-            "high": verdict.interval and verdict.interval[1],
-            "seeds": verdict.n_seeds,
-            "verdict": verdict.status,
-            "why": verdict.why,
-            "quote": claim.quote,
-            "note": claim.note,
-        }
-        for name, found in results.items()
-        for claim, verdict in found.judged
-    ]
-    return steady_table(pa.Table.from_pylist(rows, pa.schema(list(CLAIM_COLUMNS.items()))))
+    """Return a table of all claims of a paper with our verdicts, one row each."""
+    judged = [(name, *pair) for name, found in results.items() for pair in found.judged]
+    columns = {name: pa.array([cell(*row) for row in judged], kind) for name, (kind, cell) in CLAIM_COLUMNS.items()}
+    return steady_table(pa.table(columns))
 
 
 def all_claims_text(results: Results) -> str:
-    """The claims of all studies in Markdown: a table for each study, and below it quotes and notes."""
+    """Return the claims of all studies in Markdown: a table per study, followed by quotes and notes."""
     parts = [
         f"## {inline(found.study.title)}\n\n{claims_text(found, names=True)}\n"
         + (f"\n{quotes}\n" if (quotes := quotes_text(found)) else "")
@@ -205,7 +219,7 @@ def _summary_name(study: Study, summary: str) -> str:
 
 
 def _write_pictures(folder: Path, found: StudyResults) -> set[str]:
-    """Write the pictures of a study that have something to show; gives their names."""
+    """Write the non-empty pictures of a study; returns their names."""
     names = set()
     for part, picture in pictures(found):
         name = picture_name(found.study, part)
@@ -217,7 +231,7 @@ def _write_pictures(folder: Path, found: StudyResults) -> set[str]:
 
 
 def _names(studies: Sequence[Study], drawn: Collection[str] | None = None) -> set[str]:
-    """The files that are published, with the pictures `drawn`, or all that there might be."""
+    """Return the names of all published files, with the pictures in `drawn` or, by default, all possible ones."""
     names = {TEXT, README, CLAIMS, CLAIMS_TEXT}
     names |= {table_path(Path(TABLES), study, data).as_posix() for study in studies for data in data_used(study)}
     names |= {_summary_name(study, summary.name) for study in studies for summary in study.summaries}
@@ -226,7 +240,7 @@ def _names(studies: Sequence[Study], drawn: Collection[str] | None = None) -> se
 
 
 def _strange(folder: Path, names: Collection[str]) -> list[Path]:
-    """Files beside the published ones that no study has, as of one that was renamed."""
+    """Return files that belong to no study, for example after a study was renamed."""
     known = {folder / name for name in names}
     return [
         path
@@ -241,11 +255,11 @@ def _strange(folder: Path, names: Collection[str]) -> list[Path]:
 
 
 def _table_differences(path: Path, expected: pa.Table) -> list[str]:
-    """Cells of a CSV file that are not as expected; numbers may differ by what machines round differently."""
+    """Return the cells of a CSV file that are not as expected, up to rounding errors."""
     expected = as_data(expected)
     kinds = {field.name: field.type for field in expected.schema}
     options = pyarrow.csv.ConvertOptions(column_types=kinds, strings_can_be_null=False)
-    lines = pyarrow.csv.ParseOptions(newlines_in_values=True)  # a note may have several
+    lines = pyarrow.csv.ParseOptions(newlines_in_values=True)  # in notes
     try:
         require_file(path)
         table = pyarrow.csv.read_csv(path, parse_options=lines, convert_options=options)
@@ -270,7 +284,7 @@ def _agree(written: object, computed: object) -> bool:
 
 
 def _line_differences(path: Path, expected: Callable[[], str]) -> list[str]:
-    """The first line of a text that is not as expected."""
+    """Return the first line of a text that is not as expected."""
     try:
         written, computed = _text_of(path).splitlines(), expected().splitlines()
     except InputError as error:

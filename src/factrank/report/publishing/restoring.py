@@ -1,8 +1,8 @@
-"""Fill a store from a published folder, so that its studies can be continued where no store is left.
+"""Fill a store from a published folder, so that its studies can be resumed without the original store.
 
-The published tables lack three columns, and settings that came to trials after they were published. The JSON of a trial
-and its settings follow from the study that lists it, and are checked by the hash; of times there is the sum, and every
-row gets an equal part; the width of bundles is not known.
+The published tables lack three columns, and settings that were added to trials after publication. The JSON of a trial
+and its settings follow from the study that lists it, and are checked by the hash. Only the total time is published, and
+every row gets an equal part of it. The width of bundles is unknown.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ def restore(folder: str | Path, studies: Sequence[Study], store: Store) -> tuple
 
     They are marked, so that curves and readings that were never published do not count as lost.
 
-    Returns how many trials were restored, and how many rows no study asks for any more, which are left out.
+    Returns:
+        The number of restored trials, and the number of skipped rows that no study requests any more.
     """
     known, n_restored, n_unknown = store.finished(), 0, 0
     for study in studies:
@@ -46,7 +47,7 @@ def restore(folder: str | Path, studies: Sequence[Study], store: Store) -> tuple
 
 
 def _rows(table: pa.Table, only: set[str] | None = None) -> list[Row]:
-    """The rows of a table, all or those of these trials, without cells that are null."""
+    """Return the rows of a table without null cells, of all trials or of those in `only`."""
     if only is not None:
         table = table.filter(pc.is_in(table["hash"], pa.array(sorted(only), pa.string())))
     return [{name: cell for name, cell in row.items() if cell is not None} for row in table.to_pylist()]

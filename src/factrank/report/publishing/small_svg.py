@@ -1,9 +1,9 @@
-"""Pictures for publishing: SVG that is a fraction as large, and the same bytes every time.
+"""Small, reproducible SVG pictures for publishing.
 
-What Vega writes for readers of a page, labels and roles of every mark, goes: a picture in a document is described by
-the document. Lengths are rounded to a hundredth of a pixel, the places of marks to a tenth. Many equal marks become
-uses of one shape, and of those that lie exactly upon each other only as many are drawn as can be told apart. Numbers in
-ids come from a count over the whole process; here each picture counts its own.
+Accessibility labels and roles of single marks are removed: the document describes its pictures. Lengths are rounded to
+a hundredth of a pixel, positions of marks to a tenth. Equal marks become uses of one shape, and of marks at exactly the
+same position only as many are drawn as can be distinguished. Vega numbers ids across the whole process; here they are
+numbered within each picture.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections import Counter
 from math import ceil, log
 
 FEWEST_EQUAL = 20
-"""A mark that occurs at least so often is written once."""
+"""A mark that occurs at least this often is written once."""
 
 FOR_READERS = re.compile(r' (?:aria-[a-z]+|role|class|pointer-events)="[^"]*"')
 PLACED = re.compile(r' (?:d|transform|x|y|x1|y1|x2|y2|width|height)="[^"]*"')
@@ -24,24 +24,22 @@ IDENTIFIER = re.compile(r'\bid="([^"]*)"')
 PLACE, LOOK = r"-?[\d.]+", r'(?: [a-z-]+="[^"]*")*'
 MARK = re.compile(rf'<path transform="translate\(({PLACE}),({PLACE})\)"({LOOK})/>')
 MARKS = re.compile(rf'(?:<path transform="translate\({PLACE},{PLACE}\)"{LOOK}/>)+')
-"""Marks that follow each other: those of one panel."""
+"""Consecutive marks: the marks of one panel."""
 
 
 def small_svg(svg: str) -> str:
-    """The same picture in fewer bytes, whatever was drawn before it in this process.
+    """Return the same picture in fewer bytes, independent of what this process drew before.
 
     >>> small_svg('<svg><g role="x"><path d="M0,0.3333L1,2" id="clip7"/><use clip-path="url(#clip7)"/></g></svg>')
     '<svg><g><path d="M0,0.33L1,2" id="p0"/><use clip-path="url(#p0)"/></g></svg>'
     """
-    plain = PLACED.sub(lambda found: LONG_NUMBER.sub(_rounded, found[0]), FOR_READERS.sub("", svg))
+    plain = PLACED.sub(
+        lambda found: LONG_NUMBER.sub(lambda number: _number(float(number[0]), 2), found[0]), FOR_READERS.sub("", svg)
+    )
     plain = COLOUR.sub(lambda found: "#" + "".join(f"{int(part):02x}" for part in found.groups()), plain)
     names = {name: f"p{at}" for at, name in enumerate(dict.fromkeys(IDENTIFIER.findall(plain)))}
     plain = re.sub(r'(\bid="|url\(#|href="#)([^")]*)', lambda found: found[1] + names.get(found[2], found[2]), plain)
     return _with_uses(plain)
-
-
-def _rounded(found: re.Match[str]) -> str:
-    return _number(float(found[0]), 2)
 
 
 def _number(value: float, digits: int) -> str:
@@ -49,7 +47,7 @@ def _number(value: float, digits: int) -> str:
 
 
 def _with_uses(svg: str) -> str:
-    """Marks that occur often as uses of one of them, defined at the beginning; some in colours of their own."""
+    """Replace frequent marks by uses of one definition at the beginning; rare colours are given at each use."""
     looks = Counter(look for *_, look in MARK.findall(svg))
     shapes = Counter(FILL.sub("", look) for look, n in looks.items() for _ in range(n) if n < FEWEST_EQUAL)
     often = [look for counts in (looks, shapes) for look, n in counts.items() if n >= FEWEST_EQUAL]
@@ -62,7 +60,7 @@ def _with_uses(svg: str) -> str:
 
 
 def _uses(marks: str, names: dict[str, str]) -> str:
-    """The marks of one panel; the last drawn lie on top, and those that they hide are left out."""
+    """Return the marks of one panel without those hidden below others; later marks are on top."""
     drawn: Counter[str] = Counter()
     kept: list[str] = []
     for found in reversed(list(MARK.finditer(marks))):
@@ -81,7 +79,7 @@ def _uses(marks: str, names: dict[str, str]) -> str:
 
 
 def _seen(look: str) -> int:
-    """How many marks upon each other can be told apart: until less than 1/255 of the light comes through."""
+    """Return how many overlapping marks can be distinguished: until less than 1/255 of the light passes through."""
     opacity = 1.0
     for factor in re.findall(r' (?:fill-)?opacity="([\d.]+)"', look):
         opacity *= float(factor)

@@ -1,7 +1,7 @@
-"""Charts of a study: from its data and the table of results to Vega-Lite, for the page and as pictures.
+"""Charts of a study as Vega-Lite, for the page and as pictures.
 
-Vega-Lite writes titles into expressions, which it does not quote well. Every text of a user therefore enters a chart
-through `chart_text`, and the fields of the data have fixed names.
+Vega-Lite inserts titles into expressions without proper quoting. Every user text therefore passes through `chart_text`,
+and the fields of the data have fixed names.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ from factrank.experiments.study import Chart, ChartRecord, Records
 from factrank.foreign_text import shown_name
 
 FEW = 12
-"""Up to this many values a numeric colour is shown as separate shades with a legend entry each."""
+"""A numeric colour with at most this many values gets discrete shades with a legend entry each."""
 
 MOST_BANDS = 4
-"""Of more lines than this, only those chosen in the legend have their band."""
+"""With more lines than this, only lines chosen in the legend show their bands."""
 
 WIDTH, HEIGHT, PANEL = 460, 300, 230
 LETTER = 6.6
-"""About how wide a letter is, in pixels, at the size of axes and legends."""
+"""Approximate width in pixels of a character on axes and in legends."""
 SHADES = {
     "light": {"ordinal": {"scheme": "viridis", "extent": [0.0, 0.88]}, "heatmap": {"scheme": "viridis"}},
     "dark": {"ordinal": {"scheme": "viridis", "extent": [0.25, 1.0]}, "heatmap": {"scheme": "viridis"}},
 }
 INK = {"light": ("#1c2733", "#c9d1da", "#e8ecf0"), "dark": ("#dde5ec", "#4b5763", "#2e3740")}
 LOOKALIKES = str.maketrans({"\\": "\u2216", '"': "\u201d", "'": "\u2019", "\ufffe": "\ufffd", "\uffff": "\ufffd"})
-"""For what could end a string of an expression, and for the two letters besides control characters that XML forbids."""
+"""Replacements for characters that could end a string in an expression, and for two that XML forbids."""
 
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif"
 
 
 def theme(name: str) -> dict[str, Any]:
-    """The configuration of Vega-Lite for light or dark pages."""
+    """Return the Vega-Lite configuration for light or dark pages."""
     ink, line, grid = INK[name]
     text = {"labelColor": ink, "titleColor": ink, "labelFontSize": 12, "titleFontSize": 12, "titleFontWeight": "normal"}
     return {
@@ -56,10 +56,10 @@ def theme(name: str) -> dict[str, Any]:
 
 
 def chart_text(text: str) -> str:
-    r"""A user's text as a chart may have it: on one line, without control characters, quotes and backslashes.
+    r"""Make a user's text safe for a chart: one line, without control characters, quotes and backslashes.
 
-    Quotes and backslashes become letters that look like them. Without this a title could end the string that it stands
-    in, and a control character would end the whole process, as the library that draws aborts on one.
+    Quotes and backslashes become similar characters. Otherwise a title could end the string that contains it, and a
+    control character would abort the process inside the drawing library.
 
     >>> print(chart_text("width\nof 'd'"), chart_text("\x00"))
     width of ’d’ ∖x00
@@ -68,7 +68,7 @@ def chart_text(text: str) -> str:
 
 
 def draw(chart: Chart, records: Records) -> Any:
-    """The chart of records that are there, with its title, for a light page."""
+    """Draw a chart with its title, for a light page; raises if there are no records."""
     if not records.rows:
         raise InputError(f"chart {chart.name}: {' '.join(records.notes)}")
     facets = sorted(
@@ -87,7 +87,7 @@ def draw(chart: Chart, records: Records) -> Any:
 
 
 def composed(marks: Any, rows: list[ChartRecord], title: str, facets: list[str]) -> Any:
-    """Marks with their data, title and theme; where there are several facets, a panel for each in this order."""
+    """Add data, title and theme to marks; several facets get a panel each, in this order."""
     data = alt.InlineData(values=rows)
     if len(facets) > 1:
         marks = marks.facet(alt.Facet("facet:N", sort=facets, title=None), data=data, columns=3)
@@ -98,7 +98,7 @@ def composed(marks: Any, rows: list[ChartRecord], title: str, facets: list[str])
 
 
 def lines_of(text: str, width: int, letter: float = LETTER) -> list[str]:
-    """A user's text as lines that fit a width in pixels.
+    """Wrap a user's text to a width in pixels.
 
     >>> lines_of("Recall at constant parameters", 120)
     ['Recall at constant', 'parameters']
@@ -172,14 +172,14 @@ _MARKS = {"lines": _lines, "points": _points, "bars": _bars, "heatmap": _heat_ma
 
 
 def _title(field: str, chart: Chart) -> str:
-    """What a field is called: as the chart says, else by its column."""
+    """Return the title of a field: given by the chart, or else the label of its column."""
     own = {"x": chart.x_title, "y": chart.y_title}.get(field)
     column = {"x": chart.x, "y": chart.y, "colour": chart.colour, "facet": chart.facet}[field]
     return chart_text(own or label(column or "", chart.data))
 
 
 def _cell(field: str, value: Any, chart: Chart) -> Any:
-    """A value as it stands in the data; one of a facet is the heading of its panel."""
+    """Return a value for the chart's data; a facet becomes the heading of its panel."""
     if field == "facet":
         return f"{_title(field, chart)}: {chart_text(str(value))}"
     return chart_text(value) if isinstance(value, str) else value
@@ -189,7 +189,7 @@ def _cell(field: str, value: Any, chart: Chart) -> Any:
 
 
 def _axis(channel: Any, field: str, chart: Chart, rows: list[ChartRecord]) -> Any:
-    """An axis for numbers, with a tick at each where they are few integers; else for names."""
+    """Return an axis for names or numbers, with a tick at every value if there are few integers."""
     role = "x" if field == "x" else "y"
     numbers = [row[field] for row in rows]
     title = _title(role, chart)
@@ -215,7 +215,7 @@ def _colour(chart: Chart, rows: list[ChartRecord]) -> Any:
 
 
 def legend_columns(labels: Iterable[object]) -> int:
-    """How many entries of a legend fit beside each other."""
+    """Return how many legend entries fit in a row."""
     longest = max(len(str(label_)) for label_ in labels)
     return max(1, min(8, int(WIDTH / (LETTER * longest + 34))))
 

@@ -1,4 +1,4 @@
-"""The figures of a study's report: what the page's script draws, with captions, notes and tables of numbers."""
+"""Figures of a study's report: Vega-Lite specifications with captions, notes and tables of numbers."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from factrank.report.study.study_charts import MOST_BANDS, draw
 from factrank.report.study.summary_charts import draw_summary, x_title, y_title
 
 MOST_NUMBERS = 400
-"""Up to this many records a chart has them as a table below it."""
+"""A chart with at most this many records also gets a table of them."""
 OPEN_ROWS = 40
-"""Up to this many rows the table of a summary is open."""
+"""The table of a summary is open if it has at most this many rows."""
 MOST_ROWS = 2000
 
 KINDS = {"lines": "Lines", "points": "Points", "bars": "Bars", "heatmap": "Heat map"}
@@ -26,7 +26,7 @@ KINDS = {"lines": "Lines", "points": "Points", "bars": "Bars", "heatmap": "Heat 
 
 @dataclass(frozen=True, eq=False)
 class Numbers:
-    """A table below a figure: each name and cell with whether it is, or is of, a number; `n_more` rows are left out."""
+    """A table below a figure; names and cells come with whether they are numeric, `n_more` counts omitted rows."""
 
     title: str
     head: list[tuple[str, bool]]
@@ -37,7 +37,7 @@ class Numbers:
 
 @dataclass(frozen=True, eq=False)
 class Figure:
-    """One figure: its picture as Vega-Lite, without title and colours, if there is something to draw, and its texts."""
+    """A figure: its Vega-Lite picture without title and colours, or None if there are no records, and its texts."""
 
     name: str
     title: str
@@ -50,7 +50,7 @@ class Figure:
 
 
 def chart_figure(chart: Chart, records: Records) -> Figure:
-    """The figure of a chart."""
+    """Return the figure of a chart."""
     if not records.rows:
         return Figure(chart.name, chart.title, None, 0, notes=records.notes)
     picture = _specification(draw(chart, records), square=chart.kind == "heatmap")
@@ -63,7 +63,7 @@ def chart_figure(chart: Chart, records: Records) -> Figure:
 
 
 def summary_figure(summary: Summary, table: pa.Table, records: Records) -> Figure:
-    """The figure of a summary, with its table."""
+    """Return the figure of a summary, with its table."""
     below = _summary_numbers(summary, table)
     if not records.rows:
         return Figure(summary.name, summary.title, None, 0, notes=records.notes, table=below)
@@ -71,8 +71,8 @@ def summary_figure(summary: Summary, table: pa.Table, records: Records) -> Figur
     what = ", ".join(name for name, _ in summary.quantities)
     axes = f"{y_title(summary) or what} against {x_title(summary)}"
     alternative = f"Points with whiskers: {summary.title}. {axes}"
-    beside = " Points that share an x are drawn a little apart." if "colour" in records.rows[0] else ""
-    caption = f"Whiskers are 95 % intervals over seeds.{beside}"
+    apart = " Points with the same x are drawn slightly apart." if "colour" in records.rows[0] else ""
+    caption = f"Whiskers are 95 % intervals over seeds.{apart}"
     return Figure(summary.name, summary.title, picture, len(records.rows), alternative, caption, records.notes, below)
 
 
@@ -84,21 +84,21 @@ def _specification(picture: Any, square: bool) -> dict[str, Any]:
 
 
 def _reading(chart: Chart, records: Records) -> str:
-    """How a chart of means is read."""
+    """Return the caption of a chart of means."""
     if chart.kind == "bars":
-        return "Thin lines reach from the least to the greatest."
+        return "Thin lines range from the least to the greatest value."
     lines = len({row.get("colour") for row in records.rows})
-    band = "Bands reach from the least to the greatest."
+    band = "Bands range from the least to the greatest value."
     if lines == 1:
         return band
-    return f"{band} Choose a line in the legend to {'set it apart' if lines <= MOST_BANDS else 'see its band'}."
+    return f"{band} Click a line in the legend to {'highlight it' if lines <= MOST_BANDS else 'show its band'}."
 
 
 # ---------------------------------------------------------------- numbers
 
 
 def _chart_numbers(chart: Chart, records: Records) -> Numbers | None:
-    """The records of a chart as a table, for those who cannot see it or want the numbers."""
+    """Return the records of a chart as a table, for readers who cannot see it or want the numbers."""
     if len(records.rows) > MOST_NUMBERS:
         return None
     data = chart.data
@@ -111,7 +111,7 @@ def _chart_numbers(chart: Chart, records: Records) -> Numbers | None:
 
 
 def _summary_numbers(summary: Summary, table: pa.Table) -> Numbers | None:
-    """The table of a summary, with why a setting has no value."""
+    """Return the table of a summary, with the reasons for missing values."""
     if not table.num_rows:
         return None
     several = len(summary.quantities) > 1

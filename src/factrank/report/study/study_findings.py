@@ -1,19 +1,22 @@
-"""What was found in a study, in words and tables of Markdown: its claims, summaries and fits."""
+"""Claims, summaries and fits of a study in Markdown."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 import pyarrow as pa
 
 from factrank.experiments.columns import label
-from factrank.experiments.statistics import QUANTITY, Claim, FitResult, Summary, Verdict
-from factrank.experiments.study import StudyResults
+from factrank.experiments.statistics import QUANTITY, Claim, FitResult, Statement, Summary, Verdict, fixed
+from factrank.experiments.study import Results, StudyResults
 from factrank.report.markdown import cell, inline, number_text, steady, table_text, value_text
 
 
 def claims_text(found: StudyResults, *, names: bool = False) -> str:
-    """The claims of a study as a table, if wanted with their names; those with a star are our own questions."""
+    """Return the claims of a study as a table, optionally with their names; our extensions are marked with a star."""
     rows = [
         [
             *([cell(claim.name)] if names else []),
@@ -31,8 +34,35 @@ def claims_text(found: StudyResults, *, names: bool = False) -> str:
     return table_text(head, rows, numeric=["ours [95 %]", "seeds"]) + star
 
 
+def statements_text(statements: Sequence[Statement]) -> str:
+    """Return the published statements of a paper as a table: one sentence, one verdict."""
+    rows = [
+        [
+            cell(one.text) + (f" ({cell(one.place)})" if one.place else ""),
+            f"**{one.status}**" if one.status == "reproduced" else one.status,
+            "–" if one.adjusted is None else f"{one.adjusted:.2g}",
+            str(len(one.claims)),
+            cell(one.why),
+        ]
+        for one in statements
+    ]
+    return table_text(["statement", "verdict", "p (Holm)", "claims", "why"], rows, numeric=["p (Holm)", "claims"])
+
+
+def fixed_text(results: Results) -> str:
+    """Return a sentence on whether the claims were fixed before the runs."""
+    times = Counter(fixed(claim, found.fixed) for found in results.values() for claim, _ in found.judged)
+    total, n_before = times.total(), times["before the run"]
+    if times["unknown"] == total:
+        return "The claims were not frozen: these runs have no record of what was claimed before they started."
+    later = times["added since"] + times["changed since"]
+    exploratory = f"; {later:,} were added or changed since, and are exploratory" if later else ""
+    unknown = f"; of {times['unknown']:,} there is no record" if times["unknown"] else ""
+    return f"{n_before:,} of {total:,} claims were fixed before their runs{exploratory}{unknown}."
+
+
 def quotes_text(found: StudyResults) -> str:
-    """The words that the claims of a study rest on, and our notes on them, as a list; empty where there are none."""
+    """Return the quotes behind the claims of a study and our notes, as a list; empty if there are none."""
     lines = []
     for claim, _ in found.judged:
         said = [f"“{inline(claim.quote)}”"] if claim.quote else []
@@ -43,18 +73,18 @@ def quotes_text(found: StudyResults) -> str:
     return "\n".join(lines)
 
 
-def published_text(claim: Claim) -> str:
-    """What was published, with the tolerance."""
+def published_text(claim: Claim, directions: Mapping[str, str] = MappingProxyType({})) -> str:
+    """Return the published value of a claim with its tolerance; a direction in the words of `directions`."""
     tolerance = f" ± {claim.tolerance:g}" if claim.tolerance else ""
     if claim.published is None:
         return "none published"
     if isinstance(claim.published, str):
-        return claim.published + (f" (0{tolerance})" if tolerance else "")
+        return directions.get(claim.published, claim.published) + (f" (0{tolerance})" if tolerance else "")
     return f"{claim.published:g}{tolerance}"
 
 
 def summary_text(summary: Summary, table: pa.Table) -> str:
-    """A summary as a table: one line per setting, one column per quantity."""
+    """Return a summary as a table: one row per setting, one column per quantity."""
     labels = [name for name, _ in summary.quantities]
     lines: dict[tuple[object, ...], dict[str, str]] = {}
     seeds: dict[tuple[object, ...], set[int]] = {}
@@ -84,7 +114,7 @@ def _setting_text(value: object) -> str:
 
 
 def fit_text(result: FitResult) -> str:
-    """A fit as a formula, with its errors beside those of the mean alone."""
+    """Return a fit as a formula, with its errors and the errors of the mean alone."""
     if result.coefficients is None:
         return f"no fit ({result.why})"
     formula = replace(result, coefficients=tuple(map(steady, result.coefficients))).formula
@@ -103,7 +133,7 @@ def fit_text(result: FitResult) -> str:
 
 
 def verdict_text(verdict: Verdict) -> str:
-    """Our value of a claim and its interval, or why there is none."""
+    """Return our value of a claim and its interval, or the reason why there is none."""
     if verdict.value is None:
         return f"no value ({verdict.why})"
     return value_text(verdict.value, *(verdict.interval or (None, None)))

@@ -1,9 +1,8 @@
-"""The report of a study: one HTML file with everything in it, which asks nothing of the network.
+"""The report of a study: a single self-contained HTML file that makes no network requests.
 
-The page is a template (`study_page.html`), filled with the results. Every text that is printed into it is escaped by
-Jinja2, after control characters and marks of direction have become visible; data for scripts stand as JSON without a
-"<". The page's policy lets only its own two scripts run, known by their hashes, so that a text that slipped through
-could still do nothing.
+The results are rendered with a template (`study_page.html`). Jinja2 escapes every text, after control characters and
+direction marks are made visible; data for scripts is JSON without "<". As a second line of defence, the page's content
+security policy allows only its own two scripts, by their hashes.
 """
 
 from __future__ import annotations
@@ -35,12 +34,12 @@ from factrank.report.study.study_sections import (
 )
 
 MANY_POINTS = 1500
-"""Beyond this many records a chart is drawn on a canvas rather than as SVG, which would be slow."""
+"""Charts with more records are drawn on a canvas, because SVG would be slow."""
 MOST_ERRORS = 30
 
 
 def build_page(found: StudyResults, problems: Sequence[str] = (), command: str = "") -> str:
-    """The page of a study; `problems` are those of the store, `command` is how to run the study again."""
+    """Return the page of a study, with the problems of its store and the command that runs it again."""
     study, trials = found.study, found.tables.trials
     charts = [chart_figure(chart, records) for chart, records in found.charts]
     drawn = zip(found.summaries, found.summary_charts, strict=True)
@@ -68,19 +67,19 @@ def build_page(found: StudyResults, problems: Sequence[str] = (), command: str =
         problems=problems,
         policy=_policy(scripts),
         style=Markup(_part("study_page.css")),  # noqa: S704 - our own
-        data=Markup(_chart_data([*charts, *summaries])),  # noqa: S704 - without what could end a script
+        data=Markup(_chart_data([*charts, *summaries])),  # noqa: S704 - cannot end a script element
         scripts=[Markup(script) for script in scripts],  # noqa: S704 - our own
     )
 
 
 def script_data(data: object) -> str:
-    """JSON that may stand inside a script element, whatever texts are in it."""
+    """Return JSON that is safe inside a script element, for any texts in the data."""
     plain = json.dumps(data, allow_nan=False, ensure_ascii=True)
     return plain.replace("<", r"\u003c").replace(">", r"\u003e").replace("&", r"\u0026")
 
 
 def _chart_data(figures: Sequence[Figure]) -> str:
-    """What the page's script draws: one specification per figure, without title and colours, and the two themes."""
+    """Return the data of the page's script: a specification per figure, without title and colours, and both themes."""
     charts = {figure.name: figure.picture for figure in figures if figure.picture is not None}
     canvas = [figure.name for figure in figures if figure.n_records > MANY_POINTS]
     themes = {name: theme(name) | {"background": "transparent"} for name in ("light", "dark")}
@@ -88,20 +87,17 @@ def _chart_data(figures: Sequence[Figure]) -> str:
 
 
 def _policy(scripts: Sequence[str]) -> str:
-    hashes = " ".join(f"'sha256-{_hash(script)}'" for script in scripts)
+    digests = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
+    hashes = " ".join(f"'sha256-{digest}'" for digest in digests)
     allowed = {"default-src": "'none'", "script-src": hashes, "style-src": "'unsafe-inline'", "img-src": "data:"}
     return "; ".join(
         f"{what} {whom}" for what, whom in {**allowed, "base-uri": "'none'", "form-action": "'none'"}.items()
     )
 
 
-def _hash(script: str) -> str:
-    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-
-
 @cache
 def _template() -> Template:
-    """The template; whatever it prints is made visible and then escaped, but for what is marked as HTML."""
+    """Return the template, which escapes everything that is not marked as HTML."""
     environment = Environment(
         autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined, finalize=_shown
     )
@@ -114,7 +110,7 @@ def _shown(value: object) -> object:
 
 @cache
 def _library() -> str:
-    """Vega, Vega-Lite and Vega-Embed."""
+    """Return Vega, Vega-Lite and Vega-Embed."""
     return _inside_script(vl_convert.javascript_bundle())  # type: ignore[call-arg]  # its stub lacks the default
 
 
@@ -125,8 +121,8 @@ def _part(name: str) -> str:
 
 
 def _inside_script(code: str) -> str:
-    """Code as a browser will read it back from a script element, so that its hash is the one in the policy."""
+    """Normalise code to what a browser reads from a script element, so that its hash matches the policy."""
     code = code.replace("\r\n", "\n")
     if "</script" in code.lower() or "<!--" in code or "\r" in code or "\0" in code:
-        raise AssertionError("the code cannot stand inside a script element")
+        raise AssertionError("the code cannot be placed inside a script element")
     return code

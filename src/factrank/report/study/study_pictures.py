@@ -1,4 +1,4 @@
-"""The pictures of a study: those of its charts and of its summaries."""
+"""Pictures of a study: its charts and summaries."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from factrank.report.study.summary_charts import draw_summary
 
 
 def pictures(found: StudyResults) -> list[tuple[str, Any]]:
-    """Every chart and summary that has something to show, by name, as Vega-Lite for a light page."""
+    """Return (name, Vega-Lite) of every chart and summary with records, for a light page."""
     return [
         (part.name, draw(part, records) if isinstance(part, Chart) else draw_summary(part, records))
         for part, records in found.drawn
@@ -21,7 +21,7 @@ def pictures(found: StudyResults) -> list[tuple[str, Any]]:
 
 
 def save_charts(found: StudyResults, folder: str | Path) -> list[Path]:
-    """Write every chart and summary that has something to show as SVG and PNG; gives the paths."""
+    """Write every chart and summary with records as SVG and PNG; returns the paths."""
     folder = Path(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Write the report of a study: the page, and its charts as pictures beside it."""
+"""Write the report of a study: the page, and its charts as pictures."""
 
 from __future__ import annotations
 
@@ -12,23 +12,29 @@ from factrank.report.study.study_page import build_page
 from factrank.report.study.study_pictures import save_charts
 
 
-def report_path(found: StudyResults, store: Store) -> Path:
-    """Where the report of a study lies in its store."""
-    return store.folder / "reports" / f"{found.study.name}-{found.size}.html"
-
-
 def write_report(found: StudyResults, store: Store, command: str, path: Path | None = None) -> Path:
-    """Write the page to a file, or to its place in the store, and the charts as SVG and PNG beside it.
+    """Write the page to a file, by default in the store, and the charts as SVG and PNG next to it.
 
-    `command` is what the page says under how to run it again. A page that was there is replaced as a whole.
+    `command` is the command shown on the page to run the study again. An existing page is replaced atomically.
+
+    >>> import tempfile
+    >>> from factrank import LayerShape, Study, Training, Trial, generated, results_of, train_many
+    >>> trials = [Trial(generated("unit", n=3), LayerShape(3, 1, 1, 2), Training(epochs=20))]
+    >>> study = Study("mine", "A study of mine", None, "Does it learn?", "One seed.", lambda size: trials)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     store = Store(folder)
+    ...     store.append(train_many(trials))
+    ...     page = write_report(results_of(study, "quick", store.tables()), store, "factrank study run mine.yaml")
+    ...     page.name, "Does it learn?" in page.read_text()
+    ('mine-quick.html', True)
     """
     if path is None:
         store.require_writable()
-        path = report_path(found, store)
+        path = store.folder / "reports" / f"{found.study.name}-{found.size}.html"
         try:
             path.parent.mkdir(exist_ok=True)
         except OSError as error:
-            raise InputError(f"{path.parent}: cannot be made: {error.strerror or error}; -o writes elsewhere") from None
+            raise InputError(f"{path.parent}: cannot create the folder: {error.strerror or error}; use -o") from None
     page = build_page(found, store.problems(), command)
     with replacing(path) as stream:
         stream.write(page.encode())

@@ -1,6 +1,6 @@
-"""What the tables of a study's report say: its tally, verdicts, fits, searches, settings, how it ran, what failed.
+"""Texts of a study's report: tally, verdicts, fits, searches, settings, the run and its failures.
 
-Everything is plain text; the template of the page gives it its marks.
+Everything is plain text; the page's template adds the markup.
 """
 
 from __future__ import annotations
@@ -13,38 +13,43 @@ import pyarrow as pa
 
 from factrank.experiments.columns import label
 from factrank.experiments.statistics import SOUND, Claim, Fit, FitResult, Value, Verdict
-from factrank.experiments.store import TRIAL_GROUPS, plural
+from factrank.experiments.store import TRIAL_GROUPS
 from factrank.experiments.study import StudyResults
+from factrank.report.plain_output import many
+from factrank.report.study.study_findings import published_text
 
 BADGES = {
     "reproduced": ("yes", "✓ reproduced"),
     "not reproduced": ("no", "✗ not reproduced"),
+    "undecided": ("open", "? undecided"),
+    "by construction": ("measured", "○ by construction"),
     "measured": ("measured", "○ measured"),
     "not comparable": ("open", "– not comparable"),
 }
 KINDS = {"finished": "yes", "stopped": "yes", "failed": "no", "diverged": "no"}
 DIRECTIONS = {"greater": "greater than 0", "less": "less than 0", "flat": "flat", "not rising": "does not rise"}
+OURS = "our extension (not in the paper)"
 MOST_VALUES = 20
 
 
 def tally(found: StudyResults) -> list[tuple[str, str]]:
-    """The study in a line, as (kind, text): how many trials are done, how many searches ended, which claims hold."""
-    items = [("", _many(found.n_trials, "trial"))]
+    """Return (kind, text) pairs that count trials, searches and claims by status."""
+    items = [("", many(found.n_trials, "trial"))]
     items += [(KINDS.get(status, "open"), f"{count:,} {status}") for status, count in found.statuses.items()]
-    items += [("", _many(found.n_searches, "search"))] if found.n_searches else []
+    items += [("", many(found.n_searches, "search"))] if found.n_searches else []
     items += [
-        (KINDS.get(status, "open"), f"{_many(count, 'search')} {status}")
+        (KINDS.get(status, "open"), f"{many(count, 'search')} {status}")
         for status, count in found.search_statuses.items()
         if status not in SOUND
     ]
     verdicts: Counter[str] = Counter(verdict.status for claim, verdict in found.judged if not claim.extension)
     return items + [
-        (BADGES[status][0], f"{_many(verdicts[status], 'claim')} {status}") for status in BADGES if verdicts[status]
+        (BADGES[status][0], f"{many(verdicts[status], 'claim')} {status}") for status in BADGES if verdicts[status]
     ]
 
 
 class ClaimRow(NamedTuple):
-    """A claim with what was published, what we found, and the verdict."""
+    """A claim: the published value, ours, and the verdict."""
 
     statement: str
     about: str
@@ -59,39 +64,26 @@ class ClaimRow(NamedTuple):
 
 
 def claim_rows(judged: Sequence[tuple[Claim, Verdict]]) -> list[ClaimRow]:
-    """A row for each claim."""
-    return [_claim_row(claim, verdict) for claim, verdict in judged]
-
-
-def _claim_row(claim: Claim, verdict: Verdict) -> ClaimRow:
-    ours_alone = "not published: a question of ours" if claim.extension else ""
-    kind, badge = BADGES[verdict.status]
-    return ClaimRow(
-        statement=claim.statement,
-        about=", ".join(filter(None, [f"“{claim.quote}”" if claim.quote else "", claim.place, ours_alone])),
-        note=claim.note,
-        published=_published(claim),
-        ours=_number(verdict.value),
-        interval="–" if verdict.interval is None else _ends(verdict.interval),
-        seeds=str(verdict.n_seeds or "–"),
-        kind=kind,
-        badge=badge,
-        why=verdict.why,
-    )
-
-
-def _published(claim: Claim) -> str:
-    """What was published, or, of an extension, what we ask."""
-    if claim.published is None:
-        return "none published"
-    tolerance = f" ± {claim.tolerance:g}" if claim.tolerance else ""
-    if isinstance(claim.published, str):
-        return DIRECTIONS.get(claim.published, claim.published) + (f" (0{tolerance})" if tolerance else "")
-    return f"{claim.published:g}{tolerance}"
+    """Return a row for each claim."""
+    return [
+        ClaimRow(
+            statement=claim.statement,
+            about=", ".join(filter(None, [claim.quote and f"“{claim.quote}”", claim.place, OURS * claim.extension])),
+            note=claim.note,
+            published=published_text(claim, DIRECTIONS),
+            ours=_number(verdict.value),
+            interval="–" if verdict.interval is None else _ends(verdict.interval),
+            seeds=str(verdict.n_seeds or "–"),
+            kind=BADGES[verdict.status][0],
+            badge=BADGES[verdict.status][1],
+            why=verdict.why,
+        )
+        for claim, verdict in judged
+    ]
 
 
 class FitRow(NamedTuple):
-    """A fit as a formula, with its errors beside those of the constant alone, and its settings."""
+    """A fit as a formula, with its errors, the errors of the mean alone, and the number of settings."""
 
     title: str
     formula: str
@@ -101,51 +93,46 @@ class FitRow(NamedTuple):
 
 
 def fit_rows(fits: Sequence[tuple[Fit, FitResult]]) -> list[FitRow]:
-    """A row for each fit."""
-    return [_fit_row(fit, result) for fit, result in fits]
-
-
-def _fit_row(fit: Fit, result: FitResult) -> FitRow:
-    errors = (result.error, result.left_out, result.constant_error, result.constant_left_out, result.r_squared)
-    without = f" ({result.n_without:,} without a value)" if result.n_without else ""
-    ends = ", ".join(map(_ends, result.intervals or ()))
-    return FitRow(
-        title=fit.title,
-        formula=result.formula,
-        intervals=f"95 % over settings: {ends}" if ends else "",
-        why=result.why,
-        numbers=[*map(_number, errors), f"{result.n_settings:,}{without}"],
-    )
+    """Return a row for each fit."""
+    rows = []
+    for fit, result in fits:
+        errors = (result.error, result.left_out, result.constant_error, result.constant_left_out, result.r_squared)
+        without = f" ({result.n_without:,} without a value)" if result.n_without else ""
+        ends = ", ".join(map(_ends, result.intervals or ()))
+        intervals = f"95 % over settings: {ends}" if ends else ""
+        numbers = [*map(_number, errors), f"{result.n_settings:,}{without}"]
+        rows.append(FitRow(fit.title, result.formula, intervals, result.why, numbers))
+    return rows
 
 
 def searches_text(found: StudyResults) -> str:
-    """How the searches ended; empty if there are none."""
+    """Describe how the searches ended; empty if there are none."""
     searches = found.tables.searches
     if not searches.num_rows:
         return ""
     probes = [number for number in _column(searches, "probes") if isinstance(number, int)]
     uneven = sum(value is False for value in _column(searches, "monotone"))
     said = (
-        f"{_many(searches.num_rows, 'search')} over sizes. Each asks for trials round by round, until the largest size "
-        "that meets its criterion and the next one above it, which does not, are near each other; both were run."
+        f"{many(searches.num_rows, 'search')} over sizes. Each requests trials round by round until the largest size "
+        "that meets its criterion and the smallest tested size above it, which does not, are close; both were run."
     )
     said += f" {min(probes)} to {max(probes)} sizes were run for each." if probes else ""
-    return said + (f" In {_many(uneven, 'search')} a size met the criterion above one that did not." if uneven else "")
+    return said + (f" In {many(uneven, 'search')} a size met the criterion above one that did not." if uneven else "")
 
 
 def unanswered(searches: pa.Table) -> list[str]:
-    """The searches without an answer, those with the same reason together."""
+    """Return the searches without an answer, grouped by reason."""
     reasons: dict[tuple[str, str], list[str]] = {}
     for status, why, name in zip(*(_texts(searches, name) for name in ("status", "why", "search")), strict=True):
         if status not in SOUND:
             reasons.setdefault((status, why), []).append(name)
     return [
-        f"{_many(len(names), 'search')}, first {names[0]}: {status}: {why}" for (status, why), names in reasons.items()
+        f"{many(len(names), 'search')}, first {names[0]}: {status}: {why}" for (status, why), names in reasons.items()
     ]
 
 
 def setting_rows(trials: pa.Table) -> tuple[list[tuple[str, str, str]], list[tuple[str, str, str]]]:
-    """What varies over the trials, and what is the same in all of them: label, values and column of each setting."""
+    """Return the settings that vary and those that are the same in all trials, each as (label, values, column)."""
     varied: list[tuple[str, str, str]] = []
     fixed: list[tuple[str, str, str]] = []
     for name in trials.column_names:
@@ -156,12 +143,12 @@ def setting_rows(trials: pa.Table) -> tuple[list[tuple[str, str, str]], list[tup
 
 
 def run_rows(trials: pa.Table) -> list[tuple[str, str]]:
-    """With what and how long the trials ran."""
+    """Return the engines, devices, versions and times of the trials."""
     rows = []
     for name, title in (("engine", "Engine"), ("device", "Device")):
         counts = Counter(filter(None, _texts(trials, name)))
         if counts:
-            rows.append((title, ", ".join(f"{found} ({_many(count, 'trial')})" for found, count in counts.items())))
+            rows.append((title, ", ".join(f"{found} ({many(count, 'trial')})" for found, count in counts.items())))
     for name in ("factrank", "jax", "numba", "python"):
         versions = sorted(set(filter(None, _texts(trials, name))))
         if versions:
@@ -173,7 +160,7 @@ def run_rows(trials: pa.Table) -> list[tuple[str, str]]:
 
 
 class FailureRow(NamedTuple):
-    """Trials that failed with one error; `first` is how the hash of the first begins."""
+    """Trials that failed with the same error; `first` is the beginning of the first one's hash."""
 
     n_trials: str
     status: str
@@ -182,7 +169,7 @@ class FailureRow(NamedTuple):
 
 
 def failure_rows(trials: pa.Table) -> list[FailureRow]:
-    """Trials without a sound result, those with the same error together."""
+    """Return the trials that failed or diverged, grouped by error."""
     failed: dict[tuple[str, str], list[str]] = {}
     for status, found, error in zip(*(_texts(trials, name) for name in ("status", "hash", "error")), strict=True):
         if status in ("failed", "diverged"):
@@ -222,7 +209,3 @@ def _values_text(found: Sequence[Value]) -> str:
     texts = ["none" if value is None else str(value) for value in found]
     more = len(texts) - MOST_VALUES
     return ", ".join(texts[:MOST_VALUES]) + (f" and {more:,} more" if more > 0 else "")
-
-
-def _many(count: int, thing: str) -> str:
-    return f"{count:,} {thing if count == 1 else plural(thing)}"

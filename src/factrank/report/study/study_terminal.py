@@ -1,4 +1,4 @@
-"""Studies in the terminal: the catalogue, what a study is, what a run would do, what came of its claims."""
+"""Terminal output for studies: the catalogue, a study, the plan of a run, the verdicts on claims."""
 
 from __future__ import annotations
 
@@ -13,14 +13,22 @@ from factrank.experiments.statistics import Claim, Verdict
 from factrank.experiments.store import trial_columns
 from factrank.experiments.study import Size, Study, StudyResults, rounds_of
 from factrank.foreign_text import shown_name
-from factrank.report.terminal_tables import plain_table
+from factrank.report.display import Description, Tone, Words, described, plain_table
+from factrank.report.plain_output import many
 
-STYLES = {"reproduced": "green", "not reproduced": "red", "measured": "cyan", "not comparable": ""}
+TONES: dict[str, Tone] = {
+    "reproduced": "good",
+    "not reproduced": "bad",
+    "undecided": "unsure",
+    "measured": "note",
+    "by construction": "note",
+    "not comparable": "plain",
+}
 LONGEST_ERROR, SHOWN_ERRORS, SHOWN_VALUES = 200, 3, 12
 
 
 def catalogue_table(studies: Mapping[str, Study]) -> RenderableType:
-    """One line per study."""
+    """Render the catalogue, one row per study."""
     table = plain_table(("name", "word"), ("quick", "number"), ("full", "number"), ("title", "text"))
     sizes: tuple[Size, ...] = ("quick", "full")
     for name, study in studies.items():
@@ -29,26 +37,23 @@ def catalogue_table(studies: Mapping[str, Study]) -> RenderableType:
 
 
 def _count(study: Study, size: Size) -> str:
-    """How many trials a study lists, and how many searches it has."""
     n_listed, n_searches = len(study.trials(size)), len(study.searches_of(size))
-    searches = [f"{n_searches:,} search{'es' if n_searches > 1 else ''}"] if n_searches else []
+    searches = [many(n_searches, "search")] if n_searches else []
     return " + ".join([*([f"{n_listed:,}"] if n_listed or not searches else []), *searches])
 
 
 def study_lines(study: Study, how: str) -> RenderableType:
-    """What a study asks, what it runs and what it claims; `how` is the command that runs it."""
+    """Render a study: its question, its trials and claims, and the command that runs it."""
     source = study.source
     places = [source.paper, source.figure, source.link] if source else []
     sizes: tuple[Size, ...] = ("quick", "full")
     lines: list[RenderableType] = [Text(_safe(study.title), style="bold")]
     lines += [Text(_safe(text)) for text in (", ".join(filter(None, places)), study.question, study.method) if text]
     for size in sizes:
-        trials, n_searches = study.trials_of(size), len(study.searches_of(size))
-        first = rounds_of(study.searches_of(size), {})[:1]
-        trials += [trial for part in first for trial in part]
-        searches = f"; {n_searches:,} searches, the trials of their first round are among them" if n_searches else ""
+        trials, n_searches = first_trials(study, size), len(study.searches_of(size))
+        searches = f", including the first round of {n_searches:,} searches" if n_searches else ""
         lines.append(Text(f"\n{size}: {len(trials):,} trials{searches}"))
-        for name, values in _varying(trials).items():
+        for name, values in varying(trials).items():
             shown = ", ".join(_safe(str(value)) for value in values[:SHOWN_VALUES])
             more = f", ... ({len(values):,} values)" if len(values) > SHOWN_VALUES else ""
             lines.append(Text(f"  {_safe(name)}: {shown}{more}"))
@@ -59,8 +64,14 @@ def study_lines(study: Study, how: str) -> RenderableType:
     return Group(*lines)
 
 
-def claims_table(found: StudyResults) -> RenderableType:
-    """Each claim with the published value, ours with its 95 % interval over seeds, and the verdict; reasons below."""
+def first_trials(study: Study, size: Size) -> list[Trial]:
+    """The trials of a study, including the first round of its searches."""
+    first = rounds_of(study.searches_of(size), {})[:1]
+    return study.trials_of(size) + [trial for part in first for trial in part]
+
+
+def claims_table(found: StudyResults) -> Description:
+    """Describe each claim: the published value, ours with its 95 % interval over seeds, the verdict; reasons below."""
     table = plain_table(
         ("claim", "text"), ("published", "number"), ("ours", "number"), ("interval", "word"), ("verdict", "word")
     )
@@ -69,12 +80,12 @@ def claims_table(found: StudyResults) -> RenderableType:
         ours = "" if verdict.value is None else f"{verdict.value:.3g}"
         interval = "" if verdict.interval is None else " to ".join(f"{end:.3g}" for end in verdict.interval)
         statement = _safe(claim.statement) + (" *" if claim.extension else "")
-        table.add_row(statement, published, ours, interval, verdict.status, style=STYLES[verdict.status])
-    return Group(table, *map(Text, _remarks(found.judged)))
+        table.add_row(statement, published, ours, interval, verdict.status, tone=TONES[verdict.status])
+    return described(table, *map(Words, _remarks(found.judged)))
 
 
 def _remarks(verdicts: Sequence[tuple[Claim, Verdict]]) -> list[str]:
-    """Why verdicts are what they are, each reason once with the claims that have it."""
+    """Return the reasons for verdicts, each once with its claims."""
     names: dict[str, list[str]] = {}
     for claim, verdict in verdicts:
         if verdict.why:
@@ -82,26 +93,26 @@ def _remarks(verdicts: Sequence[tuple[Claim, Verdict]]) -> list[str]:
     shared = [
         f"{why}: {', '.join(found) if len(found) <= 2 else f'{len(found)} claims'}" for why, found in names.items()
     ]
-    ours = ["* not published: a question of ours"] if any(claim.extension for claim, _ in verdicts) else []
+    ours = ["* our extension (not in the paper)"] if any(claim.extension for claim, _ in verdicts) else []
     return ["", *ours, *shared] if ours or shared else []
 
 
 def dry_run_lines(plan: DryRun) -> Text:
-    """What a run would do."""
+    """Render what a run would do."""
     failed = f", {plan.n_failed:,} failed" if plan.n_failed else ""
     text = f"{plan.n_trials:,} trials: {plan.n_finished:,} finished{failed}, {plan.n_to_run:,} to run"
     if plan.n_open:
-        text += f"\n{plan.n_open:,} searches go on: further trials follow from these, and are not counted here"
+        text += f"\n{plan.n_open:,} unfinished searches will request further trials, which are not counted here"
     if plan.seconds is not None:
-        speed = "stored results" if plan.estimated_from == "store" else "a measurement just now"
+        speed = "stored results" if plan.estimated_from == "store" else "a measurement"
         text += f"\nat most about {duration(plan.seconds)} on this machine (from {speed})"
     if plan.n_bytes:
-        text += f"\nabout {_bytes(plan.n_bytes)} of memory for what trains at once"
+        text += f"\nabout {_bytes(plan.n_bytes)} of memory for concurrent training"
     return Text(text)
 
 
 def failures_text(found: StudyResults) -> str:
-    """How many trials failed, and the commonest errors; empty where none did."""
+    """Return the number of failed trials and the most common errors; empty if none failed."""
     failed = found.errors
     if not failed:
         return ""
@@ -112,7 +123,7 @@ def failures_text(found: StudyResults) -> str:
 
 
 def duration(seconds: float) -> str:
-    """About how long, for people.
+    """Format a duration, rounded for people.
 
     >>> duration(0.2), duration(75.0), duration(7300.0)
     ('1 s', '1 min 15 s', '2 h 1 min')
@@ -132,9 +143,9 @@ def _bytes(n_bytes: int) -> str:
     return f"{max(1, round(n_bytes / 2**10)):,} KiB"
 
 
-def _varying(trials: Sequence[Trial]) -> dict[str, list[object]]:
+def varying(trials: Sequence[Trial]) -> dict[str, list[object]]:
     """The settings in which trials differ, with their values in order of appearance."""
-    parts = ("database", "model", "training", "measures", "curve_epochs", "seed")
+    parts = ("data", "model", "training", "measures", "start", "seed")
     different = {place for part in parts for place in _first_places([getattr(trial, part) for trial in trials])}
     rows = [trial_columns(trials[place]) for place in sorted(different)]  # together they have every value
     names = dict.fromkeys(name for row in rows for name in row if name not in ("hash", "trial"))
@@ -143,10 +154,10 @@ def _varying(trials: Sequence[Trial]) -> dict[str, list[object]]:
 
 
 def _first_places(values: Sequence[object]) -> Iterable[int]:
-    """Where each value stands first."""
+    """Return the first position of each value."""
     return {value: place for place, value in reversed(list(enumerate(values)))}.values()
 
 
 def _safe(text: str) -> str:
-    """Text with what would steer the terminal made visible; lines stay lines."""
+    """Return a text with control characters made visible, except line breaks."""
     return "\n".join(shown_name(line, None) for line in text.strip().splitlines())

@@ -1,7 +1,7 @@
-"""Summaries as pictures: a point for each setting, a whisker for its 95 % interval, lines along x.
+"""Pictures of summaries: a point for each setting, a whisker for its 95 % interval, lines along x.
 
-Several colours at one x are drawn a little apart, so that their whiskers can be told apart: the records of
-`factrank.experiments.study.summary_records` get a field `at`, which is x moved by that little.
+Several colours at one x are drawn slightly apart, so that their whiskers can be distinguished: the records of
+`factrank.experiments.study.summary_records` get a field `at`, the shifted x.
 """
 
 from __future__ import annotations
@@ -29,34 +29,34 @@ from factrank.report.study.study_charts import (
 )
 
 STEP = 0.014
-"""How far apart colours at one x stand, as a share of the width of the picture."""
+"""Distance between colours at one x, as a fraction of the picture's width."""
 
 Y_TITLE_ROOM = 1.15
-"""The longest line of a y title over the height of its picture."""
+"""Longest line of a y title, as a fraction of the picture's height."""
 
 MOST_TICKS = 20
 NUMBER = ".8~g"
-"""Numbers on axes as they are: d3's plain format would round them to the least distance between ticks."""
+"""Number format of axes; d3's default would round numbers to the distance between ticks."""
 
 INK_BLUE = "#4c78a8"
-"""The colour where there is one; it can be read on light and dark pages."""
+"""Colour of pictures with a single colour, legible on light and dark pages."""
 
 
 def draw_summary(summary: Summary, records: Records) -> Any:
-    """The picture of records that are there, with its title, for a light page."""
+    """Draw a summary with its title, for a light page; raises if there are no records."""
     if not records.rows:
         raise InputError(f"summary {summary.name}: {' '.join(records.notes)}")
     columns = facet_columns(summary)
     headings = {tuple(row["facet"]): _heading(columns, row["facet"]) for row in records.rows if "facet" in row}
     faceted = len(headings) > 1
-    placed = _beside_each_other(summary, records.rows)
+    placed = _shifted(summary, records.rows)
     rows = [_data_row(row, headings if faceted else {}) for row in placed]
     size = {"width": PANEL, "height": PANEL} if faceted else {"width": WIDTH, "height": HEIGHT}
     marks = _marks(summary, rows, size["width"], size["height"]).properties(**size)
     return composed(marks, rows, summary.title, list(headings.values()))
 
 
-def _beside_each_other(summary: Summary, rows: list[ChartRecord]) -> list[ChartRecord]:
+def _shifted(summary: Summary, rows: list[ChartRecord]) -> list[ChartRecord]:
     if not all(is_number(row["x"]) for row in rows):
         return rows
     colours = list(dict.fromkeys(row.get("colour") for row in rows))
@@ -153,12 +153,12 @@ def _tooltip(summary: Summary, rows: list[ChartRecord]) -> list[Any]:
 
 
 def x_title(summary: Summary) -> str:
-    """What the x axis is called."""
+    """Return the title of the x axis."""
     return summary.x_title or _label(summary.x)
 
 
 def y_title(summary: Summary) -> str:
-    """What the y axis is called; empty if the quantities have no name in common."""
+    """Return the title of the y axis; empty if the quantities have no common name."""
     if summary.y_title or len(summary.quantities) == 1:
         return summary.y_title or summary.quantities[0][0]
     return label(summary.mean_of, summary.data) if summary.mean_of else ""
@@ -178,7 +178,7 @@ def _heading(columns: Sequence[str], found: Sequence[Cell]) -> str:
 
 
 def _data_row(row: ChartRecord, headings: dict[tuple[Cell, ...], str]) -> ChartRecord:
-    """A record as it stands in the data: safe texts, the heading of its panel."""
+    """Return a record with safe texts and the heading of its panel."""
     safe = {name: chart_text(value) if isinstance(value, str) else value for name, value in row.items()}
     facet = safe.pop("facet", None)
     return safe | ({"facet": headings[tuple(facet)]} if facet is not None and headings else {})
