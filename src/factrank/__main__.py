@@ -1,8 +1,8 @@
-"""The program `factrank`: it can be interrupted from its first moment, although its imports take a second.
+"""Entry point of the `factrank` command, which handles Ctrl-C even while its imports are running.
 
-An interruption in the middle of an import may be swallowed by the module, or leave a library in C half made. While
-something is being imported there is nothing to save, so that the process ends at once; afterwards Ctrl-C is a
-`KeyboardInterrupt`, as always.
+A `KeyboardInterrupt` in the middle of an import may be swallowed by the module or leave a C library half initialised.
+During imports there is no work to save, so Ctrl-C ends the process immediately; afterwards it raises
+`KeyboardInterrupt` as usual.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ IMPORT_SYSTEM = "<frozen importlib._bootstrap>"
 def main() -> None:
     """Run the command line."""
     signal.signal(signal.SIGINT, _interrupt)
-    from factrank.cli import main as run_command_line  # noqa: PLC0415 - not before Ctrl-C is taken care of
+    from factrank.cli import main as run_command_line  # noqa: PLC0415 - after the Ctrl-C handler is installed
 
     try:
         run_command_line()

@@ -36,7 +36,7 @@ def test_json_says_the_same(call, tmp_path):
     assert found["queries"]["lower"] == found["queries"]["upper"] == 5
     code, out, _ = call("assumptions", "a.npy")
     assert code == 1
-    assert "5 of 6 have rank 3; least rank 2; the first that lacks rank: context 2" in out
+    assert "5 of 6 have rank 3; least rank 2; first rank-deficient context: 2" in out
     assert "dependent: 2 vectors (7, 8)" in out
 
 
@@ -59,14 +59,14 @@ def test_a_list_of_vectors(call, tmp_path):
     ("arguments", "message"),
     [
         (("none.npy",), "none.npy: no such file"),
-        (("random:t5",), "there are vit, bert, gpt2"),
+        (("random:t5",), "expected one of vit, bert, gpt2"),
         (("random:bert", "--tolerance", "2"), "between 0 and 1"),
         (("random:bert", "--stage", "middle"), "middle"),
         (("random:bert", "--subsets", "0"), "--subsets"),
         (("random:bert", "--tolerance", "1e-15"), "at least d eps = 1.4e-14"),
         (("a.npy", "--examples", "500"), "a file of vectors does not take --examples"),
         (("a.npy", "--stage", "attention"), "a file of vectors does not take --stage"),
-        (("a.npy", "--tensor", "a"), "leave --tensor out"),
+        (("a.npy", "--tensor", "a"), "omit --tensor"),
     ],
 )
 def test_mistakes_are_one_message_and_exit_code_2(call, tmp_path, arguments, message):

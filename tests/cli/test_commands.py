@@ -171,6 +171,18 @@ def test_samples_are_listed_with_their_sources(call):
         assert f"{entry.n_facts:,}" in out
 
 
+def test_samples_generate_and_convert_as_json(call, tmp_path):
+    listed = json.loads(call("samples", "--json")[1])["samples"]
+    assert [one["name"] for one in listed] == [f"sample:{name}" for name in SAMPLES]
+    assert [one["facts"] for one in listed] == [one.n_facts for one in SAMPLES.values()]
+    code, out, err = call("generate", "boxes", "--box", "3x2", "--box", "2x2", "-o", "boxes.csv", "--json")
+    found = json.loads(out)
+    assert (code, err, found["output"], found["facts"], found["rank"]) == (0, "", "boxes.csv", 10, 2)
+    assert json.loads(call("generate", "matmul", "--size", "2", "-o", "m.csv", "--json")[1])["rank"] is None
+    assert json.loads(call("convert", "boxes.csv", "b.nt", "--json")[1]) == {"output": "b.nt", "facts": 10}
+    assert len(read(tmp_path / "b.nt")) == 10
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
 def test_an_unreadable_file(call, tmp_path):
     write(sample("astrid"), tmp_path / "secret.csv")
@@ -211,5 +223,5 @@ def test_a_chart_that_cannot_be_written_is_said_before_measuring(call, monkeypat
     def never(*_args, **_kwargs):
         raise AssertionError("measured although the chart cannot be written")
 
-    monkeypatch.setattr(sys.modules["factrank.cli.measure"], "measure_database", never)
+    monkeypatch.setattr("factrank.tensors.measure", never)
     assert call("measure", "sample:astrid", "--chart", "nowhere/sizes.svg")[0] == 2

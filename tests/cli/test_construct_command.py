@@ -10,7 +10,7 @@ from factrank.databases.files.formats import write
 from factrank.databases.sample_tables import sample
 from factrank.families.attention.forms.binary_codes import BinaryCodes
 from factrank.families.attention.forms.construction import Built
-from factrank.families.attention.forms.registry import CONSTRUCTIONS
+from factrank.families.attention.forms.registry import registered_form
 from factrank.families.attention.layer_files import load_layer
 
 PROMISED = {
@@ -54,11 +54,37 @@ def test_construct_json(call):
     assert {"construction", "parameters", "shape", "reason"} <= set(found["runners_up"][0])
 
 
-@pytest.mark.parametrize("aim", ["heads", "bits"])
-def test_construct_for_another_aim(call, aim):
-    code, out, _ = call("construct", "sample:astrid", "--minimise", aim, "--budget", "0")
+@pytest.mark.parametrize(
+    ("option", "aim", "words"),
+    [
+        ("--minimise", "heads", "fewest heads"),
+        ("--minimize", "bits", "fewest bits"),
+        ("--maximise", "margin", "largest margin"),
+        ("--maximize", "margin", "largest margin"),
+    ],
+)
+def test_construct_for_another_aim(call, option, aim, words):
+    few = ["--only", "binary", "--only", "shared-heads", "--budget", "0"]
+    code, out, _ = call("construct", "sample:astrid", option, aim, *few)
     assert code == 0
-    assert f"fewest {aim}" in out
+    assert words in out
+
+
+def test_refused_forms_are_listed_with_their_precisions_and_without_the_winner(call):
+    call("generate", "uniform", "--keys", "300", "--queries", "2", "--values", "120", "-o", "many.csv")
+    forms = ["--only", "parabola", "--only", "attention-map", "--only", "linear-solve", "--budget", "0"]
+    _, out, _ = call("construct", "many.csv", "--minimise", "bits", *forms)
+    assert "construction: attention-map, in float32" in out  # which is refused in bfloat16
+    (refused,) = [line for line in out.splitlines() if line.startswith("not for this table ")]
+    assert "attention-map" not in refused
+    assert "in bfloat16: parabola;" in refused
+    assert "in bfloat16 and float32: linear-solve" in refused
+
+
+def test_another_precision_may_allow_fewer_heads(call):
+    forms = ["--only", "parabola", "--only", "attention-map", "--budget", "0"]
+    _, out, _ = call("construct", "sample:astrid", "--minimise", "heads", "--precision", "bfloat16", *forms)
+    assert "attention-map would need only 1 head in float32 (" in out
 
 
 def test_several_values_and_shared_tokens(call, tmp_path):
@@ -91,17 +117,17 @@ class Wrong:
         return Built(built.layer, self.name)
 
 
-def test_what_is_not_certified_is_not_saved(call, tmp_path, monkeypatch):
-    monkeypatch.setitem(CONSTRUCTIONS, "wrong", Wrong())
+@registered_form(Wrong())
+def test_what_is_not_certified_is_not_saved(call, tmp_path):
     arguments = ("construct", "sample:astrid", "--only", "wrong", "-o", "w.safetensors")
     code, out, err = call(*arguments)
     assert code == 1
     assert "not certified: " in out
-    assert "no layer is saved; --force would save it" in err
+    assert "nothing was saved; --force saves it anyway" in err
     assert not (tmp_path / "w.safetensors").exists()
     code, _, err = call(*arguments, "--force")
     assert code == 1
-    assert "saved all the same" in err
+    assert "saved because of --force" in err
     assert call("verify", "w.safetensors", "sample:astrid")[0] == 1
 
 
@@ -115,6 +141,8 @@ def test_bad_input_to_construct(call, tmp_path):
         (("sample:astrid", "-o", "layer.bin"), "ends in .safetensors"),
         (("sample:astrid", "--only", "magic"), "there is no construction 'magic'"),
         (("sample:astrid", "--minimise", "weight"), "Invalid value for '--minimise'"),
+        (("sample:astrid", "--minimise", "margin"), "Invalid value for '--minimise'"),
+        (("sample:astrid", "--minimise", "bits", "--maximise", "margin"), "exclude each other"),
     ):
         code, out, err = call("construct", *arguments)
         assert (code, out) == (2, "")
@@ -127,7 +155,7 @@ def test_bad_input_to_construct(call, tmp_path):
 def test_edit_sets_and_deletes(call, layer):
     code, out, err = call("edit", layer, "--set", "Astrid", "born_in", "Malaysia", "--delete", "Colin", "born_in")
     assert (code, err) == (0, "")
-    for words in ("1 set, 1 deleted; 7 facts now", "(Colin, born_in) has no fact now: no value is above all others",
+    for words in ("1 set, 1 deleted; 7 facts now", "(Colin, born_in) has no fact now: no single best value",
                   "certified: every fact is recalled", "saved to "):  # fmt: skip
         assert words in out
     facts = load_layer(layer).database
@@ -173,16 +201,19 @@ def test_edits_that_cannot_be_made_leave_the_file(call, layer, tmp_path):
     (tmp_path / "twice.csv").write_text("key,query,value\nAstrid,born_in,Malaysia\nAstrid,born_in,Dollar\n")
     old = layer.read_bytes()
     for arguments, message in (
-        ((), "say what to change"),
-        (("--set", "Astrid", "born_in", "Oslo"), "no room for 'Oslo': the code of 'born_in' has 4 places"),
+        ((), "no changes given: use --set"),
+        (("--set", "Astrid", "born_in", "Oslo"), "no free place for 'Oslo': the code of 'born_in' has 4 places"),
         (("--from", "bad.csv"), "bad.csv, line 3: no head of the layer answers the query 'likes'"),
         (("--from", "empty.csv"), "empty.csv, line 2: empty cell in column 'key'"),
-        (("--from", "twice.csv"), "twice.csv, line 3: ('Astrid', 'born_in') is changed twice"),
+        (("--from", "twice.csv"), "twice.csv, line 3: ('Astrid', 'born_in') has two conflicting changes"),
         (("--from", "missing.csv"), "missing.csv: no such file"),
         (("--delete", "Astrid", "currency"), "there is no fact for ('Astrid', 'currency') to delete"),
         (("--set", "A", "born_in"), "--set takes 3 words; got 2"),
         (("--delete=Colin",), "--delete takes 2 words; got 1"),
-        (("--set", "A", "born_in", "Dollar", "--set", "A", "born_in", "Ringgit"), "('A', 'born_in') is changed twice"),
+        (
+            ("--set", "A", "born_in", "Dollar", "--set", "A", "born_in", "Ringgit"),
+            "('A', 'born_in') has two conflicting changes",
+        ),
         (("--set", "A", "born_in", "Dollar", "--no-header"), "describe the table of --from"),
     ):
         code, out, err = call("edit", layer, *arguments)

@@ -26,7 +26,7 @@ from factrank.readouts.readout import softmax_at
 from factrank.readouts.recall_report import recall
 
 SMALL = ["--d-model", "4", "--heads", "1", "--d-qk", "2", "--d-vo", "2"]
-FIELDS = {"shape", "parameters", "facts", "recall", "recall_tau", "margin", "artifacts", "seeds"}
+FIELDS = {"shape", "parameters", "facts", "recall", "recall_tau", "margin", "seeds"}
 
 
 @pytest.fixture(scope="module")
@@ -57,6 +57,7 @@ def test_train_recall_ask(call, astrid_layer):
     assert (code, err) == (0, "")
     for name in FIELDS - {"seeds", "margin"}:
         assert recalled[name] == trained[name]
+    assert recalled["hallucinations"] == trained["hallucinations"]
     assert recalled["margin"] == pytest.approx(trained["margin"], rel=1e-4)
     assert recalled["margin"] == pytest.approx(recall(saved.layer, saved.database).margin)
 
@@ -64,24 +65,24 @@ def test_train_recall_ask(call, astrid_layer):
         for query in saved.database.queries:
             answer = json.loads(call("ask", path, key, query, "--json")[1])
             facts = list(saved.database.fiber(key, query))
-            assert (answer["facts"], answer["verdict"]) == (facts, "fact" if facts else "artifact")
+            assert (answer["facts"], answer["verdict"]) == (facts, "fact" if facts else "hallucination")
             if facts:
                 assert [answer["answer"]] == facts
                 assert answer["confident"]
                 assert answer["margin"] >= recalled["margin"] * 0.999
 
 
-def test_artifacts_asked_one_by_one_are_those_that_recall_counts(call, astrid_layer):
+def test_hallucinations_asked_one_by_one_are_those_that_recall_counts(call, astrid_layer):
     path, trained = astrid_layer
     database = sample("astrid")
     silent = [(k, q) for k in database.keys for q in database.queries if not database.fiber(k, q)]
     answers = [json.loads(call("ask", path, *pair, "--json")[1]) for pair in silent]
-    assert sum(answer["confident"] for answer in answers) == trained["artifacts"]
+    assert sum(answer["confident"] for answer in answers) == trained["hallucinations"]
 
 
 def test_train_json_has_the_promised_fields(astrid_layer):
     _, trained = astrid_layer
-    assert set(trained) >= FIELDS
+    assert set(trained) >= FIELDS | {"hallucinations"}
     assert trained["shape"] == {"d_model": 4, "n_heads": 1, "d_qk": 2, "d_vo": 2}
     assert (trained["facts"], trained["parameters"], trained["bits_per_parameter"]) == (8, 80, 0.2)
     assert [seed["seed"] for seed in trained["seeds"]] == [0, 1]
@@ -94,7 +95,7 @@ def test_train_json_has_the_promised_fields(astrid_layer):
 def test_recall_json_has_the_promised_fields(call, astrid_layer):
     path, _ = astrid_layer
     recalled = json.loads(call("recall", path, "sample:astrid", "--json")[1])
-    assert set(recalled) >= FIELDS
+    assert set(recalled) >= FIELDS | {"hallucinations"}
     assert [query["query"] for query in recalled["by_query"]] == list(sample("astrid").queries)
     assert sum(query["facts"] for query in recalled["by_query"]) == 8
     assert recalled["trained_on"] == {"facts": 8, "shared": 8}
@@ -110,13 +111,13 @@ def test_what_people_read(call, astrid_layer):
         assert words in out
     code, out, _ = call("recall", path, "sample:astrid")
     assert code == 0
-    for words in ("artifacts", "born_in", "weight on key", "Nothing is wrong"):
+    for words in ("hallucinations", "born_in", "weight on key", "Nothing is wrong"):
         assert words in out
     code, out, _ = call("ask", path, "Astrid", "born_in")
     assert code == 0
     assert out.splitlines()[:2] == ["(Astrid, born_in) -> Singapore", "a fact"]
     assert "adds to the margin" in out
-    assert "says nothing here" in call("ask", path, "Astrid", "currency")[1]
+    assert "has no fact here" in call("ask", path, "Astrid", "currency")[1]
 
 
 def test_contributions_add_up_to_the_margin(call, astrid_layer):
@@ -190,7 +191,7 @@ def test_one_value_and_numbers_that_json_lacks(call, tmp_path):
     save_layer(tmp_path / "nan.safetensors", broken, facts)
     code, _, err = call("ask", "nan.safetensors", "a", "q")
     assert code == 2
-    assert "not numbers" in err
+    assert "NaN or infinite" in err
     assert json.loads(call("recall", "nan.safetensors", "facts.csv", "--json")[1])["recall"] == 0
 
 
@@ -233,7 +234,7 @@ def test_other_tables_with_the_same_names(call, astrid_layer, tmp_path):
     recalled = json.loads(call("recall", path, "rumours.csv", "--json")[1])
     assert (recalled["facts"], recalled["recall"]) == (2, 0.5)
     assert recalled["trained_on"] == {"facts": 8, "shared": 1}
-    assert "trained on 8 facts, 1 of these 2 among them" in call("recall", path, "rumours.csv")[1]
+    assert "trained on 8 facts, including 1 of these 2" in call("recall", path, "rumours.csv")[1]
 
 
 def test_many_queries_are_cut_in_the_terminal_only(call, tmp_path):
@@ -252,7 +253,8 @@ def test_many_queries_are_cut_in_the_terminal_only(call, tmp_path):
         (["train", "sample:astrid", "--d-vo", "0"], ["--d-vo"]),
         (["train", "sample:astrid", "--seeds", "0"], ["--seeds"]),
         (["train", "sample:astrid", "--epochs", "-5"], ["--epochs"]),
-        (["train", "sample:astrid", "--lr", "nan"], ["--lr"]),
+        (["train", "sample:astrid", "--lr", "nan"], ["0"]),  # typer refuses it from 0.29 on, in other words than ours
+        (["train", "sample:astrid", "--lr", "inf"], ["learning_rate must be a finite number, 0 or more; got inf"]),
         (["train", "sample:astrid", "--tau", "1.5"], ["tau", "between 0 and 1"]),
         (["train", "sample:astrid", "--d-model", "1000000000", "--heads", "1", "--epochs", "1"], ["GiB", "memory"]),
         (["train", "sample:astrid", "--d-qk", "3000000000"], ["GiB", "fewer heads"]),
@@ -348,7 +350,7 @@ def test_too_little_memory_is_one_line(call, monkeypatch, error):
     code, out, err = call("train", "sample:astrid", *SMALL)
     assert (code, out) == (2, "")
     assert len(err.splitlines()) == 1
-    assert "more memory" in err
+    assert "out of memory" in err
 
 
 def test_other_defects_are_not_hidden(call, monkeypatch):
@@ -418,7 +420,7 @@ def test_interrupting_before_any_seed_ended(call, interrupted_after, tmp_path):
     arguments = [*TWO_LANES, "-o", "none.safetensors"]
     code, out, err = call("train", *arguments)
     assert code == 130
-    assert "no layer to keep" in out
+    assert "no layer to save" in out
     assert "0 of 2 seeds" in err
     assert not (tmp_path / "none.safetensors").exists()
     assert json.loads(call("train", *arguments, "--json")[1])["recall"] is None

@@ -69,7 +69,7 @@ def test_more_labels_than_the_rank_are_not_certified(call, tmp_path):
     np.save(tmp_path / "v.npy", np.random.default_rng(0).random((40, 3, 5)))
     sizes = ("--spec", "n_heads=1", "--spec", "d_model=5")
     code, out, err = call("solve", "v.npy", *sizes, "-o", "s.safetensors")
-    assert (code, "40 labels are more than the rank" in out, "no layer is saved" in err) == (1, True, True)
+    assert (code, "40 labels are more than the rank" in out, "nothing was saved" in err) == (1, True, True)
     assert not (tmp_path / "s.safetensors").exists()
 
 
@@ -79,7 +79,10 @@ def test_more_labels_than_the_rank_are_not_certified(call, tmp_path):
         (lambda tensors, _: tensors.update({"model.weights": -tensors["model.weights"]}), "not certified: "),
         (lambda tensors, _: tensors.update({"model.weights": tensors["model.weights"] * 2}), "other content: weights"),
         (lambda tensors, _: tensors["data.support"].__setitem__((0, 2), 1), "not certified: "),
-        (lambda _, metadata: metadata.update(notes='{"certificate": "{}"}'), "cannot be read: a certificate holds"),
+        (
+            lambda _, metadata: metadata.update(notes='{"certificate": "{}"}'),
+            "cannot be read: a certificate must have exactly",
+        ),
     ],
 )
 def test_what_was_changed_and_sealed_again_is_noticed(call, memory, change, complaint):
@@ -94,21 +97,21 @@ def test_what_was_changed_and_sealed_again_is_noticed(call, memory, change, comp
         (lambda _, metadata: metadata.update(spec="{"), "the spec must be JSON"),
         (lambda _, metadata: metadata.update(spec='{"kind":"unheard_of"}'), "the kind must be one of"),
         (lambda _, metadata: metadata.update(spec='{"kind":"memory","d_model":5}'), "must be float32"),
-        (lambda _, metadata: metadata.update(sizes="3 3"), "the sizes must be those of n_keys, n_queries, n_values"),
+        (lambda _, metadata: metadata.update(sizes="3 3"), "expected the sizes n_keys, n_queries, n_values"),
         (lambda _, metadata: metadata.update(sizes="3 1 4"), "must be float32"),
-        (lambda _, metadata: metadata.update(data="7"), "the data are facts, without a description"),
-        (lambda _, metadata: metadata.update(notes="[]"), "the notes must be texts by name"),
-        (lambda _, metadata: metadata.update(more="x"), "expected the metadata data, notes, sizes, spec"),
+        (lambda _, metadata: metadata.update(data="7"), "facts have no description"),
+        (lambda _, metadata: metadata.update(notes="[]"), "the notes must map strings to strings"),
+        (lambda _, metadata: metadata.update(more="x"), "expected exactly the metadata data, notes, sizes, spec"),
         (lambda tensors, _: tensors.pop("model.weights"), "missing 'weights'"),
         (lambda tensors, _: tensors.update(stray=np.zeros(1)), "unknown tensor 'stray'"),
-        (lambda tensors, _: tensors.pop("data.support"), "expected a tensor 'support'"),
+        (lambda tensors, _: tensors.pop("data.support"), "the tensor 'support' is missing"),
     ],
 )
 def test_model_files_that_are_not_sound_name_what_is_wrong(call, memory, change, message):
     resealed(memory, change)
     code, out, err = call("verify", memory)
     assert (code, out) == (2, "")
-    assert f"{memory}: not a sound model file: " in err
+    assert f"{memory}: not a valid model file: " in err
     assert message in err
 
 
@@ -126,9 +129,9 @@ def test_model_files_that_are_not_sound_name_what_is_wrong(call, memory, change,
             "form must be one of",
         ),
         (["construct", "cities.csv", "--family", "memoriser"], "a memoriser reads vectors"),
-        (["construct", "cities.csv", "--family", "nobody"], "there is no family 'nobody'; there are attention, memory"),
+        (["construct", "cities.csv", "--family", "nobody"], "no family 'nobody'; the families are attention, memory"),
         (["construct", "cities.csv", "--spec", "d_model=4"], "follows from its facts"),
-        (["verify", "m.safetensors", "--tolerance", "1"], "--tolerance is for memorisers"),
+        (["verify", "m.safetensors", "--tolerance", "1"], "--tolerance applies only to memorisers"),
         (
             ["edit", "m.safetensors", "--delete", "Oslo", "country"],
             "m.safetensors: facts of this memory cannot be edited",
@@ -138,7 +141,7 @@ def test_model_files_that_are_not_sound_name_what_is_wrong(call, memory, change,
         (["verify", "cities.csv"], "cities.csv: not a readable safetensors file"),
         (["solve", "list.npy"], "a list of vectors has no contexts"),
         (["solve", "v.npy", "--labels", "list.npy"], "list.npy: expected 4 labels"),
-        (["solve", "v.npy", "--labels", "y.npy", "--classes", "3"], "leave it or --labels out"),
+        (["solve", "v.npy", "--labels", "y.npy", "--classes", "3"], "--classes draws random labels"),
         (["solve", "v.npy", "--spec", "heads=2"], "unknown 'heads'"),
     ],
 )

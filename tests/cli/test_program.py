@@ -56,7 +56,7 @@ def test_an_interrupted_command_says_so(call, monkeypatch):
     def interrupted(*_arguments, **_options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(sys.modules["factrank.cli.convert"], "write", interrupted)
+    monkeypatch.setattr(sys.modules["factrank.cli.tables.convert"], "write", interrupted)
     assert call("convert", "sample:astrid", "x.csv") == (130, "", "factrank: interrupted\n")
 
 

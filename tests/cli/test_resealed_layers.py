@@ -15,7 +15,7 @@ from typer.main import get_command
 
 from factrank import cli
 from factrank.databases.sample_tables import sample
-from factrank.families.attention.forms.choose import construct
+from factrank.families.attention.searching import construct
 from resealed import content, names_of, reseal
 
 FACTS = list(sample("astrid"))
@@ -350,7 +350,7 @@ def _said(call, *arguments):
     if code == 2:
         assert out == ""
         assert err.startswith("factrank: ")
-        assert NAME in err or "sample:astrid" in err or " that this layer knows" in err
+        assert NAME in err or "sample:astrid" in err or " of this layer" in err
         assert len(err) < 2000
         return None, code
     return json.loads(out), code
@@ -394,7 +394,7 @@ def _check_ask(call, path, key, query):
     assert set(found["facts"]) == values
     if found["verdict"] == "fact":
         assert found["answer"] in values
-    elif found["verdict"] == "artifact":
+    elif found["verdict"] == "hallucination":
         assert not values
     else:
         assert values

@@ -16,7 +16,7 @@ from factrank.families.attention.layer_files import load_layer, save_layer
 
 FIELDS = {
     "layer", "certified", "facts", "recalled", "margin", "proved_margin", "worst", "silent_fibers", "answered",
-    "artifacts", "arithmetic", "precision", "reason", "weights", "database", "parameters", "stored_certificate",
+    "hallucinations", "arithmetic", "precision", "reason", "weights", "database", "parameters", "stored_certificate",
     "complaints", "table", "stored_facts",
 }  # fmt: skip
 
@@ -99,7 +99,7 @@ def test_a_changed_byte_breaks_the_seal(call, certified):
     certified.write_bytes(content)
     code, _, err = call("verify", certified, "sample:astrid")
     assert code == 2
-    assert "altered or damaged" in err
+    assert "modified or is corrupt" in err
 
 
 def test_a_sealed_forgery_is_found_by_the_facts(call, certified):
@@ -139,7 +139,7 @@ def test_without_a_table_the_facts_are_those_of_the_file(call, certified):
     assert (found["table"], found["facts"], found["recalled"], found["complaints"]) == (None, 8, 8, [])
     code, out, _ = call("verify", certified)
     assert code == 0
-    assert "astrid.safetensors on the facts that it stores" in out
+    assert "astrid.safetensors on its stored facts" in out
     for options in (("--wide",), ("--multi",), ("--no-header",), ("--long", "a", "b", "c")):
         code, _, err = call("verify", certified, *options)
         assert code == 2
@@ -170,7 +170,7 @@ def test_stored_facts_that_say_less_or_more_than_the_table(call, certified):
     with_facts(certified, *facts[:5], notes={})
     code, out, _ = call("verify", certified, "sample:astrid")
     assert code == 0
-    assert "5  in the file, 5 of these among them" in out
+    assert "5  in the file, including 5 of these" in out
     with_facts(certified, *facts, ("Astrid", "currency", "Ringgit"), notes={})
     code, out, _ = call("verify", certified, "sample:astrid", "--json")
     assert (code, json.loads(out)["stored_facts"]) == (0, {"facts": 9, "shared": 8, "contradicted": 0})
@@ -191,6 +191,10 @@ def test_a_file_without_facts_certifies_nothing(call, certified):
     code, out, err = call("verify", certified)
     assert (code, out) == (2, "")
     assert "the file stores no facts; give a table" in err
+
+
+def test_a_missing_table_is_not_one_that_the_layer_does_not_know(call, certified):
+    assert call("verify", certified, "missing.csv")[::2] == (2, "factrank: missing.csv: no such file\n")
 
 
 def test_several_values_of_one_pair(call, tmp_path):

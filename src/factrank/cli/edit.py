@@ -1,4 +1,4 @@
-"""`factrank edit`: facts of a constructed layer set and deleted, without touching any other."""
+"""`factrank edit`: set and delete facts of a constructed layer without touching the others."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import typer
 
 from factrank.cli.support.repeated_options import command_with, separate
 from factrank.cli.support.sources import Table, reads_table
-from factrank.cli.support.terminal import display, progress, say
+from factrank.cli.support.terminal import Json, display, progress, say, say_json
 from factrank.databases import require_one_standard_input
 from factrank.databases.files import FileLayout
 from factrank.errors import InputError
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from factrank.families.attention.editing import Change, Edited
 
 EditCommand = command_with({"--set": 3, "--delete": 2})
-Layer = Annotated[Path, typer.Argument(metavar="LAYER", help="A layer file, as `factrank construct -o` writes it.")]
+Layer = Annotated[Path, typer.Argument(metavar="LAYER", help="A layer file, as written by construct -o.")]
 
 
 @partial(reads_table, without=("wide", "multi"))
@@ -29,51 +29,49 @@ def edit(
     table: Table,
     setting: Annotated[
         list[str] | None,
-        typer.Option(
-            "--set", help="The value that a (key, query) gets; may be given many times.", metavar="KEY QUERY VALUE"
-        ),
+        typer.Option("--set", help="Set the value of a (key, query). Repeatable.", metavar="KEY QUERY VALUE"),
     ] = None,
     delete: Annotated[
         list[str] | None,
-        typer.Option("--delete", help="The fact that goes; may be given many times.", metavar="KEY QUERY"),
+        typer.Option("--delete", help="Delete the fact of a (key, query). Repeatable.", metavar="KEY QUERY"),
     ] = None,
     source: Annotated[
         list[str] | None,
         typer.Option(
             "--from",
-            help="Many changes at once: a table with a key, a query and a value per row; an empty value "
-            "deletes. - is standard input.",
+            help="Read changes from a table with a key, a query and a value per row; an empty value deletes the "
+            "fact. - is standard input. Repeatable.",
             metavar="FILE",
         ),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Save the layer even if it is not certified.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    json: Json = False,
 ) -> None:
-    """Set and delete facts of a constructed layer; all other facts keep their answers.
+    """Set and delete facts of a constructed layer, in place.
 
-    They keep their logits too, bit for bit, with two exceptions: those of a value that is new to the range of their
-    query, and, in shared-heads, for the same key those of values outside the range.
+    All other facts keep their answers. Their logits stay the same bit for bit, with two exceptions: the logits of a
+    value that is new to the range of its query, and, in shared-heads, the logits of the same key for values outside
+    the range.
 
-    New keys and values are taken in while the layer has room; places of values without facts are not freed. All changes
-    are made together or, with a message and exit code 2, none. The file is replaced in one step, with a new
-    certificate; where the layer would not be certified it stays as it is, and the exit code is 1. Edits of one file by
-    several processes wait for each other.
+    New keys and values are added as long as the layer has room; the place of a value that lost its last fact is not
+    reused. Either all changes are made or, with a message and exit code 2, none. The file is replaced atomically and
+    gets a new certificate. If the edited layer cannot be certified, the file is left unchanged and the exit code is 1.
+    Concurrent edits of one file wait for each other.
+
+    Example: factrank edit layer.safetensors --set Astrid born_in Malaysia
     """
     changes = _changes(setting, delete, source or (), table.layout)
     from factrank.experiments.models import family_of_file  # noqa: PLC0415 - JAX takes a second to load
-    from factrank.report import (  # noqa: PLC0415
-        edited_table,
-        json_text,
-    )
+    from factrank.report import edited_table  # noqa: PLC0415
 
     with progress().status("editing"):
         edited = family_of_file(layer).edit(layer, changes, force=force)
     written = edited.certificate.certified or force
     if json:
-        say(json_text(_plain(layer, edited, written)))
+        say_json(_plain(layer, edited, written))
     else:
         display(edited_table(str(layer), edited))
-        say(f"saved to {layer}" if written else f"{layer} stays as it is")
+        say(f"saved to {layer}" if written else f"{layer} was left unchanged")
     if not edited.certificate.certified:
         raise typer.Exit(1)
 
@@ -85,14 +83,14 @@ def _changes(
     from factrank.families.attention.editing import Change  # noqa: PLC0415
 
     if not sources and layout != FileLayout():
-        raise InputError("--long, --header and the like describe the table of --from FILE")
+        raise InputError("--long, --header and similar options describe the table of --from FILE, which is missing")
     changes = [Change(*words) for words in (*separate(setting), *separate(delete))]
     require_one_standard_input(sources)
     for source in sources:
         rows = read_changes(source, layout)
         changes += [Change(key, query, value, where) for where, key, query, value in rows]
     if not changes:
-        raise InputError("say what to change: --set KEY QUERY VALUE, --delete KEY QUERY or --from FILE")
+        raise InputError("no changes given: use --set KEY QUERY VALUE, --delete KEY QUERY or --from FILE")
     return changes
 
 

@@ -1,21 +1,21 @@
-"""`factrank measure`: how big is this table of facts?"""
+"""`factrank measure`: certified bounds on the size of a table of facts."""
 
 from __future__ import annotations
 
-import json as json_format
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.text import Text
 
 from factrank.cli.support.sources import Sources, Table, reads_table, title
-from factrank.cli.support.terminal import complain, display, progress, say
+from factrank.cli.support.terminal import Json, complain, display, progress, say_json
 from factrank.databases import Database
-from factrank.report import measurement_table, skipped_table, terms_in_words
-from factrank.tensors import DEFAULT_BUDGET, Measurement
-from factrank.tensors import measure as measure_database
-from factrank.tensors.cp import IntervalProof
+
+if TYPE_CHECKING:
+    from factrank.tensors import Measurement
+
+DEFAULT_BUDGET = 10.0
 
 
 @reads_table
@@ -23,33 +23,48 @@ def measure(
     source: Sources,
     table: Table,
     budget: Annotated[
-        float, typer.Option(help="Seconds for the bounds, without reading the file; 0: only what counting shows.")
+        float,
+        typer.Option(
+            metavar="SECONDS", help="Time for the bounds, not counting the reading of the file; 0: counting only."
+        ),
     ] = DEFAULT_BUDGET,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    json: Json = False,
     explain: Annotated[
         bool,
         typer.Option(
-            "--explain", help="Also print the rank-one terms that prove the upper bound, and what was not run."
+            "--explain",
+            help="Also print the rank-one terms that prove the upper bound, and the methods that were not run.",
         ),
     ] = False,
     chart: Annotated[
-        Path | None, typer.Option(help="Also draw the sizes into this .html, .svg, .png or .json file.", metavar="FILE")
+        Path | None, typer.Option(help="Also draw the sizes to this .html, .svg, .png or .json file.", metavar="FILE")
     ] = None,
 ) -> None:
-    """Say how big a table of facts really is: certified bounds on its rank, completion rank and effective rank."""
+    """Measure how big a table of facts is, with certified bounds.
+
+    Reports the number of facts, their information in bits, and lower and upper bounds on the rank, completion rank and
+    effective rank of the table's 0/1 tensor.
+
+    Example: factrank measure facts.csv --explain
+    """
+    from factrank.report import measurement_table  # noqa: PLC0415 - SciPy takes a third of a second to load
+    from factrank.tensors import measure as measure_database  # noqa: PLC0415
+
     if chart is not None:
-        _require_chart(chart)
+        from factrank.report import require_chart_path, save_chart, sizes_chart  # noqa: PLC0415 - slow to load
+
+        require_chart_path(chart)
     database = table.load(source)
     with progress().status("measuring") as status:
         measurement = measure_database(
             database, budget, on_step=lambda method: status.update(f"measuring: {method}"), interruptible=True
         )
     if measurement.interrupted:
-        complain("interrupted; costlier bounds were not run")
+        complain("interrupted; the more expensive bounds were not run")
     if chart is not None:
-        _draw(title(source), measurement, chart)
+        save_chart(sizes_chart([(Path(title(source)).name, measurement)]), chart)
     if json:
-        say(json_format.dumps(measurement.to_dict(), indent=2))
+        say_json(measurement.to_dict())
         return
     display(measurement_table(title(source), measurement))
     if explain:
@@ -57,24 +72,15 @@ def measure(
 
 
 def _explain(measurement: Measurement, database: Database) -> None:
-    """Print the terms that prove the upper bound, and what was not run."""
+    """Print the terms that prove the upper bound, and the methods that were not run."""
+    from factrank.report import skipped_table, terms_in_words  # noqa: PLC0415
+    from factrank.tensors.cp import IntervalProof, ProjectedProof  # noqa: PLC0415
+
     witness = measurement.rank.upper.witness
     heading = Text(f"\n{measurement.rank.upper.value} terms that add up to the table", style="bold")
     if callable(witness):
         display(heading, *(Text(f"  {line}") for line in terms_in_words(witness(), database)))
-    if isinstance(witness, IntervalProof):
+    if isinstance(witness, IntervalProof | ProjectedProof):
         newton = f" exist within {witness.radius:.1e} of a numerical solution, by interval Newton"
         display(heading + Text(newton, style="not bold"))
     display("", skipped_table(measurement))
-
-
-def _require_chart(path: Path) -> None:
-    from factrank.report import require_chart_path  # noqa: PLC0415 - charts take a second to load
-
-    require_chart_path(path)
-
-
-def _draw(source: str, measurement: Measurement, path: Path) -> None:
-    from factrank.report import save_chart, sizes_chart  # noqa: PLC0415 - charts take a second to load
-
-    save_chart(sizes_chart([(Path(source).name, measurement)]), path)

@@ -1,4 +1,4 @@
-"""`factrank recall`: what a layer knows of a table of facts, and what keeps it from knowing more."""
+"""`factrank recall`: how well a layer recalls a table of facts, and why it fails where it does."""
 
 from __future__ import annotations
 
@@ -10,16 +10,15 @@ import typer
 
 from factrank.cli.support.naming import naming
 from factrank.cli.support.sources import Sources, Table, reads_table, title
-from factrank.cli.support.terminal import display, progress, say
-from factrank.databases import Database, recode
-from factrank.errors import InputError
+from factrank.cli.support.terminal import Json, display, progress, say_json
+from factrank.databases import Database, agreement_of
 
 if TYPE_CHECKING:
     from factrank.families.attention import SavedLayer
     from factrank.families.attention.circuits import Attribution, Diagnosis
 
-Layer = Annotated[Path, typer.Argument(metavar="LAYER", help="A layer file, as `factrank train -o` writes it.")]
-Tau = Annotated[float, typer.Option(help="The probability from which an answer is confident.")]
+Layer = Annotated[Path, typer.Argument(metavar="LAYER", help="A layer file, as written by train -o or construct -o.")]
+Tau = Annotated[float, typer.Option(metavar="P", help="Probability from which an answer counts as confident.")]
 
 
 @reads_table
@@ -28,50 +27,33 @@ def recall(
     source: Sources,
     table: Table,
     tau: Tau = 0.95,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    json: Json = False,
 ) -> None:
-    """Report what a layer recalls of a table of facts: recall, margins, artifacts, attention, and a diagnosis.
+    """Report how well a layer recalls a table of facts.
 
-    Names are matched with those that the layer was trained on. The exit code is 0 whatever the recall is.
+    Reports recall, margins, hallucinations, attention statistics and a diagnosis. Names are matched with the names in
+    the layer file. The exit code is 0 whatever the recall.
+
+    Example: factrank recall layer.safetensors facts.csv
     """
     from factrank.families.attention import load_layer  # noqa: PLC0415 - JAX takes a second to load
-    from factrank.families.attention.circuits import (  # noqa: PLC0415
-        attribute_facts,
-        diagnose,
-        has_parts,
-    )
-    from factrank.report import (  # noqa: PLC0415
-        json_text,
-        layer_lines,
-        recall_tables,
-    )
+    from factrank.families.attention.circuits import attribute_facts, diagnose, has_parts  # noqa: PLC0415
+    from factrank.report import layer_lines, recall_tables  # noqa: PLC0415
 
     saved = load_layer(layer)
-    facts = _in_codes_of(saved, table.load(source), title(source))
+    facts = table.load_onto(source, saved.database)
     with progress().status("recalling"), naming(layer):
-        diagnosis = diagnose(saved.layer, facts, tau)
+        diagnosis = diagnose(saved, facts, tau)
         attribution = attribute_facts(saved.layer, facts) if has_parts(saved.layer) else None
     if json:
-        say(json_text(_plain(layer, saved, facts, diagnosis, attribution)))
+        say_json(_plain(layer, saved, facts, diagnosis, attribution))
         return
     display(layer_lines(f"{layer} on {title(source)}", facts, saved.layer.shape, saved.layer.parameters))
-    shared = _shared(saved, facts)
+    shared = agreement_of(saved.database, facts).shared
     if not shared == len(facts) == len(saved.database):
-        note = f"trained on {len(saved.database):,} facts, {shared:,} of these {len(facts):,} among them"
+        note = f"trained on {len(saved.database):,} facts, including {shared:,} of these {len(facts):,}"
         display(note)
     display("", recall_tables(diagnosis, attribution))
-
-
-def _in_codes_of(saved: SavedLayer, database: Database, source: str) -> Database:
-    try:
-        return recode(database, onto=saved.database)
-    except InputError as error:
-        raise InputError(f"{source}: the layer does not know this table: {error}") from None
-
-
-def _shared(saved: SavedLayer, facts: Database) -> int:
-    """How many of the facts the layer was trained on."""
-    return len(facts) + len(saved.database) - len(facts.union(saved.database, multi=True))
 
 
 def _plain(
@@ -82,7 +64,7 @@ def _plain(
         "shape": asdict(saved.layer.shape),
         "parameters": saved.layer.parameters,
         **diagnosis.recall.to_dict(),
-        "trained_on": {"facts": len(saved.database), "shared": _shared(saved, facts)},
+        "trained_on": {"facts": len(saved.database), "shared": agreement_of(saved.database, facts).shared},
         "attribution": None if attribution is None else attribution.to_dict(),
         "diagnosis": diagnosis.to_dict(),
         "notes": saved.notes,

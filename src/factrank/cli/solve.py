@@ -1,16 +1,17 @@
-"""`factrank solve`: token vectors memorised by one linear solve, with a proof that every label is answered."""
+"""`factrank solve`: memorise labels of token vectors by one linear solve, and prove that it answers all of them."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from factrank.cli.construct import PrecisionWanted, show
+from factrank.cli.assumptions import QueryToken, Tensor
+from factrank.cli.construct import PrecisionName, show
 from factrank.cli.support.model_words import SpecWords, family_named, spec_of
 from factrank.cli.support.outputs import require_output
-from factrank.cli.support.terminal import progress
+from factrank.cli.support.terminal import Json, progress
 from factrank.errors import InputError
 
 if TYPE_CHECKING:
@@ -23,45 +24,52 @@ def solve(
     source: Annotated[
         str,
         typer.Argument(
-            metavar="FILE|FOLDER|random:FAMILY|minilm",
-            help="Contexts of vectors, contexts x tokens x dimension, in a .npy or .safetensors file, or a model, as "
-            "`factrank assumptions` reads them.",
+            metavar="VECTORS",
+            help="Contexts of vectors, contexts x tokens x dimension, in a .npy or .safetensors file, or any model "
+            "that `factrank assumptions` reads.",
         ),
     ],
     labels: Annotated[
         Path | None,
-        typer.Option(metavar="FILE.npy", help="A label for each query: whole numbers are classes. Drawn if not given."),
+        typer.Option(
+            metavar="FILE.npy", help="A label for each query; whole numbers are classes. By default, random labels."
+        ),
     ] = None,
     classes: Annotated[
-        int | None, typer.Option(min=2, help="Draw classes, so many of them; real labels in [0, 1) if not given.")
+        int | None,
+        typer.Option(min=2, metavar="N", help="Draw labels from N classes; by default, real labels in [0, 1)."),
     ] = None,
-    tensor: Annotated[str | None, typer.Option(metavar="NAME", help="Which tensor of a .safetensors file.")] = None,
-    query: Annotated[
-        Literal["model", "first", "last", "all"], typer.Option(help="Which token of a context is its query.")
-    ] = "model",
+    tensor: Tensor = None,
+    query: QueryToken = "model",
     spec: SpecWords = None,
     tolerance: Annotated[
-        float | None, typer.Option(help="How far from a real label an answer may be; 0.0001 if not given.")
+        float | None, typer.Option(metavar="X", help="Largest error allowed on real labels; 0.0001 by default.")
     ] = None,
     precision: Annotated[
-        PrecisionWanted, typer.Option(help="The type of the weights; in float32 little can be proved.")
-    ] = PrecisionWanted.float64,
-    seed: Annotated[int, typer.Option(min=0, help="Draws queries and keys, and labels that are not given.")] = 0,
+        PrecisionName, typer.Option(help="Type of the weights; little can be proved in float32.")
+    ] = "float64",
+    seed: Annotated[
+        int, typer.Option(min=0, metavar="N", help="Seed of the queries and keys, and of random labels.")
+    ] = 0,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Save the memoriser here, as .safetensors.", metavar="FILE")
+        Path | None,
+        typer.Option("-o", "--output", help="Save the memoriser to this .safetensors file.", metavar="FILE"),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Save it even if it is not certified.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Save the memoriser even if it is not certified.")] = False,
+    json: Json = False,
 ) -> None:
-    """Memorise the labels of token vectors with a memoriser in closed form, and prove that it answers every one.
+    """Memorise labels of token vectors by one linear solve.
 
-    Queries and keys are drawn, and the values are one linear solve. The exit code is 1, and nothing is saved, where
-    recall cannot be proved: there are more labels than the rank, which `factrank solve` says.
+    Queries and keys are random, and the values solve a linear system; then every label is proved to be answered. If
+    that cannot be proved, as when there are more labels than the rank of the system, nothing is saved and the exit
+    code is 1.
+
+    Example: factrank solve contexts.npy --classes 3 -o memoriser.safetensors
     """
     if output is not None:
         require_output(output)
     if labels is not None and classes is not None:
-        raise InputError("--classes is for labels that are drawn: leave it or --labels out")
+        raise InputError("--classes draws random labels, which --labels replaces: give one of them")
     from factrank.audit import Request, token_vectors  # noqa: PLC0415 - JAX takes a second to load
 
     family = family_named(FAMILY)
@@ -69,12 +77,12 @@ def solve(
         tokens = token_vectors(Request(source, tensor=tensor, query=query, seed=seed))
         examples = _examples(tokens, source, labels, classes, seed)
         allowed: dict[str, Any] = {} if tolerance is None else {"tolerance": tolerance}
-        found = family.construct(examples, spec_of(family, spec), precision=precision.value, seed=seed, **allowed)
+        found = family.construct(examples, spec_of(family, spec), precision=precision, seed=seed, **allowed)
     show(tokens.title, found, output, force=force, json=json)
 
 
 def _examples(tokens: TokenVectors, source: str, labels: Path | None, classes: int | None, seed: int) -> Any:
-    """The queries in their contexts, with the labels of a file or drawn ones."""
+    """Return the queries and their contexts with labels from a file, or with random labels."""
     import numpy as np  # noqa: PLC0415
 
     from factrank.audit import read_array  # noqa: PLC0415

@@ -1,35 +1,27 @@
-"""`factrank study`: run the catalogue's studies, or one's own, and see which published claims hold.
+"""`factrank study`: run the studies of the catalogue, or your own, and see which published claims hold.
 
-The name of a paper stands for all its studies, one after the other. Exit codes: 0 done, and no claim is refuted; 1
-done, but a claim is not reproduced or a trial failed; 2 bad input; 130 interrupted by Ctrl-C: what had ended is stored,
-and the same command resumes.
+The name of a paper selects all its studies, in order. Exit codes: 0 success; 1 a claim was not reproduced or a trial
+failed; 2 bad input; 130 interrupted by Ctrl-C: finished trials are stored, and the same command resumes.
 """
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Sequence
-from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from factrank.cli.support.study_words import (
-    finish_all,
-    many,
-    say_done,
-    say_heading,
-    say_interrupted,
-    say_plans,
-    say_problems,
-    say_tally,
-)
-from factrank.cli.support.terminal import complain, display, say
+from factrank.cli.study_new import new
+from factrank.cli.support.commands import HELP_OPTIONS, PlainCommand
+from factrank.cli.support.study_words import finish_all, say_heading, say_plans, say_problems, say_tally
+from factrank.cli.support.terminal import Json, complain, display, say_json, say_result
 from factrank.errors import InputError
+from factrank.report import many
 
 if TYPE_CHECKING:
-    from factrank.experiments.execution import Executor
+    from factrank.experiments.execution import Executor, RunSummary
     from factrank.experiments.store import Store
     from factrank.experiments.study import Size, Study
 
@@ -38,202 +30,246 @@ STORE = Path("factrank-store")
 
 app = typer.Typer(
     name="study",
-    help="Run studies: many trials, their results in a folder, published claims beside ours, one report.",
+    help="""Run studies and check published claims.
+
+    A study trains many models, keeps their results in a store, judges published claims and writes one report.
+
+    Example: factrank study run vo-against-qk
+    """,
+    context_settings=HELP_OPTIONS,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,
 )
 
+app.command(cls=PlainCommand)(new)
+
 Name = Annotated[
-    str | None, typer.Argument(metavar="NAME|FILE.yaml", help="A study of the catalogue, a paper, or a file.")
+    str | None, typer.Argument(metavar="STUDY", help="A study or a paper of the catalogue, or a .yaml file.")
 ]
+Required = Annotated[str, typer.Argument(metavar="STUDY", help="A paper or a study of the catalogue, or a .yaml file.")]
 Python = Annotated[
-    Path | None, typer.Option("--python", metavar="FILE", help="A Python file that defines STUDY. This runs the file.")
+    Path | None,
+    typer.Option("--python", metavar="FILE", help="Execute this Python file and take its variable STUDY."),
 ]
-Full = Annotated[bool, typer.Option("--full", help="The full size; quick if not given.")]
-Folder = Annotated[Path, typer.Option("--store", metavar="FOLDER", help="Where results are kept.")]
+Full = Annotated[bool, typer.Option("--full", help="Use the full size instead of the quick one.")]
+Folder = Annotated[Path, typer.Option("--store", metavar="FOLDER", help="Folder of the stored results.")]
 
 
-class ExecutorWanted(Enum):
-    """Where trials run."""
+@app.command("list", cls=PlainCommand)
+def list_studies(json: Json = False) -> None:
+    """List the papers and their studies, with numbers of trials.
 
-    local = "local"
-    ray = "ray"
-
-
-class TrackerWanted(Enum):
-    """Who else hears of trials."""
-
-    wandb = "wandb"
-    tensorboard = "tensorboard"
-
-
-@app.command("list")
-def list_studies() -> None:
-    """List the papers and the studies of each, with the number of trials of each size."""
-    from factrank.report.study import catalogue_table  # noqa: PLC0415 - JAX takes a second to load
+    Example: factrank study list
+    """
+    from factrank.report.study import catalogue_data, catalogue_table  # noqa: PLC0415 - JAX takes a second to load
     from factrank.studies import PAPERS  # noqa: PLC0415
 
+    if json:
+        say_json(catalogue_data(PAPERS))
+        return
     for at, (paper, studies) in enumerate(PAPERS.items()):
         say_heading(f"{paper}: {many(len(studies), 'study')}; factrank study run {paper} runs all", first=at == 0)
         display(catalogue_table({study.name: study for study in studies}))
 
 
-@app.command()
-def show(name: Name = None, python: Python = None) -> None:
-    """Say what a study, or each study of a paper, asks, what it runs and what it claims."""
-    from factrank.report.study import study_lines  # noqa: PLC0415
+@app.command(cls=PlainCommand)
+def show(name: Name = None, python: Python = None, json: Json = False) -> None:
+    """Describe a study: its question, its trials and its claims.
+
+    The name of a paper describes all its studies.
+
+    Example: factrank study show vo-against-qk
+    """
+    from factrank.report.study import study_data, study_lines  # noqa: PLC0415
 
     studies = _studies(name, python)
     command = _commands(studies, name, python, STORE, "quick")
+    if json:
+        say_json({"studies": [study_data(study, command(study)) for study in studies]})
+        return
     for at, study in enumerate(studies):
         if at:
             display()
         display(study_lines(study, f"run it: {command(study)} [--full]"))
 
 
-@app.command()
+@app.command(cls=PlainCommand)
 def run(
     name: Name = None,
     python: Python = None,
     full: Full = False,
-    executor: Annotated[ExecutorWanted, typer.Option(help="This machine, or a Ray cluster.")] = ExecutorWanted.local,
+    executor: Annotated[
+        Literal["local", "ray"], typer.Option(help="Run on this machine or on a Ray cluster.")
+    ] = "local",
     store: Folder = STORE,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say how many trials, how long, how large.")] = False,
-    rerun_failed: Annotated[bool, typer.Option("--rerun-failed", help="Run failed trials again.")] = False,
-    keep_weights: Annotated[bool, typer.Option("--keep-weights", help="Store the trained models too.")] = False,
-    track: Annotated[TrackerWanted | None, typer.Option(help="Report trials there, too.")] = None,
-    no_report: Annotated[
-        bool, typer.Option("--no-report", help="Write no report: for machines without the libraries that draw.")
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only report how many trials would run, how long, in how much memory.")
     ] = False,
+    rerun_failed: Annotated[bool, typer.Option("--rerun-failed", help="Run failed trials again.")] = False,
+    keep_weights: Annotated[bool, typer.Option("--keep-weights", help="Also store the trained models.")] = False,
+    track: Annotated[
+        Literal["wandb", "tensorboard"] | None, typer.Option(help="Also log trials to this tracker.")
+    ] = None,
+    no_report: Annotated[
+        bool, typer.Option("--no-report", help="Write no report, for machines without the drawing libraries.")
+    ] = False,
+    json: Json = False,
 ) -> None:
-    """Run the trials of a study that the store does not have, judge its claims and write its report.
+    """Run the missing trials of a study and judge its claims.
 
-    The name of a paper runs all its studies. Ctrl-C keeps what has ended, and the same command continues with the rest.
-    Exit code 1 says that a claim was not reproduced, or that trials failed.
+    Trials that the store has are not run again. A report with charts is written to the store. The name of a paper runs
+    all its studies. On Ctrl-C finished trials are kept, and the same command resumes. The exit code is 1 if a claim was
+    not reproduced or a trial failed.
+
+    Example: factrank study run vo-against-qk --dry-run
     """
     from factrank.experiments import TerminalMeter  # noqa: PLC0415
-    from factrank.experiments.execution import (  # noqa: PLC0415
-        run_study,
-        tracker_named,
-    )
+    from factrank.experiments.execution import run_study, tracker_named  # noqa: PLC0415
     from factrank.experiments.store import Store  # noqa: PLC0415
 
     studies, size, kept = _studies(name, python), _size(full), Store(store)
     if dry_run:
-        say_plans(studies, size, kept, rerun_failed=rerun_failed, keep_weights=keep_weights)
+        say_plans(studies, size, kept, rerun_failed=rerun_failed, keep_weights=keep_weights, json=json)
         return
 
-    def run_one(study: Study) -> None:
+    def run_one(study: Study) -> RunSummary:
         where = _executor(executor, kept, keep_weights)
-        tracker = tracker_named(track.value, study.name, store / "tensorboard") if track is not None else None
+        tracker = tracker_named(track, study.name, store / "tensorboard") if track is not None else None
         try:
             with TerminalMeter() as meter:
-                summary = run_study(
+                return run_study(
                     study, size, kept, executor=where, meter=meter, tracker=tracker, rerun_failed=rerun_failed
                 )
         finally:
             if tracker is not None:
                 tracker.close()
-        if summary.interrupted:
-            say_interrupted(summary, store)
-        say_done(summary)
 
     commands = _commands(studies, name, python, store, size)
-    finish_all(studies, size, kept, None if no_report else commands, before=run_one)
+    finish_all(studies, size, kept, None if no_report else commands, run=run_one, json=json)
 
 
-@app.command()
+@app.command(cls=PlainCommand)
 def report(
     name: Name = None,
     python: Python = None,
     full: Full = False,
     store: Folder = STORE,
-    output: Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE.html", help="Where to write.")] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", metavar="FILE.html", help="File to write; by default, one in the store."),
+    ] = None,
+    json: Json = False,
 ) -> None:
-    """Write the report of a study from the store, without running anything; the exit codes are those of run."""
+    """Write the report of a study from stored results.
+
+    Nothing is run. The exit codes are the same as for `factrank study run`.
+
+    Example: factrank study report vo-against-qk -o report.html
+    """
     if output is not None and output.suffix.lower() != ".html":
         raise InputError(f"{output}: a report is written to a file whose name ends in .html")
     studies, size = _studies(name, python), _size(full)
     if output is not None and len(studies) > 1:
         raise InputError(f"{output}: {name} has {len(studies)} studies, and each has its report; name one of them")
-    finish_all(studies, size, _existing(store), _commands(studies, name, python, store, size), output)
+    finish_all(studies, size, _existing(store), _commands(studies, name, python, store, size), output, json=json)
 
 
-@app.command()
+@app.command(cls=PlainCommand)
 def publish(
-    name: Annotated[str, typer.Argument(metavar="NAME|FILE.yaml", help="A paper, a study, or a file.")],
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where to write.")],
-    full: Annotated[bool, typer.Option("--full/--quick", help="Which size is published.")] = True,
+    name: Required,
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder to write to.")],
+    full: Annotated[bool, typer.Option("--full/--quick", help="Size to publish.")] = True,
     store: Folder = STORE,
-    check: Annotated[bool, typer.Option("--check", help="Write nothing: compare the folder with its tables.")] = False,
+    check: Annotated[bool, typer.Option("--check", help="Write nothing; check a folder that was published.")] = False,
+    json: Json = False,
 ) -> None:
-    """Write tables, charts, claims and the lab report of a paper to a folder, from the store.
+    """Publish tables, charts, claims and the lab report of a paper.
 
-    README.md is made from text.md, prose with placeholders for every number; a first text is written where there is
-    none. --check compares the folder with its checksums, its tables with the trials of the studies, and all claims,
-    summaries and texts with what its tables give. Exit code 1 says that something differs, that trials are missing, or
-    that the store has lost their curves or readings.
+    Everything is computed from the store. README.md is rendered from text.md, prose with a placeholder for every
+    number; if there is no text.md, a first draft is written. --check compares the folder with its checksums, its tables
+    with the trials of the studies, and all claims, summaries and texts with what the tables give. The exit code is 1 if
+    anything differs, if trials are missing, or if the store has lost their curves or readings.
+
+    Example: factrank study publish wong2025 reproductions/wong2025
     """
     from factrank.experiments.store import CURVES, READINGS  # noqa: PLC0415
     from factrank.report.publishing import differences  # noqa: PLC0415 - JAX takes a second to load
     from factrank.report.publishing import publish as write  # noqa: PLC0415
+    from factrank.report.study import results_data  # noqa: PLC0415
 
     studies = _studies(name, None)
     if check:
         found = differences(folder, studies)
-        say("\n".join(found) or f"{folder}: no difference from its checksums, its tables and its text")
+        text = "\n".join(found) or f"{folder}: no difference from its checksums, its tables and its text"
+        say_result(text, {"folder": str(folder), "differences": found}, json=json)
         raise typer.Exit(1 if found else 0)
     kept = _existing(store)
-    published = write(Path(name).stem, studies, _size(full), kept.tables(), folder)
+    fixed = {study.name: kept.fixed_claims(study.name, _size(full)) for study in studies}
+    published = write(Path(name).stem, studies, _size(full), kept.tables(), folder, fixed)
     say_problems(kept)
     for path in published.strange:
-        complain(f"{path}: no study of {name} has this file; it is left")
+        complain(f"{path}: no study of {name} has this file; it is left in place")
     missing = {study: found.n_missing for study, found in published.results.items() if found.n_missing}
     for study, n_missing in missing.items():
         command = _command(study if len(studies) > 1 else name, None, _size(full), store)
         complain(f"{study}: {n_missing:,} trials were not run: {command}")
-    say_tally(folder, published.results.values())
+    if json:
+        documents = [results_data(found) for found in published.results.values()]
+        say_json({"folder": str(folder), "strange_files": list(map(str, published.strange)), "studies": documents})
+    else:
+        say_tally(folder, published.results.values())
     asked = {one for found in published.results.values() for one in found.tables.trials["hash"].to_pylist()}
     lost = kept.lost()
     if missing or asked & (lost[CURVES] | lost[READINGS]):
         raise typer.Exit(1)
 
 
-@app.command()
+@app.command(cls=PlainCommand)
 def restore(
-    name: Annotated[str, typer.Argument(metavar="NAME|FILE.yaml", help="A paper, a study, or a file.")],
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="What publish wrote.")],
+    name: Required,
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A folder written by `factrank study publish`.")],
     store: Folder = STORE,
+    json: Json = False,
 ) -> None:
-    """Fill a store with the published results of a paper, to continue its studies from them.
+    """Fill a store with the published results of a paper.
 
-    Trials that the store has are left as they are. Rows that no study asks for any more are counted and left out.
+    Its studies can then be resumed. Trials that the store already has are left as they are. Rows that no study requests
+    any more are counted and skipped.
+
+    Example: factrank study restore wong2025 reproductions/wong2025
     """
     from factrank.experiments.store import Store  # noqa: PLC0415
     from factrank.report.publishing import restore as fill  # noqa: PLC0415 - JAX takes a second to load
 
     n_restored, n_unknown = fill(folder, _studies(name, None), Store(store))
-    left = f"; {n_unknown:,} rows that no study asks for were left out" if n_unknown else ""
-    say(f"{n_restored:,} trials restored to {store}{left}")
+    left = f"; {n_unknown:,} rows that no study requests were skipped" if n_unknown else ""
+    data = {"store": str(store), "restored": n_restored, "skipped": n_unknown}
+    say_result(f"{n_restored:,} trials restored to {store}{left}", data, json=json)
 
 
-@app.command()
+@app.command(cls=PlainCommand)
 def export(
-    output: Annotated[Path, typer.Argument(metavar="FILE.parquet|FILE.csv", help="Where to write.")],
+    output: Annotated[Path, typer.Argument(metavar="FILE", help="A .parquet or .csv file to write.")],
     store: Folder = STORE,
+    json: Json = False,
 ) -> None:
-    """Write the rows of all trials in the store to one file."""
+    """Export all stored trials to one table.
+
+    Example: factrank study export results.parquet
+    """
     kept = _existing(store)
     kept.export(output)
     say_problems(kept)
-    say(f"{kept.trials().num_rows:,} trials in {output}")
+    n_trials = kept.trials().num_rows
+    say_result(f"{n_trials:,} trials in {output}", {"output": str(output), "trials": n_trials}, json=json)
 
 
-# -------------------------------------------------------------------- what the options mean
+# -------------------------------------------------------------------- options
 
 
 def _studies(name: str | None, python: Path | None) -> tuple[Study, ...]:
-    """The studies that a name stands for: one, or all of a paper."""
+    """Return the study, or all studies of the paper, with this name."""
     if (name is None) == (python is None):
         raise InputError("give the name of a study or a paper (factrank study list), a YAML file, or --python FILE")
     if python is not None:
@@ -261,12 +297,11 @@ def _existing(folder: Path) -> Store:
 
     store = Store(folder)
     if not store.exists:
-        raise InputError(f"{folder}: nothing was ever stored there")
+        raise InputError(f"{folder}: there are no stored results")
     return store
 
 
 def _command(name: str | None, python: Path | None, size: Size, store: Path) -> str:
-    """The command that runs the study."""
     which = [name] if name is not None else ["--python", str(python)]
     folder = ["--store", str(store)] if store != STORE else []
     return shlex.join(["factrank", "study", "run", *which, *(["--full"] if size == "full" else []), *folder])
@@ -275,21 +310,17 @@ def _command(name: str | None, python: Path | None, size: Size, store: Path) -> 
 def _commands(
     studies: Sequence[Study], name: str | None, python: Path | None, store: Path, size: Size
 ) -> Callable[[Study], str]:
-    """The command that runs each of the studies that a name stands for."""
     return lambda study: _command(study.name if len(studies) > 1 else name, python, size, store)
 
 
-def _executor(wanted: ExecutorWanted, store: Store, keep_weights: bool) -> Executor | None:
-    """What runs the trials; None for what `run_study` takes by itself."""
-    if wanted is ExecutorWanted.ray:
+def _executor(wanted: Literal["local", "ray"], store: Store, keep_weights: bool) -> Executor | None:
+    """Return the executor, or None for the default of `run_study`."""
+    if wanted == "ray":
         from factrank.experiments.execution import RayExecutor  # noqa: PLC0415
 
         return RayExecutor(keep_weights=keep_weights)
     if not keep_weights:
         return None
-    from factrank.experiments.execution import (  # noqa: PLC0415
-        LocalExecutor,
-        checkpoint_folder,
-    )
+    from factrank.experiments.execution import LocalExecutor, checkpoint_folder  # noqa: PLC0415
 
     return LocalExecutor(keep_weights=keep_weights, checkpoints=checkpoint_folder(store))

@@ -1,6 +1,6 @@
-"""`factrank verify`: whether a model recalls every fact of a table, checked and proved from its weights alone.
+"""`factrank verify`: prove from its weights alone that a model recalls every fact of a table.
 
-And whether what the file says in addition to the weights is true: the facts that it stores, its certificate.
+Also checks the rest of the model file: its stored facts and its certificate.
 """
 
 from __future__ import annotations
@@ -15,34 +15,35 @@ from rich.text import Text
 
 from factrank.cli.support.naming import naming
 from factrank.cli.support.sources import Table, reads_table, title
-from factrank.cli.support.terminal import display, progress, say
-from factrank.databases import Agreement, Database, agreement_of, recode
+from factrank.cli.support.terminal import Json, display, progress, say_json
+from factrank.databases import Agreement, Database, agreement_of
 from factrank.errors import InputError
 from factrank.foreign_text import shown_name
 
 if TYPE_CHECKING:
     from factrank.certificates import Certificate
 
-Layer = Annotated[Path, typer.Argument(metavar="FILE", help="A layer file or model file, constructed or trained.")]
+Layer = Annotated[Path, typer.Argument(metavar="FILE", help="A layer or model file, constructed or trained.")]
 SourcesIfAny = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="TABLE...|sample:NAME",
-        help="A table of facts, or several; a bundled sample; what the file itself stores if not given.",
+        metavar="TABLE...",
+        help="A file of facts, or several to read as one table, or sample:NAME; by default, the facts that the model "
+        "file stores.",
     ),
 ]
 
 
 @dataclass(frozen=True, eq=False)
 class _Verified:
-    """A file, what was verified, and what is wrong with the rest of the file.
+    """A model file, its new certificate, and the faults in the rest of the file.
 
     Arguments:
         saved: the file.
-        found: the certificate.
-        agreement: of the stored facts and the table; None for examples, which are the stored ones.
-        wrong: what is wrong with the stored certificate.
-        complaints: that, and what is wrong with the stored facts.
+        found: the new certificate.
+        agreement: agreement of the stored facts with the table; None for vector examples.
+        wrong: faults of the stored certificate.
+        complaints: `wrong`, and contradictions between the stored facts and the table.
     """
 
     saved: Any
@@ -59,59 +60,62 @@ def verify(
     source: SourcesIfAny = None,
     tolerance: Annotated[
         float | None,
-        typer.Option(help="How far from a real label the answer of a memoriser may be; 0.0001 if not given."),
+        typer.Option(metavar="X", help="Largest error allowed on real labels (memorisers only); 0.0001 by default."),
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    json: Json = False,
 ) -> None:
-    """Certify that a model recalls every fact of a table: each is checked, and every order of evaluation is proved.
+    """Prove that a model recalls every fact of a table.
 
-    The proof is from the weights alone. Without a table, the facts are those that the file itself stores. The exit code
-    is 0 if the model is certified and the file says nothing else: its stored facts, by which `factrank ask` judges
-    answers, do not contradict the table, and its certificate, if it has one, is for these weights and stored facts.
-    Otherwise it is 1.
+    Every fact is checked with the model's own forward pass, and the margins are proved under any floating-point
+    summation order. Only the weights are trusted. The exit code is 0 if the model is certified and the rest of the
+    file agrees: its stored facts, by which `factrank ask` judges answers, do not contradict the table, and its stored
+    certificate, if any, belongs to these weights and facts. What that certificate claims of probabilities and of pairs
+    without a fact (construct --tau, --abstain) is proved again. Otherwise the exit code is 1.
+
+    Example: factrank verify layer.safetensors facts.csv
     """
     from factrank.experiments.models import load  # noqa: PLC0415 - JAX takes a second to load
-    from factrank.report import json_text  # noqa: PLC0415
 
     if not source and table != Table():
-        raise InputError("--long, --wide, --multi and the like describe a table: give its file after the layer")
+        raise InputError("--long, --wide, --multi and similar options describe a table: give its file after the layer")
     saved = load(layer)
-    data = _in_codes_of(layer, saved.data, table, source) if source else _stored(layer, saved.data)
+    data = _data(layer, saved.data, table, source)
     with progress().status("verifying"), naming(layer):
         done = _verified(saved, data, {} if tolerance is None else {"tolerance": tolerance})
     name = title(source) if source else None
     if json:
-        say(json_text(_plain(layer, name, done)))
+        say_json(_plain(layer, name, done))
     else:
         what = "facts" if isinstance(data, Database) else "examples"
-        display(_report(f"{layer} on {name or f'the {what} that it stores'}", what, done))
+        display(_report(f"{layer} on {name or f'its stored {what}'}", what, done))
     if done.complaints or not done.found.certified:
         raise typer.Exit(1)
 
 
-def _stored(layer: Path, data: Any) -> Any:
-    if isinstance(data, Database) and not len(data):
-        raise InputError(f"{layer}: the file stores no facts; give a table to verify them against")
-    return data
-
-
-def _in_codes_of(layer: Path, stored: Any, table: Table, source: list[str]) -> Database:
-    if not isinstance(stored, Database):
-        raise InputError(f"{layer}: the model reads vectors, which the file holds; leave the table out")
-    try:
-        return recode(table.load(source), onto=stored)
-    except InputError as error:
-        raise InputError(f"{title(source)}: the layer does not know this table: {error}") from None
+def _data(layer: Path, stored: Any, table: Table, source: list[str] | None) -> Any:
+    """Return the facts of the table in the codes of the model, or else the stored facts or examples."""
+    if source:
+        if not isinstance(stored, Database):
+            raise InputError(f"{layer}: the model reads vectors, which are stored in the file; give no table")
+        return table.load_onto(source, stored)
+    if isinstance(stored, Database) and not len(stored):
+        raise InputError(f"{layer}: the file stores no facts; give a table to verify against")
+    return stored
 
 
 def _verified(saved: Any, data: Any, options: dict[str, Any]) -> _Verified:
     from factrank.certificates import certify  # noqa: PLC0415
     from factrank.experiments import family_of  # noqa: PLC0415
+    from factrank.experiments.models import claimed_options  # noqa: PLC0415
 
     family = family_of(saved.spec)
     if options and isinstance(data, Database):
-        raise InputError("--tolerance is for memorisers with real labels")
-    found = certify(family.prover(saved.model, data, **{**family.proof_options(saved.spec), **options}))
+        raise InputError("--tolerance applies only to memorisers with real labels")
+    try:
+        claimed = claimed_options(saved)
+    except InputError:
+        claimed = {}  # `_against_certificate` says so
+    found = certify(family.prover(saved.model, data, **{**family.proof_options(saved.spec), **claimed, **options}))
     agreement = agreement_of(saved.data, data) if isinstance(data, Database) else None
     wrong = _against_certificate(saved, found)
     against = () if agreement is None else _against_facts(saved.data, data, agreement)
@@ -119,7 +123,7 @@ def _verified(saved: Any, data: Any, options: dict[str, Any]) -> _Verified:
 
 
 def _against_certificate(saved: Any, found: Certificate) -> tuple[str, ...]:
-    """What is wrong with the certificate in the file; nothing if the file has none."""
+    """Return the faults of the certificate in the file, if it has one."""
     from factrank.certificates import CERTIFICATE_NOTE, certificate_from_json  # noqa: PLC0415
 
     if CERTIFICATE_NOTE not in saved.notes:
@@ -135,7 +139,7 @@ def _against_certificate(saved: Any, found: Certificate) -> tuple[str, ...]:
 
 
 def _against_facts(stored: Database, table: Database, agreement: Agreement) -> tuple[str, ...]:
-    """Where the facts in the file contradict the table."""
+    """Return a complaint if the facts in the file contradict the table."""
     n_pairs = len(agreement.contradicted)
     if not n_pairs:
         return ()
@@ -152,12 +156,16 @@ def _against_facts(stored: Database, table: Database, agreement: Agreement) -> t
 
 def _plain(layer: Path, source: str | None, done: _Verified) -> dict[str, Any]:
     from factrank.certificates import CERTIFICATE_NOTE  # noqa: PLC0415
+    from factrank.nn import stored_scalars  # noqa: PLC0415
 
-    saved, agreement = done.saved, done.agreement
+    saved, agreement, certificate = done.saved, done.agreement, done.found.to_dict()
+    if "parameters" in certificate:  # as a paper counts them, such as without embeddings
+        certificate["counted_parameters"] = certificate.pop("parameters")
     return {
         "layer": str(layer),
         "table": source,
-        **_numbers(saved, done.found),
+        "parameters": stored_scalars(saved.model),
+        **certificate,
         "stored_certificate": None if CERTIFICATE_NOTE not in saved.notes else not done.wrong,
         "stored_facts": agreement
         and {
@@ -169,17 +177,8 @@ def _plain(layer: Path, source: str | None, done: _Verified) -> dict[str, Any]:
     }
 
 
-def _numbers(saved: Any, found: Certificate) -> dict[str, Any]:
-    """The certificate and all scalars; those that a paper counts, such as without embeddings, by another name."""
-    from factrank.nn import stored_scalars  # noqa: PLC0415
-
-    plain = found.to_dict()
-    counted = {"counted_parameters": plain.pop("parameters")} if "parameters" in plain else {}
-    return {"parameters": stored_scalars(saved.model), **plain, **counted}
-
-
 def _report(title: str, what: str, done: _Verified) -> RenderableType:
-    from factrank.report import add_details, name_text, number, plain_table, worst_fact  # noqa: PLC0415
+    from factrank.report import add_details, claim_in_words, name_text, number, plain_table, worst_fact  # noqa: PLC0415
 
     found, agreement = done.found, done.agreement
     table = plain_table(("", "word"), ("", "number"), ("", "text"))
@@ -187,13 +186,13 @@ def _report(title: str, what: str, done: _Verified) -> RenderableType:
     table.add_row(what, f"{found.facts:,}", "")
     table.add_row("recalled", f"{found.recalled:,}", f"by the {itself}'s own forward pass in {found.precision}")
     table.add_row("least margin", number(found.margin), worst_fact(found))
-    table.add_row("proved margin", number(found.proved_margin), f"in every order of evaluation: {found.arithmetic}")
+    table.add_row("proved margin", number(found.proved_margin), f"in any evaluation order: {found.arithmetic}")
     if agreement is not None and not agreement.shared == found.facts == len(done.saved.data):
         n_stored = len(done.saved.data)
-        table.add_row("stored facts", f"{n_stored:,}", f"in the file, {agreement.shared:,} of these among them")
-    add_details(table, found, artifacts=True)
+        table.add_row("stored facts", f"{n_stored:,}", f"in the file, including {agreement.shared:,} of these")
+    add_details(table, found, hallucinations=True)
     if found.certified:
-        verdict = Text(f"certified: every {what.removesuffix('s')} is recalled", style="green")
+        verdict = Text(f"certified: every {what.removesuffix('s')} is recalled{claim_in_words(found)}", style="green")
     else:
         verdict = Text(f"not certified: {found.reason}", style="red")
     return Group(name_text(title, longest=None, style="bold"), table, verdict, *map(Text, done.complaints))

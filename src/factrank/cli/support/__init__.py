@@ -1,5 +1,4 @@
-"""What commands share: where facts come from, where output goes, options and messages.
+"""Code shared by commands: sources of facts, output files, common options and messages.
 
-What lives here: everything of the command line that belongs to no single command. What may enter: what a second command
-needs.
+Contains: everything that belongs to no single command. Add here: whatever a second command needs.
 """

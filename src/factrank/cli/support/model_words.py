@@ -1,4 +1,4 @@
-"""The sizes of a model in the words of the command line: `--spec d_model=16`, for a model of any family."""
+"""Model sizes on the command line, for any family: `--spec d_model=16`."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ SpecWords = Annotated[
     typer.Option(
         "--spec",
         metavar="NAME=VALUE",
-        help="A size or option of the model, such as d_model=16; may be given many times.",
+        help="A size or option of the model, such as d_model=16. Repeatable.",
         show_default=False,
     ),
 ]
 
 
 def family_named(name: str) -> Family:
-    """The family of this name."""
+    """Return a family by its name."""
     from factrank.experiments import families  # noqa: PLC0415 - JAX takes a second to load
 
     if name not in families():
-        raise InputError(f"--family: there is no family {name[:60]!r}; there are {', '.join(families())}")
+        raise InputError(f"--family: no family {name[:60]!r}; the families are {', '.join(families())}")
     return families()[name]
 
 
 def spec_of(family: Family, words: Sequence[str] | None) -> Any:
-    """The specification that the words give; `kind=NAME` takes another kind of model than the family's first."""
+    """Return the specification given by NAME=VALUE words; `kind=NAME` selects another than the family's first model."""
     from factrank.experiments.specs import from_plain  # noqa: PLC0415
 
     given: dict[str, Any] = {}
@@ -52,7 +52,7 @@ def spec_of(family: Family, words: Sequence[str] | None) -> Any:
 
 
 def _plain(text: str) -> Any:
-    """A number, true, false or null; else the text itself."""
+    """Return a number, a boolean or None if the text is one in JSON; otherwise the text itself."""
     try:
         value = json.loads(text)
     except ValueError:

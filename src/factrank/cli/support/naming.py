@@ -11,7 +11,7 @@ from factrank.errors import InputError
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Put the name of a file in front of the messages of errors that do not begin with it."""
+    """Prefix input errors with the name of a file, unless they already start with it."""
     try:
         yield
     except InputError as error:

@@ -1,4 +1,4 @@
-"""Where a command's layer goes: a file that can be written."""
+"""Checks of output files."""
 
 from __future__ import annotations
 
@@ -9,12 +9,23 @@ from factrank.errors import InputError
 
 
 def require_output(path: Path) -> None:
-    """Check before hours of work that the layer can be saved afterwards."""
+    """Raise unless a layer can be saved to this path; called before any long computation."""
     from factrank.nn import SUFFIX  # noqa: PLC0415 - JAX takes a second to load
 
     if path.suffix.lower() != SUFFIX:
-        raise InputError(f"{path}: a layer is saved in a file whose name ends in {SUFFIX}")
-    target = Path(os.path.realpath(path))  # a link is followed, and what it leads to is written
+        raise InputError(f"{path}: the name of a layer file ends in {SUFFIX}")
+    _require_writable(path)
+
+
+def require_page(path: Path) -> None:
+    """Raise unless a page can be saved to this path; called before any long computation."""
+    if path.suffix.lower() not in (".html", ".htm"):
+        raise InputError(f"{path}: the name of a page ends in .html")
+    _require_writable(path)
+
+
+def _require_writable(path: Path) -> None:
+    target = Path(os.path.realpath(path))  # links are followed when writing
     if not target.parent.is_dir():
         raise InputError(f"{path}: there is no folder {target.parent if path.is_symlink() else path.parent}")
     if target.is_dir():

@@ -1,6 +1,6 @@
-"""Options of several words that may be given many times: `--set KEY QUERY VALUE --set KEY QUERY VALUE`.
+"""Repeatable options with several words: `--set KEY QUERY VALUE --set KEY QUERY VALUE`.
 
-typer repeats options of one word only. So the words of each are joined to one, a JSON text, before typer reads them.
+typer can repeat only options with a single word, so the words of each are first joined into one JSON text.
 """
 
 from __future__ import annotations
@@ -9,15 +9,14 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from typer.core import TyperCommand
-
+from factrank.cli.support.commands import PlainCommand
 from factrank.errors import InputError
 
 
-def command_with(n_words: Mapping[str, int]) -> type[TyperCommand]:
-    """A class of commands whose options of these names take so many words, each time; they are of type list[str]."""
+def command_with(n_words: Mapping[str, int]) -> type[PlainCommand]:
+    """Return a command class whose options of these names take that many words each; declare them as list[str]."""
 
-    class WithRepeatedOptions(TyperCommand):
+    class WithRepeatedOptions(PlainCommand):
         def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
             """Parse the words of the command line."""
             return super().parse_args(ctx, list(joined(args, n_words)))
@@ -26,7 +25,7 @@ def command_with(n_words: Mapping[str, int]) -> type[TyperCommand]:
 
 
 def joined(words: Sequence[str], n_words: Mapping[str, int]) -> Iterator[str]:
-    """The words of a command line, with those after each of the options as one JSON text.
+    """Join the words that follow each of these options into one JSON text.
 
     >>> list(joined(["a", "--set", "b", "c", "--json"], {"--set": 2}))
     ['a', '--set', '["b", "c"]', '--json']
@@ -49,5 +48,5 @@ def joined(words: Sequence[str], n_words: Mapping[str, int]) -> Iterator[str]:
 
 
 def separate(texts: Sequence[str] | None) -> list[list[str]]:
-    """The words of each time that an option was given."""
+    """Return the words of each occurrence of an option."""
     return [json.loads(text) for text in texts or ()]

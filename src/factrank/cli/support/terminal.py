@@ -1,8 +1,9 @@
-"""The terminal: the one place through which commands print, so that no name from a file can steer it."""
+"""Printing: all output goes through this module, so no name from a file can send control codes to the terminal."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -10,21 +11,26 @@ from rich.segment import Segment
 
 from factrank.foreign_text import shown_message, visible
 
+INTERRUPTED = 130
+"""Exit code after Ctrl-C."""
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
+
 
 class Terminal(Console):
-    """A console without markup and coloured numbers, which shows control characters in texts as escapes."""
+    """A console without markup or highlighting that prints control characters as escapes."""
 
     def __init__(self, *, stderr: bool = False) -> None:
         super().__init__(stderr=stderr, highlight=False, markup=False)
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
-        """The parts of a text or a table; what moves the cursor comes from rich itself, never from a text."""
+        """Render a text or table; only rich itself may move the cursor."""
         for segment in super().render(renderable, options):
             yield segment if segment.control else segment._replace(text=visible(segment.text))
 
 
 def display(*renderables: RenderableType) -> None:
-    """Print tables and texts with styles to standard output, one under the other."""
+    """Print tables and styled texts to standard output, one below the other."""
     Terminal().print(*renderables, sep="\n")
 
 
@@ -33,11 +39,26 @@ def say(text: str) -> None:
     typer.echo(visible(text))
 
 
+def say_json(data: Any) -> None:
+    """Print one JSON document to standard output."""
+    from factrank.report import json_text  # noqa: PLC0415 - not every command prints JSON
+
+    say(json_text(data))
+
+
+def say_result(text: str, data: Any, *, json: bool) -> None:
+    """Print a result as a line of text or as JSON."""
+    if json:
+        say_json(data)
+    else:
+        say(text)
+
+
 def complain(text: str) -> None:
-    """Print what went wrong, or what should be known, to standard error."""
+    """Print an error or a warning to standard error."""
     typer.echo(f"factrank: {shown_message(text)}", err=True)
 
 
 def progress() -> Terminal:
-    """Standard error, for a spinner while a command works; silent when that is no terminal."""
+    """Return a console on standard error for a spinner, which is silent unless it is a terminal."""
     return Terminal(stderr=True)

@@ -1,4 +1,4 @@
-"""Whether training fits into memory, known beforehand: the weights of all seeds, and the logits of a step."""
+"""Memory checks before training: the weights of all seeds, and the logits of a step."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ if TYPE_CHECKING:
     from factrank.experiments.specs import Training, Trial
 
 BYTES_OF_TRAINING, BYTES_KEPT = 16, 4
-"""Per parameter: weight, gradient and the two moments of Adam of a layer in training; the weight of one that ended."""
+"""Bytes per parameter: weight, gradient and Adam's two moments during training; the weight alone afterwards."""
 
 BYTES_OF_STEP, BYTES_OF_CHECK = 16, 8
-"""Per logit: itself, its softmax and their gradients in a step; itself and a copy when recall is counted."""
+"""Bytes per logit: the logit, its softmax and their gradients in a step; the logit and a copy while counting recall."""
 
-SHARE, SHARE_OF_BATCH = 0.5, 0.125
-"""Fraction of the memory that the logits of a step may take, and that batches are chosen to take."""
+FRACTION, FRACTION_OF_BATCH = 0.5, 0.125
+"""Fraction of the memory allowed for the logits of a step, and the fraction that automatic batches aim for."""
 
 
 def require_weights_fit(parameters: int, seeds: int) -> None:
-    """Refuse layers that cannot fit into this machine's memory."""
+    """Raise if the layers do not fit in memory."""
     layers = f"{seeds:,} layers of" if seeds > 1 else "a layer of"
     needed = parameters * (BYTES_OF_TRAINING + BYTES_KEPT * seeds)
     remedy = "choose smaller widths, fewer heads or fewer seeds"
@@ -31,10 +31,10 @@ def require_weights_fit(parameters: int, seeds: int) -> None:
 
 
 def fitting_batches(trial: Trial, database: Database) -> Training:
-    """The training of a trial, in batches if the logits of all facts at once would not fit into memory.
+    """Return the training of a trial, with batches if the logits of all facts at once would not fit in memory.
 
-    The fused engine keeps no logits. The recall of all facts takes one logit per fact and value whatever the batches
-    are: a table for which these do not fit is refused.
+    The fused engine stores no logits. Counting recall takes one logit per fact and value for any batch size; a table
+    for which these do not fit is refused.
     """
     import jax  # noqa: PLC0415 - takes a second to load
 
@@ -45,7 +45,7 @@ def fitting_batches(trial: Trial, database: Database) -> Training:
         return training
     logits = f"the logits of {n_facts:,} facts and {n_values:,} values"
     require_memory(BYTES_OF_CHECK * n_facts * n_values, logits, "train on fewer facts or values")
-    room = int(SHARE * memory_room())
+    room = int(FRACTION * memory_room())
     needed = BYTES_OF_STEP * (training.batch_size or n_facts) * n_values
     if needed <= room:
         return training
@@ -54,10 +54,10 @@ def fitting_batches(trial: Trial, database: Database) -> Training:
         step = f"a step on {training.batch_size:,} facts with {n_values:,} values"
         require_memory(2 * needed, step, f"choose a --batch-size of at most {least:,}")
         return training
-    largest = int(SHARE_OF_BATCH * memory_room()) // (BYTES_OF_STEP * n_values)
+    largest = int(FRACTION_OF_BATCH * memory_room()) // (BYTES_OF_STEP * n_values)
     size = 2 ** (max(largest, 1).bit_length() - 1)
     complain(
-        f"a step on all {n_facts:,} facts with {n_values:,} values would take {needed / 2**30:,.1f} GiB, so that "
-        f"training is in batches of {size:,} (--batch-size)"
+        f"a step on all {n_facts:,} facts with {n_values:,} values would take {needed / 2**30:,.1f} GiB; training in "
+        f"batches of {size:,} (--batch-size) instead"
     )
     return replace(training, batch_size=size)
