@@ -54,11 +54,11 @@ def jobs_of(trials: Sequence[Trial]) -> list[list[Trial]]:
     """Trials that fit together, those that decide claims and take long first."""
     groups: dict[tuple[object, ...], list[Trial]] = {}
     for trial in sorted(trials, key=lambda one: -one.training.epochs):
-        model, data = trial.model, trial.database
+        model, data = trial.model, trial.data
         assert isinstance(model, MemoriserShape)
         assert isinstance(data, RandomExamples)
         sizes = model.n_heads, rung_above(model.d_qk), rung_above(data.context_size)
-        kind = data.n_contexts, data.n_classes, trial.training.stop, trial.measures, trial.curve_epochs
+        kind = data.n_contexts, data.n_classes, trial.training.stop, trial.measures
         groups.setdefault((*sizes, *kind), []).append(trial)
     jobs: list[list[Trial]] = []
     for group in groups.values():
