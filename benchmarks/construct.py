@@ -25,12 +25,11 @@ from factrank.databases.database import Database
 from factrank.databases.generators.random_tables import uniform
 from factrank.experiments.models import Constructed, verify
 from factrank.families.attention.attention_layer import AttentionLayer
-from factrank.families.attention.editing.fact_edits import Change, edit_file
-from factrank.families.attention.editing.some_keys import of_keys
-from factrank.families.attention.forms.choose import construct
+from factrank.families.attention.editing.fact_edits import Change, edit_file, of_keys
 from factrank.families.attention.forms.registry import CONSTRUCTIONS
 from factrank.families.attention.layer_files import SavedLayer, load_layer
 from factrank.families.attention.layer_shape import LayerShape
+from factrank.families.attention.searching import construct
 
 GIB = 2**30 if sys.platform == "darwin" else 2**20
 PAIRS_AT_ONCE = 2**13
@@ -87,8 +86,7 @@ def unchanged(before: SavedLayer, after: SavedLayer, touched: set[tuple[int, int
         keys, rows = np.unique(some[:, 0], return_inverse=True)
         both = []
         for saved in (before, after):
-            layer, _ = of_keys(saved.layer, saved.database, keys)
-            device = jax.tree.map(jnp.asarray, layer)
+            device = jax.tree.map(jnp.asarray, of_keys(saved.layer, keys))
             both.append(np.asarray(_logits(device, jnp.asarray(rows), jnp.asarray(some[:, 1])))[:, :n_values])
         assert both[0].tobytes() == both[1].tobytes()
     return len(others)
@@ -164,7 +162,7 @@ def trained_against_constructed(n_keys: int = 1_000, n_queries: int = 10, n_valu
             print(f"  {describe(found)}; {time.perf_counter() - start:.2f} s", flush=True)
     training = Training(learning_rate=0.01, epochs=20_000, stop="recall")
     for shape in SHAPES:
-        trials = [Trial(Given(database.fingerprint), shape, training, seed) for seed in range(4)]
+        trials = [Trial(Given(database.fingerprint), shape, training, seed=seed) for seed in range(4)]
         start = time.perf_counter()
         results = train_many(trials, databases=[database])
         seconds = time.perf_counter() - start

@@ -29,14 +29,14 @@ ON_GPU = jax.local_devices()[0].platform != "cpu"
 def trials_of_w(n: int, epochs: int) -> list[Trial]:
     training = Training(epochs=epochs, engine="fused")
     databases = [generated("uniform", **W, seed=seed) for seed in range(min(n, 64))]
-    return [Trial(databases[seed % len(databases)], SHAPE, training, seed) for seed in range(n)]
+    return [Trial(databases[seed % len(databases)], SHAPE, training, seed=seed) for seed in range(n)]
 
 
 def runs_of(trials: list[Trial]) -> list[Run]:
-    databases = {trial.database: trial.database.build() for trial in trials}
+    databases = {trial.data: trial.data.build() for trial in trials}
     fibers = {spec: Fibers.of(database) for spec, database in databases.items()}
     return [
-        prepare(place, trial, FactsTask(trial, databases[trial.database]), fibers[trial.database])
+        prepare(place, trial, FactsTask(trial, databases[trial.data]), fibers[trial.data])
         for place, trial in enumerate(trials)
     ]
 

@@ -17,6 +17,7 @@ import time
 import jax
 import torch
 
+from factrank.bridges.torch_modules import to_torch
 from factrank.databases.database import Database
 from factrank.experiments.specs.data import generated
 from factrank.experiments.specs.training_spec import Training
@@ -24,7 +25,6 @@ from factrank.experiments.specs.trial import Trial
 from factrank.experiments.training import train_many
 from factrank.families.attention.attention_layer import init_layer
 from factrank.families.attention.layer_shape import LayerShape
-from factrank.families.attention.torch_exchange import torch_module
 
 SHAPE = LayerShape(d_model=10, n_heads=1, d_qk=5, d_vo=5)
 W = {"n_keys": 20, "n_queries": 10, "n_values": 20}
@@ -34,7 +34,7 @@ LARGE = {"n_keys": 200, "n_queries": 100, "n_values": 200}
 def plain_pytorch(database: Database, epochs: int) -> float:
     """Milliseconds per epoch of one model."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    module = torch_module(init_layer(SHAPE, *database.shape, key=0)).to(device)
+    module = to_torch(init_layer(SHAPE, *database.shape, key=0)).to(device)
     optimiser = torch.optim.Adam(module.parameters(), lr=0.01)
     keys, queries, values = torch.tensor(database.triples.T.copy(), dtype=torch.long, device=device)
 
@@ -72,7 +72,7 @@ class Stopwatch:
 def lanes(n: int, epochs: int, precision: str) -> tuple[float, float]:
     """Milliseconds per model-epoch: of training alone, and of the whole call, warm."""
     training = Training(epochs=epochs, engine="lanes", precision=precision)
-    trials = [Trial(generated("uniform", **W, seed=seed), SHAPE, training, seed) for seed in range(n)]
+    trials = [Trial(generated("uniform", **W, seed=seed), SHAPE, training, seed=seed) for seed in range(n)]
     alone, whole = [], []
     for _ in range(3):
         watch, start = Stopwatch(), time.perf_counter()
@@ -102,7 +102,7 @@ def split(n_trials: int = 1000, epochs: int = 2) -> None:
     """1,000 trials with 20,000 facts each: bundles as wide as the memory budget allows."""
     training = Training(epochs=epochs, engine="lanes")
     facts = generated("uniform", **LARGE, seed=0)
-    trials = [Trial(facts, SHAPE, training, seed) for seed in range(n_trials)]
+    trials = [Trial(facts, SHAPE, training, seed=seed) for seed in range(n_trials)]
     start = time.perf_counter()
     results = train_many(trials)
     seconds = time.perf_counter() - start

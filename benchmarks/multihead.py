@@ -122,7 +122,7 @@ def lanes(n: int, steps: int, precision: str, *, shared: bool) -> float:
         RandomExamples(EXAMPLES, TOKENS, DIMENSIONS, CLASSES, 1 if shared else None, seed=seed) for seed in range(n)
     ]
     watch = Stopwatch()
-    train_many([Trial(one, SHAPE, training, seed) for seed, one in enumerate(examples)], meter=watch)
+    train_many([Trial(one, SHAPE, training, seed=seed) for seed, one in enumerate(examples)], meter=watch)
     # Chunks grow while they are short; the last ones are the long ones.
     (start, before), (end, after) = watch.points[-3], watch.points[-1]
     return (end - start) / (after - before) * 1e3
@@ -138,7 +138,7 @@ def mixed_trials(steps: int, precision: str) -> list[Trial]:
             RandomExamples(EXAMPLES, tokens, DIMENSIONS, CLASSES, n_contexts, seed=seed),
             MemoriserShape(n_heads, d_model=64, d_qk=d_qk),
             training,
-            seed,
+            seed=seed,
         )
         for n_heads, d_qk, tokens, n_contexts, seed in (*own, *shared)
     ]

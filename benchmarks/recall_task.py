@@ -108,7 +108,7 @@ def lanes(setting: Setting, n: int, steps: int, precision: str) -> float:
     facts = generated("answer-sets", **size, seed=0)
     training = Training(epochs=steps, batch_size=BATCH, engine="lanes", precision=precision)
     watch = Stopwatch()
-    train_many([Trial(facts, setting.shape, training, seed) for seed in range(n)], meter=watch)
+    train_many([Trial(facts, setting.shape, training, seed=seed) for seed in range(n)], meter=watch)
     # Chunks grow while they are short; the last ones are the long ones.
     (start, before), (end, after) = watch.points[-3], watch.points[-1]
     return (end - start) / (after - before) * 1e3

@@ -31,7 +31,7 @@ def sweep_trials() -> list:
             facts = generated("uniform", n_keys=n_keys, n_queries=n_queries, n_values=n_values, seed=seed)
             shapes = [(d, h) for d in (4, 6, 8, 10, 12) for h in (1, 2)]
             widths = [(d, h, qk, vo) for d, h in shapes for qk in range(1, d + 1) for vo in range(1, d + 1)]
-            trials += [Trial(facts, LayerShape(*sizes), training, seed) for sizes in widths]
+            trials += [Trial(facts, LayerShape(*sizes), training, seed=seed) for sizes in widths]
     return trials
 
 
