@@ -10,6 +10,8 @@ from threadpoolctl import threadpool_limits
 
 # To look for doctests in it is to run it, and it compiles.
 collect_ignore = ["warm_kernel.py"]
+# Several files of this name, which have no examples, cannot be imported as one module.
+collect_ignore_glob = ["*conftest.py"]
 
 # Deadlines are times, and a test never asserts a time; data generation is slow under runtime type checks.
 settings.register_profile(
@@ -38,6 +40,14 @@ QUICK_TO_COMPILE = (
 own_flags = [flag for flag in os.environ.get("XLA_FLAGS", "").split() if flag not in QUICK_TO_COMPILE]
 flags = own_flags if "FACTRANK_TEST_OPTIMISED" in os.environ else [*QUICK_TO_COMPILE, *own_flags]
 os.environ["XLA_FLAGS"] = " ".join(flags)
+
+
+# One test of minutes that begins when all others have ended keeps every process waiting.
+LONG = ("test_optimised.py", "test_published_papers.py", "test_demo.py", "test_extension.py")
+
+
+def pytest_collection_modifyitems(items):
+    items.sort(key=lambda item: item.path.name not in LONG)
 
 
 @pytest.fixture

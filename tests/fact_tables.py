@@ -4,6 +4,7 @@ import numpy as np
 
 from factrank.databases.database import Database
 from factrank.databases.generators.random_tables import numbered
+from factrank.nn.precision import dtype_of
 from slow_layers import slow_layer_tensor, slow_transformer_tensor
 
 
@@ -26,6 +27,24 @@ def with_sets(n_keys, n_queries, n_values, most, seed):
     ]
     return numbered(np.array(facts), (n_keys, n_queries, n_values))
 
+
+def every_value(n_values, n_queries=3):
+    """Every value answers some fact of every query: the worst case for labels."""
+    key, query = np.divmod(np.arange(n_values * n_queries), n_queries)
+    facts = [(f"k{k}", f"q{q}", f"v{(k + q) % n_values:05}") for k, q in zip(key, query, strict=True)]
+    return Database.from_facts(facts)
+
+
+SMALLEST = [
+    Database.from_facts(facts)
+    for facts in (
+        [("k", "q", "v")],
+        [("k", "q", "v"), ("k", "r", "w")],
+        [("k", "q", "v"), ("j", "q", "v"), ("j", "r", "v")],
+        [("k", "q", "v"), ("j", "q", "w"), ("i", "q", "x")],
+    )
+]
+"""One fact; one key; one value; one query."""
 
 UNICODE = Database.from_facts(
     [
@@ -52,6 +71,11 @@ def slow_margins(model, database):
         others = np.delete(tensor[k, q], own)
         found.append(tensor[k, q, own].min() - others.max(initial=-np.inf))
     return np.array(found)
+
+
+def rounded(numbers, precision):
+    """What the precision keeps of these numbers, in float64."""
+    return numbers.astype(dtype_of(precision)).astype(np.float64)
 
 
 def strict_winners(model, database):

@@ -1,7 +1,7 @@
 """Results as training would give them, without training."""
 
+from factrank.experiments.specs import Curve, EpochsTo
 from factrank.experiments.specs.data import generated
-from factrank.experiments.specs.measures import Measures
 from factrank.experiments.specs.training_spec import Training
 from factrank.experiments.specs.trial import Trial
 from factrank.experiments.training import TrialResult
@@ -10,11 +10,16 @@ from factrank.families.attention.layer_shape import LayerShape
 FACTS = generated("uniform", n_keys=4, n_queries=3, n_values=4, seed=0)
 
 
+PARTS = {
+    "data": FACTS,
+    "model": LayerShape(4, 1, 2, 2),
+    "training": Training(epochs=100),
+    "measures": (Curve((0, 50)), EpochsTo()),
+}
+
+
 def made_up_trial(seed, **changes):
-    training = changes.pop("training", Training(epochs=100))
-    measures = changes.pop("measures", Measures(epochs_to=True))
-    model = changes.pop("model", LayerShape(4, 1, 2, 2))
-    return Trial(changes.pop("database", FACTS), model, training, seed, measures, changes.pop("curve_epochs", (0, 50)))
+    return Trial(**(PARTS | changes), seed=seed)
 
 
 def made_up_result(seed, *, recall=0.5, status="finished", **changes):

@@ -24,11 +24,11 @@ def family(n_keys, seed=0, width=2, rates=RATES):
     """Trials of so many keys, one per learning rate."""
     facts = generated("uniform", n_keys=n_keys, n_queries=1, n_values=4, seed=seed)
     shape = LayerShape(d_model=width, n_heads=1, d_qk=1, d_vo=1)
-    return [Trial(facts, shape, Training(epochs=5, learning_rate=rate), seed) for rate in rates]
+    return [Trial(facts, shape, Training(epochs=5, learning_rate=rate), seed=seed) for rate in rates]
 
 
 def keys_of(trial):
-    return dict(trial.database.arguments)["n_keys"]
+    return dict(trial.data.arguments)["n_keys"]
 
 
 def threshold(trial):

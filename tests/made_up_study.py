@@ -2,6 +2,7 @@
 
 import pyarrow as pa
 
+from factrank.experiments.specs import Curve
 from factrank.experiments.specs.data import generated
 from factrank.experiments.specs.trial import Trial
 from factrank.experiments.statistics.claims import Claim, Quantity
@@ -20,8 +21,8 @@ def trials(size):
         Trial(
             generated("uniform", n_keys=4, n_queries=n_queries, n_values=4, seed=seed),
             LayerShape(8, 1, d_qk, d_vo),
+            measures=Curve((0, 100)),
             seed=seed,
-            curve_epochs=(0, 100),
         )
         for n_queries in ((3,) if size == "quick" else (3, 4))
         for d_vo in (1, 2, 3)
@@ -31,7 +32,7 @@ def trials(size):
 
 
 CHARTS = (
-    Chart("heat", "Heat", "heatmap", "model.d_vo", "model.d_qk", "recall", "database.n_queries"),
+    Chart("heat", "Heat", "heatmap", "model.d_vo", "model.d_qk", "recall", "data.n_queries"),
     Chart("lines", "Lines", "lines", "model.d_vo", "recall", "model.d_qk", x_title="width"),
     Chart("plain", "Plain lines", "lines", "model.d_vo + model.d_qk", "recall", where=(("seed", 0),)),
     Chart("points", "Points", "points", "loss", "recall", "model.kind", log_x=True),
@@ -45,7 +46,7 @@ SUMMARIES = (
         "two",
         "Two quantities",
         (("mean recall", MEAN), ("slope", Quantity("slope", "recall", "model.d_qk"))),
-        ("model.d_vo", "database.n_queries"),
+        ("model.d_vo", "data.n_queries"),
         log_x=True,
     ),
 )

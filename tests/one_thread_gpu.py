@@ -85,7 +85,13 @@ def one_thread_cupy(folder: Path, shared_bytes: int) -> ModuleType:
 
     cupy = ModuleType("cupy")
     runtime = SimpleNamespace(getDeviceCount=lambda: 1, getDeviceProperties=lambda _: {"name": b"one thread"})
-    parts = {"Stream": Stream, "Event": Event, "Device": lambda: device, "runtime": runtime}
+    parts = {
+        "Stream": Stream,
+        "Event": Event,
+        "get_elapsed_time": lambda *_: 0.0,
+        "Device": lambda: device,
+        "runtime": runtime,
+    }
     cupy.__dict__.update(asarray=array, empty=enough, zeros=enough, RawModule=compiled)
     cupy.__dict__.update(cuda=SimpleNamespace(**parts, nvrtc=SimpleNamespace(getVersion=lambda: (0, 0))))
     return cupy

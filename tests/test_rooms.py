@@ -40,7 +40,7 @@ def test_rooms_are_small(package):
 
 
 TESTS = Path(__file__).parent
-OF_THE_WHOLE = ("examples", "fuzz", "golden", "reproductions")
+OF_THE_WHOLE = ("examples", "fuzz", "golden", "reproductions", "tools")
 """Folders of tests that are about no single room."""
 
 

@@ -5,7 +5,7 @@ import json
 import numpy as np
 from safetensors.numpy import save_file
 
-from factrank.checkpoints.checkpoint import FAMILIES
+from factrank.checkpoints.architectures import architecture_of
 from factrank.checkpoints.configuration import Settings
 
 SETTINGS = {
@@ -42,7 +42,7 @@ SETTINGS = {
 
 
 def family_of(kind, **changes):
-    return FAMILIES[kind].of(Settings("config.json", SETTINGS[kind] | changes))
+    return architecture_of(Settings("config.json", SETTINGS[kind] | changes))
 
 
 def drawn_weights(kind, seed=0):

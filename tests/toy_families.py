@@ -7,7 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from factrank.experiments.family import Family, Measure, Work
+from factrank.experiments.family import Family, Work
+from factrank.experiments.specs import ResultColumn
 
 
 @dataclass(frozen=True)
@@ -72,14 +73,14 @@ class NumberTask:
         return model, {}, []
 
 
-DISTANCE = Measure("distance", "how far off")
+DISTANCE = ResultColumn("distance", "how far off")
 
 
 class NumberFamily(Family):
-    """Options: its engines, its measures, and an error that its tasks raise."""
+    """Options: its engines, its columns, and an error that its tasks raise."""
 
-    def __init__(self, name="number", engines=(), measures=(DISTANCE,), fault=None):
-        self.name, self._engines, self.measures, self.fault = name, engines, measures, fault
+    def __init__(self, name="number", engines=(), columns=(DISTANCE,), fault=None):
+        self.name, self._engines, self.columns, self.fault = name, engines, columns, fault
         self.shape = type("NumberShape", (NumberShape,), {}) if name != "number" else NumberShape
         self.models = {name: self.shape}
         self.data = {"target": Target} if name == "number" else {}

@@ -18,6 +18,6 @@ trial = Trial(
     generated("uniform", n_keys=8, n_queries=4, n_values=6, seed=0), LayerShape(6, 1, 2, 2), Training(epochs=2)
 )
 run = prepare(0, trial, FactsTask(trial, database), Fibers.of(database))
-run.state = fused_threads._later(fused_threads.kernel(), run, 2)
-fused_threads._evaluate(fused_threads.kernel(), run)
+run.state = fused_threads.later_state(fused_threads.kernel(), run, 2)
+fused_threads.evaluate(fused_threads.kernel(), run)
 fused_threads.Threads.marks()

@@ -17,14 +17,15 @@ def test_demo(tmp_path):
     for words in (
         "7,072 parameters",
         "of 4 seeds recall every fact",
-        "artifacts",
+        "hallucinations",
         "(Gold, symbol) -> Au",
         "certified: every fact",
     ):
         assert words in run.stdout
     assert run.stderr == ""
     made = {path.name for path in (tmp_path / "out").iterdir()}
-    assert made == {"sizes.html", "sizes.svg", "sizes.png", "elements.safetensors", "constructed.safetensors", "store"}
+    layers = {"elements.safetensors", "constructed.safetensors"}
+    assert made == {"sizes.html", "sizes.svg", "sizes.png", *layers, "store", "explorer.html"}
     assert run.stdout.rstrip().endswith("(open it in a browser)")
     assert (tmp_path / "out" / "store" / "reports" / "vo-against-qk-quick.html").stat().st_size > 100_000
     for name in ("elements.safetensors", "constructed.safetensors"):

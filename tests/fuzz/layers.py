@@ -11,8 +11,8 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from factrank.databases.sample_tables import sample
-from factrank.families.attention.forms.choose import construct
 from factrank.families.attention.layer_files import FORMAT, VERSION
+from factrank.families.attention.searching import construct
 from factrank.nn.sealed_file import Sealed, read_sealed, write_sealed
 from fuzz.hostile import NUMBERS, changed_bytes, changed_plain, encodable_text, written
 
@@ -31,14 +31,7 @@ COMMANDS = [
 def make(random: Random, folder: Path) -> list[str]:
     """A layer file with a few changes, and a command that opens it."""
     path = folder / "layer.safetensors"
-    content = _original()
-    tensors, metadata = dict(content.tensors), dict(content.metadata)
-    for _ in range(random.choice([1, 1, 2, 4])):
-        change(random, tensors, metadata)
-    try:
-        write_sealed(path, Sealed(tensors, metadata), FORMAT, VERSION)
-    except Exception:
-        write_sealed(path, content, FORMAT, VERSION)
+    write_changed(random, path, _original(), FORMAT, VERSION)
     if random.random() < 0.05:
         path.write_bytes(changed_bytes(random, path.read_bytes()))
     command = random.choice(COMMANDS)
@@ -51,6 +44,17 @@ def _original() -> Sealed:
         path = Path(folder) / "layer.safetensors"
         construct(sample("astrid"), only=["parabola"]).save(path)
         return read_sealed(path, FORMAT, VERSION)
+
+
+def write_changed(random: Random, path: Path, content: Sealed, file_format: str, version: int) -> None:
+    """Write a sealed file with a few changes, or without any if they cannot be written."""
+    tensors, metadata = dict(content.tensors), dict(content.metadata)
+    for _ in range(random.choice([1, 1, 2, 4])):
+        change(random, tensors, metadata)
+    try:
+        write_sealed(path, Sealed(tensors, metadata), file_format, version)
+    except Exception:
+        write_sealed(path, content, file_format, version)
 
 
 def change(random: Random, tensors: dict[str, np.ndarray], metadata: dict[str, str]) -> None:

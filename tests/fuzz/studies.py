@@ -14,9 +14,11 @@ STUDY = {
     "name": "width",
     "title": "Does a wider value-output circuit hold more facts?",
     "question": "How does recall change with d_vo?",
-    "database": {"generator": "uniform", "n_keys": 20, "n_queries": 10, "n_values": 20, "seed": "$seed"},
+    "data": {"generator": "uniform", "n_keys": 20, "n_queries": 10, "n_values": 20, "seed": "$seed"},
     "model": {"d_model": 8, "n_heads": 1, "d_qk": 2, "d_vo": 2},
     "training": {"epochs": 20, "learning_rate": 0.01},
+    "measures": {"tau_recall": {"taus": [0.5, 0.95]}, "curve": {"epochs": [0, 10]}, "hallucinations": True},
+    "start": "drawn",
     "seeds": 2,
     "grid": {"model.d_vo": [1, 2, 4]},
     "quick": {"seeds": 1, "training.epochs": 10},
@@ -39,12 +41,19 @@ STUDY = {
         }
     ],
 }
-DATABASES = [
+DATA = [
     {"file": "facts.csv", "header": False},
     {"file": "facts.csv", "delimiter": ";", "missing": ["NA"]},
     {"sample": "astrid"},
     {"generator": "zipf", "n_keys": 5, "n_queries": 2, "n_values": 5, "exponent": 1.0, "n_facts": 4, "seed": 0},
 ]
+MEMORY = {
+    "data": {"generator": "associations", "n_inputs": 6, "n_outputs": 6, "key_exponent": 0.5, "seed": "$seed"},
+    "model": {"kind": "memory", "d_model": 4},
+    "measures": {"frequency_groups": {"groups": 2}},
+    "start": "zero",
+    "grid": {"start": ["drawn", "two-sided"]},
+}
 TEXTS = [
     b"a: &a [*a]",
     b"!!python/object/apply:os.system [ls]",
@@ -58,7 +67,8 @@ TEXTS = [
 def make(random: Random, folder: Path) -> list[str]:
     """A study, and a command that reads it."""
     (folder / "facts.csv").write_text("a,q,1\nb,q,2\n")
-    plain = {**STUDY, "database": random.choice(DATABASES)} if random.random() < 0.3 else STUDY
+    other = random.choice([{"data": random.choice(DATA)}, MEMORY])
+    plain = {**STUDY, **other} if random.random() < 0.4 else STUDY
     for _ in range(random.choice([1, 1, 2, 3])):
         plain = changed_plain(random, plain)
     yaml, stream = YAML(typ="safe", pure=True), StringIO()

@@ -16,12 +16,17 @@ COMMANDS = (
     "edit",
     "verify",
     "recall",
+    "examine",
     "ask",
+    "explore",
     "assumptions",
     "samples",
     "generate",
     "convert",
+    "ls",
+    "app",
     "study",
+    "study new",
     "study list",
     "study show",
     "study run",
@@ -37,12 +42,12 @@ FILES = {
     "several.csv": "a,q,x\na,q,y\nb,q,x\n",
     "broken.csv": "key,query,value\nOslo,country\n",
     "changes.csv": "Oslo,country,Peru\nLima,country,\n",
-    "broken.yaml": "name: tiny\ndatabase: {generator: uniform}\nmodle: {}\n",
+    "broken.yaml": "name: tiny\ndata: {generator: uniform}\nmodle: {}\n",
     "tiny.yaml": """\
 name: tiny
 title: Does a wider value-output circuit hold more facts?
 question: How does recall change with d_vo?
-database: {generator: uniform, n_keys: 6, n_queries: 3, n_values: 5, seed: $seed}
+data: {generator: uniform, n_keys: 6, n_queries: 3, n_values: 5, seed: $seed}
 model: {d_model: 4, n_heads: 1, d_qk: 2, d_vo: 2}
 training: {epochs: 200}
 seeds: 3
@@ -106,7 +111,7 @@ SCENES: dict[str, list[str]] = {
         "construct sample:astrid -o astrid.safetensors",
         "construct sample:astrid --json --budget 0",
         "construct facts.csv -o facts.safetensors --precision bfloat16",
-        "construct facts.csv --minimise margin --budget 0",
+        "construct facts.csv --maximise margin --budget 0",
         "construct facts.csv --minimise bits --budget 0 --json",
         "construct facts.csv --only digits --budget 0",
         "construct facts.csv --share-tokens --budget 0",
@@ -126,6 +131,14 @@ SCENES: dict[str, list[str]] = {
         "edit facts.safetensors --from changes.csv --no-header",
         "verify astrid.safetensors",
         "verify facts.safetensors facts.csv",
+    ],
+    "abstain": [
+        "construct facts.csv --abstain unknown --only parabola --budget 0 -o silent.safetensors",
+        "construct facts.csv --tau 0.9 --only parabola --budget 0 --json",
+        "verify silent.safetensors facts.csv",
+        "ask silent.safetensors Lima river",
+        "recall silent.safetensors facts.csv",
+        "edit silent.safetensors --delete Oslo river",
     ],
     "construct samples": [
         "construct sample:elements --budget 0 -o elements.safetensors",
@@ -209,5 +222,5 @@ SCENES: dict[str, list[str]] = {
     ],
 }
 
-SLOW_TO_COMPILE = ("train", "construct", "construct samples", "assumptions", "study")
+SLOW_TO_COMPILE = ("train", "construct", "abstain", "construct samples", "assumptions", "study")
 """Scenes that print numbers of compiled programs."""

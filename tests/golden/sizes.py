@@ -75,7 +75,10 @@ def _measured(database: factrank.Database) -> Plain:
 
 
 def _generators() -> Plain:
-    return {"kinds": list(doors.GENERATORS), "facts": {name: one.fingerprint for name, one in databases().items()}}
+    return {
+        "kinds": list(doors.GENERATORS.built_in),
+        "facts": {name: one.fingerprint for name, one in databases().items()},
+    }
 
 
 def _layer_ranks() -> Plain:
@@ -104,8 +107,8 @@ def _work() -> Plain:
     found = {}
     for name, plain_trial in TRAINED.items():
         trial = factrank.Trial.from_dict(with_fingerprint(plain_trial))
-        own = [one for one in given_data().values() if one.fingerprint == getattr(trial.database, "fingerprint", None)]
-        data = own[0] if own else trial.database.build()
+        own = [one for one in given_data().values() if one.fingerprint == getattr(trial.data, "fingerprint", None)]
+        data = own[0] if own else trial.data.build()
         found[name] = [
             doors.stored_scalars(trial, data),
             doors.epoch_products(trial, data),

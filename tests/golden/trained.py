@@ -32,13 +32,12 @@ MEMORISER = {"kind": "memoriser", "n_heads": 2, "d_model": 6, "d_qk": 3}
 
 CURVE = [0, 5, 20]
 EVERYTHING = {
-    "taus": [0.95, 0.5],
-    "artifacts": True,
-    "epochs_to": True,
-    "ranks": True,
-    "additive": True,
+    "tau_recall": {"taus": [0.95, 0.5]},
+    "hallucinations": {},
+    "epochs_to": {},
+    "ranks": {},
+    "additive": {},
     "readings": {
-        "kind": "readings",
         "taus": [0.5, 0.9],
         "temperatures": [0.5, 1.0],
         "precisions": ["float32", "float64"],
@@ -47,21 +46,34 @@ EVERYTHING = {
 }
 
 
-def _trial(database: Trial, model: Trial, *, epochs: int = 20, measures: Trial | None = None, **training: Any) -> Trial:
-    """A trial with a curve; in lanes, float64."""
+def _trial(
+    data: Trial,
+    model: Trial,
+    *,
+    epochs: int = 20,
+    measures: dict[str, Trial] | None = None,
+    start: str = "drawn",
+    **training: Any,
+) -> Trial:
+    """A trial with a curve."""
+    asked = {"curve": {"epochs": [epoch for epoch in CURVE if epoch <= epochs]}, **(measures or {})}
     return {
-        "version": 1,
-        "database": database,
+        "version": 2,
+        "data": data,
         "model": model,
         "training": {"epochs": epochs, **training},
+        "measures": [{"kind": kind, **options} for kind, options in asked.items()],
+        "start": start,
         "seed": 3,
-        "curve_epochs": [epoch for epoch in CURVE if epoch <= epochs],
-        **({"measures": measures} if measures else {}),
     }
 
 
-def _lanes(database: Trial, model: Trial, **options: Any) -> Trial:
-    return _trial(database, model, precision="float64", **options)
+def _lanes(data: Trial, model: Trial, **options: Any) -> Trial:
+    return _trial(data, model, precision="float64", **options)
+
+
+def _shown(kind: str, facts: Trial, **options: Any) -> Trial:
+    return {"kind": kind, "facts": facts, **options}
 
 
 def _given(name: str) -> Trial:
@@ -94,8 +106,10 @@ _ATTENTION = {
 _TRANSFORMERS = {
     "transformer": _lanes(SMALL, TRANSFORMER),
     "transformer layers": _lanes(SMALL, TRANSFORMER | {"n_layers": 2, "positions": True}),
-    "transformer mlp": _lanes(SMALL, TRANSFORMER | {"mlp_width": 6, "layer_norm": True}, measures={"artifacts": True}),
-    "transformer linear": _lanes(SMALL, TRANSFORMER | {"attention": "linear"}, measures={"additive": True}),
+    "transformer mlp": _lanes(
+        SMALL, TRANSFORMER | {"mlp_width": 6, "layer_norm": True}, measures={"hallucinations": {}}
+    ),
+    "transformer linear": _lanes(SMALL, TRANSFORMER | {"attention": "linear"}, measures={"additive": {}}),
     "transformer affine": _lanes(SMALL, TRANSFORMER | {"attention": "affine", "positions": True}),
     "transformer shared": _lanes(_given("shared names"), TRANSFORMER | {"share_tokens": True}),
     "transformer measured": _lanes(SPARSE, TRANSFORMER, measures=EVERYTHING),
@@ -103,54 +117,67 @@ _TRANSFORMERS = {
 
 _MEMORIES = {
     "memory linear": _lanes(PAIRS, MEMORY),
-    "memory linear started": _lanes(PAIRS, MEMORY | {"start": "least squares", "trained_embeddings": True}),
-    "memory linear zero": _lanes(PAIRS, MEMORY | {"start": "zero"}, key_exponent=1.0, measures={"frequency_groups": 2}),
-    "memory linear outer product": _lanes(PAIRS, MEMORY | {"start": "outer product"}, epochs=0),
+    "memory linear started": _lanes(PAIRS, MEMORY | {"trained_embeddings": True}, start="least squares"),
+    "memory linear zero": _lanes(
+        _shown("weighted_facts", PAIRS, key_exponent=1.0),
+        MEMORY,
+        start="zero",
+        measures={"frequency_groups": {"groups": 2}},
+    ),
+    "memory linear outer product": _lanes(PAIRS, MEMORY, start="outer product", epochs=0),
     "memory mlp": _lanes(PAIRS, MEMORY | {"width": 8}),
-    "memory mlp two-sided": _lanes(PAIRS, MEMORY | {"width": 8, "start": "two-sided"}, epochs=0),
-    "memory mlp logistic": _lanes(PAIRS, MEMORY | {"width": 8, "start": "logistic"}, epochs=0),
+    "memory mlp two-sided": _lanes(PAIRS, MEMORY | {"width": 8}, start="two-sided", epochs=0),
+    "memory mlp logistic": _lanes(PAIRS, MEMORY | {"width": 8}, start="logistic", epochs=0),
     "memory mlp stopped": _lanes(PAIRS, MEMORY | {"width": 8}, stop="recall", stop_at=0.5, check_every=2),
 }
 
 _SEQUENCES = {
     "sequence": _lanes(SPOKEN, SEQUENCE, batch_size=16),
-    "sequence mlp": _lanes(SPOKEN, SEQUENCE | {"mlp_width": 6}, batch_size=16, measures={"parts": True}),
+    "sequence mlp": _lanes(SPOKEN, SEQUENCE | {"mlp_width": 6}, batch_size=16, measures={"parts_alone": {}}),
     "sequence linear": _lanes(SPOKEN, SEQUENCE | {"linear": True, "trained_embeddings": True}, batch_size=16),
     "sequence copying": _lanes(
-        SPOKEN, SEQUENCE | {"copy_groups": 2, "copy_size": 3}, batch_size=16, copy_share=0.25, key_exponent=1.0
+        _shown("fact_sequences", SPOKEN, copy_fraction=0.25, key_exponent=1.0),
+        SEQUENCE | {"copy_groups": 2, "copy_size": 3},
+        batch_size=16,
     ),
     "sequence measured": _lanes(
-        SPOKEN,
+        _shown("fact_sequences", SPOKEN, query_exponent=0.5, contexts=2),
         SEQUENCE | {"mlp_width": 6},
         batch_size=16,
-        query_exponent=0.5,
         measures={
-            "contexts": 2,
-            "parts": True,
-            "hallucination": True,
-            "frequency_groups": 2,
-            "test_sequences": 32,
-            "best": True,
+            "parts_alone": {},
+            "relation_alone": {},
+            "frequency_groups": {"groups": 2},
+            "test_recall": {"sequences": 32},
+            "best": {},
         },
     ),
     "sequence stopped": _lanes(SPOKEN, SEQUENCE, batch_size=16, stop="recall_sequences", stop_at=0.2, check_every=5),
-    "one-hot": _lanes(SPOKEN, ONE_HOT, batch_size=16, measures={"hallucination": True}),
+    "one-hot": _lanes(SPOKEN, ONE_HOT, batch_size=16, measures={"relation_alone": {}}),
     "one-hot softmax": _lanes(SPOKEN, ONE_HOT | {"n_heads": 2, "linear": False, "start_scale": 0.5}, batch_size=16),
 }
 
 _MEMORISERS = {
-    "memoriser classes": _lanes(VECTORS | {"n_classes": 5}, MEMORISER, batch_size=8, measures={"saturation": 0.9}),
+    "memoriser classes": _lanes(
+        VECTORS | {"n_classes": 5}, MEMORISER, batch_size=8, measures={"saturation": {"threshold": 0.9}}
+    ),
     "memoriser real": _lanes(
-        VECTORS | {"n_contexts": 1}, MEMORISER | {"positions": False}, batch_size=8, measures={"tolerance": 0.1}
+        VECTORS | {"n_contexts": 1},
+        MEMORISER | {"positions": False},
+        batch_size=8,
+        measures={"tolerance": {"error": 0.1}},
     ),
     "memoriser plain": _lanes(
         VECTORS, MEMORISER | {"embedded": False, "scaled_by": "d_qk"}, batch_size=8, schedule="cosine", warm_up=0.2
     ),
-    "memoriser solved": _lanes(VECTORS | {"n_examples": 7}, MEMORISER | {"start": "solved"}, epochs=0),
-    "memoriser vectors": _lanes(_given("vectors"), MEMORISER, batch_size=4, measures={"assumptions": 20}),
+    "memoriser solved": _lanes(VECTORS | {"n_examples": 7}, MEMORISER, start="solved", epochs=0),
+    "memoriser vectors": _lanes(_given("vectors"), MEMORISER, batch_size=4, measures={"assumptions": {"subsets": 20}}),
     "memoriser vectors of classes": _lanes(_given("classes"), MEMORISER, batch_size=4),
     "memoriser uniform tokens": _lanes(
-        TOKENS | {"source": "uniform", "family": "none"}, MEMORISER, batch_size=4, measures={"assumptions": 20}
+        TOKENS | {"source": "uniform", "family": "none"},
+        MEMORISER,
+        batch_size=4,
+        measures={"assumptions": {"subsets": 20}},
     ),
     "memoriser bert tokens": _lanes(
         TOKENS | {"source": "passage", "family": "bert", "stage": "attention"}, MEMORISER, batch_size=4

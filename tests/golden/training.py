@@ -68,8 +68,14 @@ def shortened(trial: dict[str, Any]) -> dict[str, Any]:
     training["check_every"] = min(10, training.get("check_every", 10))
     if trial["model"]["kind"] != "attention" or training.get("engine") == "lanes":
         training["precision"] = "float64"
-    curve = sorted({min(epoch, training["epochs"]) for epoch in trial.get("curve_epochs", ())})
-    return {**trial, "training": training, **({"curve_epochs": curve} if curve else {})}
+    measures = [_shortened_measure(measure, training["epochs"]) for measure in trial.get("measures", ())]
+    return {**trial, "training": training, "measures": measures}
+
+
+def _shortened_measure(measure: dict[str, Any], epochs: int) -> dict[str, Any]:
+    if measure["kind"] != "curve":
+        return measure
+    return {**measure, "epochs": sorted({min(epoch, epochs) for epoch in measure["epochs"]})}
 
 
 def _trained(trial: dict[str, Any], more: tuple[Any, ...] = ()) -> Plain:
@@ -90,8 +96,8 @@ def _without_hash(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def with_fingerprint(trial: dict[str, Any]) -> dict[str, Any]:
-    given = given_data().get(trial["database"].get("fingerprint", ""))
-    return trial if given is None else {**trial, "database": {"kind": "given", "fingerprint": given.fingerprint}}
+    given = given_data().get(trial["data"].get("fingerprint", ""))
+    return trial if given is None else {**trial, "data": {"kind": "given", "fingerprint": given.fingerprint}}
 
 
 @cache
