@@ -11,9 +11,10 @@ from rich.console import Console
 import factrank
 from factrank import (
     Given,
+    Hallucinations,
     LayerShape,
-    Measures,
     Store,
+    TauRecall,
     Training,
     Trial,
     answer,
@@ -55,6 +56,15 @@ def main(folder: Path) -> None:
     construct(console, folder / "constructed.safetensors")
     console.rule("A published figure, run again")
     rerun(console, folder / "store")
+    console.rule("All of it in a browser")
+    explore(console, folder)
+
+
+def explore(console: Console, folder: Path) -> None:
+    """The page of the trained layer, in which everything can be asked and changed."""
+    page = factrank.explore(factrank.load_layer(folder / "elements.safetensors"), title="elements", budget=1.0)
+    path = page.save(folder / "explorer.html")
+    console.print(f"The explorer: [bold]{path}[/bold] (open it in a browser)", soft_wrap=True)
 
 
 def rerun(console: Console, folder: Path) -> None:
@@ -95,8 +105,8 @@ def measure(console: Console, folder: Path) -> None:
 def train(console: Console, path: Path) -> SavedLayer:
     """Four seeds at once on sample:elements; the best layer is saved."""
     database = factrank.sample("elements")
-    training, measures = Training(epochs=400, stop="recall_tau"), Measures(taus=(TAU,), artifacts=True)
-    trials = [Trial(Given(database.fingerprint), SHAPE, training, seed, measures) for seed in range(4)]
+    training, measures = Training(epochs=400, stop="recall_tau"), (TauRecall((TAU,)), Hallucinations())
+    trials = [Trial(Given(database.fingerprint), SHAPE, training, measures, seed=seed) for seed in range(4)]
     with TerminalMeter() as meter:
         results = train_many(trials, databases=[database], meter=meter)
     best = best_of(results)
