@@ -10,17 +10,23 @@ export PIP_CONSTRAINT := $(CURDIR)/requirements.lock
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Python compiles what it imports; compiling all that is installed takes half a minute more.
 export PIP_NO_COMPILE := 1
+# The tests start many processes: what one of them compiles serves the next.
+export PYTHONDONTWRITEBYTECODE :=
 
 comma := ,
 WANTED := dev$(if $(EXTRAS),$(comma)$(EXTRAS))
 TEST_STAMP := .venv/installed-$(subst $(comma),-,$(WANTED))
 
-.PHONY: demo test golden fuzz lint types imports format lock lowest benchmark clean
+.PHONY: demo test pytest golden fuzz lint types imports format lock lowest wheel benchmark clean
 
 demo: .venv/installed
 	@$(BIN)/python examples/demo.py demo
 
-test: lint types imports
+# Types take a minute on one core; the tests begin beside them.
+test: $(TEST_STAMP)
+	@$(MAKE) --no-print-directory --jobs 2 lint types imports pytest
+
+pytest: $(TEST_STAMP)
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 # Everything that tests/golden has recorded, computed again and compared field by field: minutes on one core.
@@ -62,14 +68,28 @@ lock: $(TEST_STAMP)
 	PIP_CONSTRAINT= $(BIN)/pip-compile --quiet --upgrade --strip-extras --no-header --no-annotate --no-emit-index-url \
 	  --no-emit-find-links --extra dev,app,audit,ray,torch --output-file requirements.lock pyproject.toml
 
-# The demo with the lowest version of every dependency that pyproject.toml allows.
+# The demo, the examples in docstrings and the tests of the command line with the lowest version of every dependency
+# that pyproject.toml allows. Old versions may warn.
 lowest: export PIP_CONSTRAINT :=
 lowest:
 	$(PYTHON) -m venv .venv-lowest
 	.venv-lowest/bin/python -m pip install --quiet uv
 	.venv-lowest/bin/uv pip compile --quiet --resolution lowest-direct --output-file .venv-lowest/lowest.txt pyproject.toml
-	.venv-lowest/bin/uv pip install --quiet --python .venv-lowest --requirement .venv-lowest/lowest.txt --editable .
+	.venv-lowest/bin/uv pip install --quiet --python .venv-lowest --requirement .venv-lowest/lowest.txt --editable . \
+	  beartype hypothesis pandas polars pytest
 	.venv-lowest/bin/python examples/demo.py .venv-lowest/demo
+	.venv-lowest/bin/python -m pytest --quiet --override-ini filterwarnings= src tests/cli
+
+# The wheel in a clean environment of each Python: make wheel PYTHONS="python3.12 python3.13"
+PYTHONS ?= python3.11 python3.12 python3.13
+wheel: export PIP_CONSTRAINT :=
+wheel: $(TEST_STAMP)
+	rm -rf dist
+	$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
+	for python in $(PYTHONS); do \
+	  $$python -m venv --clear .venv-wheel && .venv-wheel/bin/python -m pip install --quiet dist/*.whl && \
+	  .venv-wheel/bin/python tools/smoke.py || exit 1; \
+	done
 
 .venv/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "factrank needs Python 3.11 or newer")'
@@ -84,4 +104,4 @@ $(TEST_STAMP): .venv/bin/python pyproject.toml requirements.lock
 	@touch $@ .venv/installed
 
 clean:
-	rm -rf .venv .venv-lowest demo dist .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+	rm -rf .venv .venv-lowest .venv-wheel demo dist .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache

@@ -1,3 +1,3 @@
-"""The version of factrank, which results are stored with."""
+"""Version of factrank, recorded with every result."""
 
 __version__ = "0.1.0"
