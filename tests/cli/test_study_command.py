@@ -1,11 +1,10 @@
 """`factrank study` as users see it: what it says, its exit codes, and that a run that was ended goes on."""
 
+import json
 import os
 import signal
 import subprocess
 import sys
-import time
-from pathlib import Path
 from types import SimpleNamespace
 
 import pyarrow.parquet as pq
@@ -14,7 +13,7 @@ import pytest
 from factrank import studies as studies_of_papers
 from factrank.experiments.execution import runner, trackers
 from factrank.experiments.execution.runner import RunSummary
-from factrank.experiments.statistics.claims import evaluate
+from factrank.experiments.statistics.verdicts import evaluate
 from factrank.experiments.store.store import Store
 from factrank.experiments.study import study_results
 from factrank.experiments.study.study_files import load_study
@@ -25,7 +24,7 @@ TEXT = """\
 name: small
 title: "A small study \\e[31m[bold]"
 question: Does it run?
-database: {generator: uniform, n_keys: 6, n_queries: 4, n_values: 5, seed: $seed}
+data: {generator: uniform, n_keys: 6, n_queries: 4, n_values: 5, seed: $seed}
 model: {d_model: 4, n_heads: 1, d_qk: 2, d_vo: 1}
 training: {epochs: 60}
 seeds: 4
@@ -80,6 +79,68 @@ def test_run_report_and_export(call, study, tmp_path):
     assert pq.read_table(tmp_path / "all.parquet").num_rows == 8
     assert call("study", "export", "all.csv")[0] == 0
     assert (tmp_path / "all.csv").read_text().count("\n") == 9
+
+
+def document(call, *arguments):
+    """The exit code of a study command, and the one JSON document that it prints."""
+    code, out, err = call("study", *arguments, "--json")
+    assert err == ""
+    return code, json.loads(out)
+
+
+def test_every_study_command_prints_one_json_document(call, study, tmp_path, monkeypatch):
+    name = study(("published: rises", "published: falls"))
+    code, planned = document(call, "run", name, "--dry-run")
+    (plan,) = planned["studies"]
+    assert (code, plan["name"], plan["trials"], plan["to_run"], plan["finished"]) == (0, "small", 6, 6, 0)
+    code, ran = document(call, "run", name)
+    (found,) = ran["studies"]
+    assert (code, ran["interrupted"], found["run"]["ended"]) == (1, False, 6)
+    assert (sum(found["trials"].values()), found["errors"]) == (6, {})
+    (claim,) = found["claims"]
+    assert (claim["name"], claim["published"], claim["status"]) == ("wide", "falls", "not reproduced")
+    assert claim["interval"][0] <= claim["value"] <= claim["interval"][1]
+    assert (tmp_path / found["report"]).is_file()
+    code, reported = document(call, "report", name, "-o", "page.html")
+    assert (code, reported["studies"]) == (1, [found | {"run": None, "report": "page.html"}])
+
+    code, published = document(call, "publish", name, "made", "--quick")
+    assert (code, published["studies"][0]["claims"]) == (0, found["claims"])
+    assert document(call, "publish", name, "made", "--check") == (0, {"folder": "made", "differences": []})
+    (tmp_path / "made" / "claims.csv").unlink()
+    code, checked = document(call, "publish", name, "made", "--check")
+    assert (code, any("claims.csv" in text for text in checked["differences"])) == (1, True)
+    assert document(call, "restore", name, "made", "--store", "again") == (
+        0,
+        {"store": "again", "restored": 6, "skipped": 0},
+    )
+    assert document(call, "export", "all.csv", "--store", "again") == (0, {"output": "all.csv", "trials": 6})
+
+    _, shown = document(call, "show", name)
+    (about,) = shown["studies"]
+    assert (about["full"]["trials"], about["full"]["varies"]["model.d_vo"]) == (8, [1, 4])
+    assert about["command"] == "factrank study run small.yaml"
+    monkeypatch.setattr(studies_of_papers, "PAPERS", {"a2025": (load_study(name),)})
+    sizes = {"quick": {"trials": 6, "searches": 0}, "full": {"trials": 8, "searches": 0}}
+    entry = {"name": "small", "title": "A small study \x1b[31m[bold]", **sizes}
+    assert document(call, "list") == (0, {"papers": [{"name": "a2025", "studies": [entry]}]})
+
+
+@pytest.mark.parametrize(
+    ("measures", "expected"),
+    [
+        ("{curv: true}", "measures: unknown 'curv'; expected additive, "),
+        ("{curve: true}", "measures.curve: missing 'epochs'; it takes epochs"),
+        ("{ranks: {cp: true}}", "measures.ranks: unknown 'cp'; it takes nothing"),
+        ("{curve: {kind: ranks, epochs: [0]}}", "measures.curve: unknown 'kind'; it takes epochs"),
+        ("{curve: {epochs: [0, a]}}", "measures.curve.epochs[1] must be int; got 'a'"),
+        ("{ranks: [0.5]}", "measures.ranks: expected true, false or a dictionary of options; got [0.5]"),
+        ("{saturation: {threshold: 0.9}}", "a LayerShape has no measure Saturation; it has Additive, "),
+    ],
+)
+def test_a_wrong_measure_is_called_by_its_name_in_the_file(call, study, measures, expected):
+    code, _, err = call("study", "show", study(("seeds: 4", f"measures: {measures}\nseeds: 4")))
+    assert (code, f"small.yaml: {expected}" in err) == (2, True)
 
 
 def test_run_without_a_report(call, study, tmp_path):
@@ -146,7 +207,7 @@ def test_a_claim_that_is_not_reproduced_is_a_no(call, study):
     assert "not reproduced" in out
     assert "report: " in out
     assert call("study", "report", name)[0] == 1
-    assert call("study", "report", study(("published: rises", "published: 1")))[0] == 0  # too few seeds for a number
+    assert call("study", "report", study(("published: rises", "published: 1\n    tolerance: 9")))[0] == 0
 
 
 def test_failed_trials_are_a_no(call, study):
@@ -196,13 +257,13 @@ def test_python_runs_only_when_asked(call, tmp_path):
         (["run", "vo-agains-qk"], "did you mean vo-against-qk"),
         (["run", "wong205"], "did you mean wong2025"),
         (["run", "--python", "x.py"], "x.py: no such file"),
-        (["run", "small.yaml", "--store", "small.yaml"], "small.yaml: is not a folder"),
+        (["run", "small.yaml", "--store", "small.yaml"], "small.yaml: not a folder"),
         (["run", "small.yaml", "--track", "wandb"], "pip install wandb"),
         (["run", "small.yaml", "--executor", "slurm"], "slurm"),
         (["report", "small.yaml", "-o", "x.pdf"], "ends in .html"),
-        (["report", "small.yaml", "--store", "nowhere"], "nothing was ever stored there"),
-        (["export", "x.csv"], "nothing was ever stored there"),
-        (["publish", "small.yaml", "folder"], "nothing was ever stored there"),
+        (["report", "small.yaml", "--store", "nowhere"], "there are no stored results"),
+        (["export", "x.csv"], "there are no stored results"),
+        (["publish", "small.yaml", "folder"], "there are no stored results"),
         (["publish", "nonsense", "folder"], "there is no study or paper 'nonsense'"),
         (["publish", "small.yaml"], "FOLDER"),
         (["show", "small.yaml", "--nonsense"], "nonsense"),
@@ -310,10 +371,16 @@ def test_ctrl_c_stops_a_paper_at_once(call, paper, monkeypatch):
     assert (code, begun) == (130, ["one", "two"])
     assert "interrupted; 2 of 6 trials are stored in factrank-store; the same command continues with the others" in err
     assert "in all" not in out
+    begun.clear()
+    code, out, err = call("study", "run", "paper2025", "--json")
+    found = json.loads(out)
+    assert (code, begun, found["interrupted"]) == (130, ["one", "two"], True)
+    assert [one["name"] for one in found["studies"]] == ["one"]
+    assert "the same command continues with the others" in err
 
 
 def test_lost_curves_are_named_and_run_again(call, study, tmp_path):
-    name = study(("seeds: 4", "curve_epochs: [0, 30]\nseeds: 4"))
+    name = study(("seeds: 4", "measures: {curve: {epochs: [0, 30]}}\nseeds: 4"))
     call("study", "run", name)
     for path in (tmp_path / "factrank-store" / "curves").iterdir():
         path.unlink()
@@ -363,7 +430,7 @@ def test_publish_and_check(call, paper, tmp_path):
     assert "factrank: two: 2 trials were not run: factrank study run two --full\n" in err
     (tmp_path / "made" / "up" / "tables" / "old.parquet").touch()
     _, _, err = call("study", "publish", "paper2025", "made/up", "--quick")
-    assert err == "factrank: made/up/tables/old.parquet: no study of paper2025 has this file; it is left\n"
+    assert err == "factrank: made/up/tables/old.parquet: no study of paper2025 has this file; it is left in place\n"
     assert call("study", "publish", "two.yaml", "made/one", "--quick")[1] == (
         "made/one: 1 study, 1 claim: 1 reproduced\n"
     )
@@ -376,29 +443,47 @@ def test_publish_and_check(call, paper, tmp_path):
 # -------------------------------------------------------------------- processes
 
 
+ENDED_AFTER_THE_FIRST_RESULT = """
+import os, signal, sys
+from factrank.__main__ import main
+from factrank.experiments.execution import runner
+from factrank.experiments.store.store import Store
+
+append, runner.PART_SECONDS = Store.append, 0.0
+
+def append_and_end(*arguments, **options):
+    Store.append = append
+    append(*arguments, **options)
+    os.kill(os.getpid(), signal.{kind})
+
+Store.append = append_and_end
+main()
+"""
+
+
 @pytest.mark.parametrize("kind", [signal.SIGINT, signal.SIGKILL])
-def test_a_run_that_was_ended_goes_on(study, tmp_path, kind):
-    """Ctrl-C says how to go on and has the exit code of it; after kill -9 what was stored is there."""
-    name = study(("epochs: 60", "epochs: 20000"), ("seeds: 3", "seeds: 15"))
-    command = [str(Path(sys.executable).with_name("factrank")), "study", "run", name]
+def test_a_run_that_was_ended_resumes(call, study, tmp_path, kind):
+    """Ctrl-C explains how to resume and has its exit code; after kill -9 what was stored is there."""
+    name = study(("grid: {", "grid: {training.epochs: [60, 20000], "))
+    command = ["study", "run", name]
+    ended = subprocess.run(
+        [sys.executable, "-c", ENDED_AFTER_THE_FIRST_RESULT.format(kind=kind.name), *command],
+        cwd=tmp_path,
+        env=os.environ | {"FACTRANK_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     store = Store(tmp_path / "factrank-store")
-    options = {"cwd": tmp_path, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    with subprocess.Popen(command, **options, env=os.environ | {"FACTRANK_THREADS": "1"}) as process:
-        while not store.finished():
-            assert process.poll() is None
-            time.sleep(0.05)
-        process.send_signal(kind)
-        _, err = process.communicate()
     before = store.finished()
+    assert 0 < len(before) < 12
     if kind == signal.SIGINT:
-        assert process.returncode == 130
-        stored = f"{len(before)} of 30 trials are stored in factrank-store"
-        said = f"interrupted; {stored}; the same command continues with the others"
-        assert said in err
+        assert ended.returncode == 130
+        stored = f"{len(before)} of 12 trials are stored in factrank-store"
+        assert f"interrupted; {stored}; the same command continues with the others" in ended.stderr
     else:
-        assert process.returncode == -signal.SIGKILL
-    assert 0 < len(before) < 30
-    ended = subprocess.run(command, **options, check=False)
-    assert (ended.returncode, ended.stderr) == (0, "")
-    assert f", {len(before)} were stored before" in ended.stdout
-    assert len(store.finished()) == store.trials().num_rows == 30
+        assert ended.returncode == -signal.SIGKILL
+    code, out, err = call(*command)
+    assert (code, err) == (0, "")
+    assert f", {len(before)} were stored before" in out
+    assert len(store.finished()) == store.trials().num_rows == 12
