@@ -47,7 +47,7 @@ PROBABILITY_TOLERANCE = 1e-3
 
 @dataclass(frozen=True)
 class ConfidenceClaim:
-    """ConfidenceClaim about the probabilities of a layer, in addition to the recall of every fact.
+    """Claim about the probabilities of a layer, in addition to the recall of every fact.
 
     Arguments:
         tau: Every fiber has at least this probability.
