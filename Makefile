@@ -112,4 +112,4 @@ $(TEST_STAMP): .venv/bin/python pyproject.toml requirements.lock
 	@touch $@ .venv/installed
 
 clean:
-	rm -rf .venv .venv-lowest .venv-wheel demo dist .pages site .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+	rm -rf .venv .venv-lowest .venv-wheel demo dist site-pages site .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache

@@ -26,7 +26,7 @@ IN_SOURCE = [
     *("requirements.lock", "tests/conftest.py", "tools/build_site.py"),
 ]
 LICENCES = {"LICENSE", "THIRD_PARTY.md"}
-NEVER = {".venv", ".pages", "site", "__pycache__", "demo", "dist", ".pytest_cache"}
+NEVER = {".venv", "site-pages", "site", "__pycache__", "demo", "dist", ".pytest_cache"}
 
 
 def parts_of(names):

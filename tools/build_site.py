@@ -168,7 +168,7 @@ def build(pages: Path, site: Path) -> None:
 def main() -> None:
     """Read the arguments, gather and build."""
     parser = argparse.ArgumentParser(description="Build the documentation.")
-    parser.add_argument("--pages", type=Path, default=ROOT / ".pages", help="where to gather the pages")
+    parser.add_argument("--pages", type=Path, default=ROOT / "site-pages", help="where to gather the pages")
     parser.add_argument("--site", type=Path, default=ROOT / "site", help="where to build the site")
     parser.add_argument("--pages-only", action="store_true", help="only gather the pages, for another builder")
     parser.add_argument("--run-notebooks", action="store_true", help="show the outputs of the notebooks, too")
