@@ -20,5 +20,26 @@ def test_intervals_are_those_of_the_reports(page):
     assert [text for text in quoted if text not in published] == []
 
 
+def statements_of(paper):
+    """Published statements, and how many are reproduced, not reproduced and undecided, by the report."""
+    text = (ROOT / "reproductions" / paper / "README.md").read_text(encoding="utf-8")
+    found = re.search(r"Of (\d+) published statements, (\d+) are reproduced, (\d+) are not and\s+(\d+) are undecided", text)
+    return [int(number) for number in found.groups()]
+
+
+def test_verdicts_are_counted_as_in_the_reports():
+    counts = {paper: statements_of(paper) for paper in ("wong2025", "nichani2025", "mahdavi2024")}
+    findings = (ROOT / "docs" / "findings.md").read_text(encoding="utf-8")
+    for paper, numbers in counts.items():
+        row = " | ".join(map(str, numbers))
+        assert f"| {row} | [report](../reproductions/{paper}/README.md) |" in findings
+    total, reproduced, contradicted, undecided = map(sum, zip(*counts.values(), strict=True))
+    sentence = (
+        f"Of {total} published statements in three papers, {reproduced} are reproduced, {contradicted} are not, "
+        f"{undecided} are undecided"
+    )
+    assert sentence in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
 def test_findings_quote_reports():
     assert ROOT / "docs" / "findings.md" in QUOTING
