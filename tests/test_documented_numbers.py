@@ -23,7 +23,9 @@ def test_intervals_are_those_of_the_reports(page):
 def statements_of(paper):
     """Published statements, and how many are reproduced, not reproduced and undecided, by the report."""
     text = (ROOT / "reproductions" / paper / "README.md").read_text(encoding="utf-8")
-    found = re.search(r"Of (\d+) published statements, (\d+) are reproduced, (\d+) are not and\s+(\d+) are undecided", text)
+    found = re.search(
+        r"Of (\d+) published statements, (\d+) are reproduced, (\d+) are not and\s+(\d+) are undecided", text
+    )
     return [int(number) for number in found.groups()]
 
 

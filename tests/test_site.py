@@ -98,19 +98,20 @@ def test_docstrings_are_rendered_as_they_are_meant():
 
 
 def test_outputs_of_notebooks_are_shown_as_text_html_and_pictures(tmp_path):
-    chart = {"$schema": "https://vega.github.io/schema/vega-lite/v6.json", "data": {"values": [{}]}, "mark": "point"}
     outputs = {
         "text": {"output_type": "stream", "text": "<b>\n"},
         "plain": {"output_type": "execute_result", "data": {"text/plain": "<b>"}},
         "html": {"output_type": "execute_result", "data": {"text/html": "<div>\n x</div>", "text/plain": "x"}},
-        "chart": {"output_type": "display_data", "data": {"application/vnd.vegalite.v6+json": chart}},
+        "script": {"output_type": "execute_result", "data": {"text/html": "<script>1</script>", "text/plain": "one"}},
+        "chart": {"output_type": "display_data", "data": {"image/svg+xml": "<svg></svg>", "text/plain": "x"}},
     }
     shown = {name: notebook_pages.shown(output, tmp_path, name) for name, output in outputs.items()}
     assert shown["text"] == "```text\n<b>\n```"
     assert shown["plain"] == "<pre>&lt;b&gt;</pre>"
     assert shown["html"] == '<div class="output"><div> x</div></div>'
+    assert shown["script"] == "<pre>one</pre>"
     assert shown["chart"] == '<img src="chart.svg" alt="The chart of this cell">'
-    assert (tmp_path / "chart.svg").read_text().startswith("<svg")
+    assert (tmp_path / "chart.svg").read_text() == "<svg></svg>"
 
 
 class Quiet(http.server.SimpleHTTPRequestHandler):

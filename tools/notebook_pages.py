@@ -9,7 +9,9 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-CHARTS = "application/vnd.vegalite"
+PICTURE = "image/svg+xml"
+CHARTS_AS_PICTURES = "import altair; altair.renderers.enable('svg');"
+"""Run first: altair's HTML would load scripts from the network."""
 LONGEST = 600
 
 
@@ -45,12 +47,13 @@ def executed(notebook: Path) -> list[dict[str, Any]]:
     import nbformat  # noqa: PLC0415
 
     content = nbformat.read(notebook, as_version=4)
+    content.cells.insert(0, nbformat.v4.new_code_cell(CHARTS_AS_PICTURES))
     with tempfile.TemporaryDirectory() as folder:
         client = nbclient.NotebookClient(
             content, timeout=LONGEST, kernel_name="python3", resources={"metadata": {"path": folder}}
         )
         client.execute(env={**os.environ, "PYTHONWARNINGS": "ignore"})
-    return list(content.cells)
+    return list(content.cells)[1:]
 
 
 def shown(output: Any, folder: Path, name: str) -> str:
@@ -58,12 +61,9 @@ def shown(output: Any, folder: Path, name: str) -> str:
     if output["output_type"] == "stream":
         return f"```text\n{output['text'].rstrip()}\n```"
     data = output["data"]
-    chart = next((value for kind, value in data.items() if kind.startswith(CHARTS)), None)
-    if chart is not None:
-        import vl_convert  # noqa: PLC0415
-
-        (folder / f"{name}.svg").write_text(vl_convert.vegalite_to_svg(chart), encoding="utf-8")
+    if PICTURE in data:
+        (folder / f"{name}.svg").write_text("".join(data[PICTURE]), encoding="utf-8")
         return f'<img src="{name}.svg" alt="The chart of this cell">'
-    if "text/html" in data:
+    if "text/html" in data and "<script" not in data["text/html"]:
         return f'<div class="output">{" ".join("".join(data["text/html"]).split())}</div>'
     return f"<pre>{html.escape(''.join(data['text/plain']))}</pre>"
