@@ -45,3 +45,12 @@ def test_verdicts_are_counted_as_in_the_reports():
 
 def test_findings_quote_reports():
     assert ROOT / "docs" / "findings.md" in QUOTING
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/findings.md"])
+def test_commands_name_studies_of_the_catalogue(page):
+    import factrank
+
+    named = re.findall(r"study run ([\w-]+)", (ROOT / page).read_text(encoding="utf-8"))
+    assert named
+    assert [factrank.study(name).name for name in named] == named
