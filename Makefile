@@ -17,7 +17,7 @@ comma := ,
 WANTED := dev$(if $(EXTRAS),$(comma)$(EXTRAS))
 TEST_STAMP := .venv/installed-$(subst $(comma),-,$(WANTED))
 
-.PHONY: demo test pytest golden fuzz lint types imports format lock lowest wheel benchmark clean
+.PHONY: demo test docs pytest golden fuzz lint types imports format lock lowest wheel benchmark clean
 
 demo: .venv/installed
 	@$(BIN)/python examples/demo.py demo
@@ -28,6 +28,10 @@ test: $(TEST_STAMP)
 
 pytest: $(TEST_STAMP)
 	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+# The site, in site/index.html: notebooks are run, and every broken link or reference is an error. No network is needed.
+docs: .venv/installed-docs
+	$(BIN)/python tools/build_site.py --run-notebooks
 
 # Everything that tests/golden has recorded, computed again and compared field by field: minutes on one core.
 golden: $(TEST_STAMP)
@@ -66,7 +70,7 @@ benchmark: $(TEST_STAMP)
 lock: $(TEST_STAMP)
 	PIP_CONSTRAINT= $(BIN)/python -m pip install --quiet pip-tools
 	PIP_CONSTRAINT= $(BIN)/pip-compile --quiet --upgrade --strip-extras --no-header --no-annotate --no-emit-index-url \
-	  --no-emit-find-links --extra dev,app,audit,ray,torch --output-file requirements.lock pyproject.toml
+	  --no-emit-find-links --extra dev,app,audit,docs,ray,torch --output-file requirements.lock pyproject.toml
 
 # The demo, the examples in docstrings and the tests of the command line with the lowest version of every dependency
 # that pyproject.toml allows. Old versions may warn.
@@ -99,9 +103,13 @@ wheel: $(TEST_STAMP)
 	$(BIN)/python -m pip install --quiet --editable .
 	@touch $@
 
+.venv/installed-docs: .venv/bin/python pyproject.toml requirements.lock
+	$(BIN)/python -m pip install --quiet --editable '.[dev,docs,torch]'
+	@touch $@ .venv/installed
+
 $(TEST_STAMP): .venv/bin/python pyproject.toml requirements.lock
 	$(BIN)/python -m pip install --quiet --editable '.[$(WANTED)]'
 	@touch $@ .venv/installed
 
 clean:
-	rm -rf .venv .venv-lowest .venv-wheel demo dist .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+	rm -rf .venv .venv-lowest .venv-wheel demo dist site-pages site .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache

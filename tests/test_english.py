@@ -1,4 +1,4 @@
-"""`tools/english` counts constructions in docstrings and comments, and nothing in code."""
+"""`tools/english` counts constructions in docstrings, comments and pages, and nothing in code."""
 
 import importlib.machinery
 import importlib.util
@@ -63,6 +63,15 @@ def test_prose_is_counted_and_code_is_not(english, source):
         "if": 1,
         "returns": 1,
     }
+
+
+def test_pages_are_counted_without_code_and_addresses(english, tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("# Facts\n\nBeside [facts](beside.md), `beside` and $beside$:\n\n```python\nbeside()\n```\n")
+    assert english.written_files([tmp_path]) == [page]
+    found = english.count([page])
+    assert (found["words"], found["beside"]) == (7, 1)
+    assert [line.partition(": ")[0] for line in english.marked_lines([page])] == [f"{page}:3"]
 
 
 def test_lines_are_named(english, source):

@@ -13,7 +13,7 @@ import pytest
 import factrank
 
 ROOT = Path(__file__).resolve().parents[1]
-DOCS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +37,7 @@ def test_dir_lists_the_public_names():
     assert set(factrank.__all__) <= set(dir(factrank))
 
 
-@pytest.mark.parametrize("page", DOCS, ids=lambda path: path.name)
+@pytest.mark.parametrize("page", DOCS, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_examples_need_nothing_but_the_public_names(page):
     inner = re.findall(r"^>>> (?:from factrank\.|import factrank\.).*", page.read_text(encoding="utf-8"), re.MULTILINE)
     assert inner == []
