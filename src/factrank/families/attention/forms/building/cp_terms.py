@@ -97,12 +97,12 @@ def numerical_terms(database: Database, most: int, seconds: float, rng: np.rando
             fit = search.fit(rank, start, left)
             if fit.status == "converged":
                 factors = search.whole(fit.factors)
-                a, b, c = (_spread(f, classes) for f, classes in zip(factors, core.classes, strict=True))
+                a, b, c = (spread_rows(f, classes) for f, classes in zip(factors, core.classes, strict=True))
                 return Terms(a, b, c)
     return None
 
 
-def _spread(
+def spread_rows(
     factor: Float[np.ndarray, "core terms"], classes: Int[np.ndarray, " members"]
 ) -> Float[np.ndarray, "members terms"]:
     """Give equal slices equal rows, and empty ones zero rows."""
