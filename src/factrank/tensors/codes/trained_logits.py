@@ -129,9 +129,9 @@ def fewer_terms(
 ) -> Iterator[Found]:
     """Yields proved logits with fewer and fewer terms.
 
-    Starts one above the fraction of `expected_terms` that the goal names. The number of terms is halved after each success (and doubled until the first
-    one); after the first failure the interval is bisected. Then the number just below the best is tried with many
-    starts, on until they fail.
+    Starts one above the goal's fraction of `expected_terms`. The number of terms is halved after each success (and
+    doubled until the first one); after the first failure the interval is bisected. Then the number just below the best
+    is tried with many starts, on until they fail.
 
     Arguments:
         tensor: the facts, functional or set-valued.

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from factrank.families.attention.forms.building.cp_terms import Terms as Terms
     from factrank.families.attention.forms.building.cp_terms import about_terms as about_terms
     from factrank.families.attention.forms.building.cp_terms import exact_terms as exact_terms
+    from factrank.families.attention.forms.building.cp_terms import measured_terms as measured_terms
     from factrank.families.attention.forms.building.cp_terms import numerical_terms as numerical_terms
     from factrank.families.attention.forms.building.cp_terms import spread_rows as spread_rows
     from factrank.families.attention.forms.building.parabola_labels import Labels as Labels

@@ -10,19 +10,19 @@ With $\mu = 2^{-40}$, coordinates $e_1, \dots, e_R$ and the constant coordinate 
 $$x_k = \sum_r a_r[k]\, e_r + e_0, \quad x_q = \mu \sum_r b_r[q]\, e_r - e_0, \quad
   W_Q^r = e_r / \mu, \quad W_K^r = e_r, \quad W_V^r = e_0, \quad W_O^r = e_r, \quad U[r] = c_r, \quad U[0] = -\beta.$$
 
-Proof. The score of head r is $z = b_r[q] (a_r[k] - \mu b_r[q])$. The head adds 1 from the key and -1 from the query, with
+Proof. The score of head r is $z = b_r[q] (a_r[k] - \mu b_r[q])$. It adds 1 from the key and -1 from the query with
 the weights $\sigma(z)$ and $1 - \sigma(z)$: it writes $2 \sigma(z) - 1 = \tanh(z / 2)$. The direct path adds
 $\beta_v + \mu \sum_r b_r[q]\, c_r[v]$. Keys and queries share all R coordinates because queries are scaled by μ there:
 their effect on scores and logits is $2^{-40}$ of that of keys, far below the margins. A fiber may have any number of
 values.
 
-*Terms from a search.* Bent logits are trained as in `tensors.codes.trained_logits`, with fewer and fewer terms. They are
+*Terms from a search.* Bent logits are trained as in `tensors.codes.trained_logits`, with fewer and fewer terms, and
 accepted if their layer, rounded to the precision, has positive proved margins.
 
-*Terms from a tensor.* If $T = \sum_r a_r \otimes b_r \otimes c_r$ recalls every fact with margin m, so do the bent logits
-of $\epsilon a_r$, $b_r$ and $2 c_r / \epsilon$ for small ε: since $|\tanh(x) - x| \le |x|^3 / 3$, a logit is off by at
+*Terms from a tensor.* If $T = \sum_r a_r \otimes b_r \otimes c_r$ recalls every fact, so do the bent logits of
+$\epsilon a_r$, $b_r$ and $2 c_r / \epsilon$ for small ε: since $|\tanh(x) - x| \le |x|^3 / 3$, a logit is off by at
 most $\epsilon^2 \sum_r |c_r|\, |a_r b_r|^3 / 12$. So a layer needs at most as many heads as the effective rank of the
-table, in exact arithmetic. Rounding errors grow like 1/ε (`small_angles`).
+table, in exact arithmetic. Rounding errors grow like 1/ε (see `with_angles` in `from_cp`).
 """
 
 from __future__ import annotations
