@@ -45,6 +45,9 @@ ITERATIONS = 100
 INITIAL_SCALE = 0.4
 """Standard deviation of the initial factors."""
 
+COLLAPSED = 1e-3
+"""A term whose factors are below this is lost, as no gradient leads away from 0. Bent terms start again then."""
+
 GRIDS = range(3, 17)
 """Bits of the integer grids to try, coarse ones first."""
 
@@ -212,9 +215,11 @@ def train_towards(
     """Returns what the goal accepts of logits with this many terms; None if all starts fail or at the deadline."""
     loss = SeparationLoss.of(tensor, n_terms, bent=goal.bent)
     for start in rng.spawn(starts):
-        parameters = INITIAL_SCALE * start.normal(size=loss.n_parameters)
+        parameters = drawn = INITIAL_SCALE * start.normal(size=loss.n_parameters)
         weights = np.ones(len(loss))
         for decay in DECAYS:
+            if goal.bent:
+                parameters = _revived(loss, parameters, drawn)
             parameters = _minimise(loss, parameters, decay, weights, goal.depth, deadline)
             wrong = loss.wrong(parameters, goal.depth)
             if not wrong.any():
@@ -223,10 +228,20 @@ def train_towards(
                     return found
             if time.monotonic() > deadline:
                 return None
-            if decay == HOPELESS_DECAY and wrong.sum() > 1 + HOPELESS_FRACTION * len(loss):
+            if decay == HOPELESS_DECAY and loss.wrong(parameters).sum() > 1 + HOPELESS_FRACTION * len(loss):
                 break
             weights[wrong] *= BOOST
     return None
+
+
+def _revived(loss: SeparationLoss, parameters: Parameters, drawn: Parameters) -> Parameters:
+    """Returns the parameters with the terms that collapsed as they were drawn."""
+    revived = parameters.copy()
+    factors = loss.factors(revived)
+    lost = np.max([np.abs(factor).max(axis=0) for factor in factors], axis=0) < COLLAPSED
+    for factor, first in zip(factors, loss.factors(drawn), strict=True):
+        factor[:, lost] = first[:, lost]
+    return revived
 
 
 def _minimise(
