@@ -83,7 +83,7 @@ class SeparationLoss:
     @property
     def n_parameters(self) -> int:
         """The number of entries of all three factors and of the biases."""
-        return self._n_entries + self.bent * self.members.shape[1]
+        return self._n_entries + int(self.bent) * int(self.members.shape[1])
 
     @property
     def _n_entries(self) -> int:
