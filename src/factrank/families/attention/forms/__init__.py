@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from factrank.families.attention.forms.registry import registered_form as registered_form
     from factrank.families.attention.forms.set_valued import SetValued as SetValued
     from factrank.families.attention.forms.shared_heads import SharedHeads as SharedHeads
-    from factrank.families.attention.forms.terms import FromCP as FromCP
-    from factrank.families.attention.forms.terms import Logits as Logits
+    from factrank.families.attention.forms.terms.from_cp import FromCP as FromCP
+    from factrank.families.attention.forms.terms.logits_layer import Logits as Logits
 else:
     __getattr__, __dir__, __all__ = lazy_face(__name__)

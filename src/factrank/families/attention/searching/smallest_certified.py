@@ -51,8 +51,9 @@ def construct(  # noqa: PLR0913 - one argument per question
 ) -> Constructed:
     """Find a small layer that recalls every fact of a database, and prove that it does.
 
-    Closed forms take seconds. Trained layers are much smaller if facts have structure or a (key, query) has several
-    values, but take minutes, and their facts cannot be edited one by one. The result is the smallest of what was tried.
+    Closed forms take seconds. Layers with searched terms (`logits`, for tables with several values for a (key, query),
+    or on demand) and trained layers are much smaller if facts have structure, and are edited by solving rows again. The
+    result is the smallest of what was tried.
 
     Arguments:
         database: the facts.
