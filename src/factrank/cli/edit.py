@@ -29,7 +29,12 @@ def edit(
     table: Table,
     setting: Annotated[
         list[str] | None,
-        typer.Option("--set", help="Set the value of a (key, query). Repeatable.", metavar="KEY QUERY VALUE"),
+        typer.Option(
+            "--set",
+            help="Set the value of a (key, query). Repeatable; in a table with several values for a (key, query), all "
+            "values given for it replace those it had.",
+            metavar="KEY QUERY VALUE",
+        ),
     ] = None,
     delete: Annotated[
         list[str] | None,
@@ -52,6 +57,10 @@ def edit(
     All other facts keep their answers. Their logits stay the same bit for bit, with two exceptions: the logits of a
     value that is new to the range of its query, and, in shared-heads, the logits of the same key for values outside
     the range.
+
+    Layers by logits or by training have no place for each fact: the rows of the keys concerned are solved again. The
+    other facts of these keys keep their answers but not their logits, all other keys keep both, and if no row holds
+    the facts, nothing is changed (exit code 1). New values need a new layer there.
 
     New keys and values are added as long as the layer has room; the place of a value that lost its last fact is not
     reused. Either all changes are made or, with a message and exit code 2, none. The file is replaced atomically and
@@ -108,6 +117,7 @@ def _plain(layer: Path, edited: Edited, written: bool) -> dict[str, Any]:
         "unchanged": edited.n_unchanged,
         "new_keys": edited.new_keys,
         "new_values": edited.new_values,
+        "moved": edited.n_moved,
         "answers_after_deletion": [{"key": k, "query": q, "answer": v} for k, q, v in silent],
         "certificate": edited.certificate.plain(),
     }

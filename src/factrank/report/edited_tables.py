@@ -21,6 +21,8 @@ def edited_table(name: str, edited: Edited) -> Description:
     for kind, names in (("new keys", edited.new_keys), ("new values", edited.new_values)):
         if names:
             lines.append(Words(f"{kind}: {listed(names)}"))
+    if edited.n_moved:
+        lines.append(Words(f"{edited.n_moved:,} other facts of the same keys keep their answers, not their logits"))
     return described(*lines, *_silence(edited, saved.database), verdict(found))
 
 

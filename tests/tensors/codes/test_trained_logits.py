@@ -18,7 +18,14 @@ from factrank.tensors.bounds.ledger import INTERRUPTED, Ledger
 from factrank.tensors.bounds.upper import code_bounds
 from factrank.tensors.codes.parabola import least_margin
 from factrank.tensors.codes.separation_loss import SeparationLoss
-from factrank.tensors.codes.trained_logits import certified, expected_terms, train_logits, trained_codes
+from factrank.tensors.codes.trained_logits import (
+    LogitGoal,
+    certified,
+    expected_terms,
+    train_logits,
+    train_towards,
+    trained_codes,
+)
 from factrank.tensors.core.decomposition import Decomposition, Factor
 from factrank.tensors.core.integer_margins import IntegerLogits
 from factrank.tensors.core.zero_one import Core, ZeroOneTensor
@@ -249,3 +256,34 @@ def test_without_a_budget_the_searches_are_skipped_with_a_reason():
     reasons = {skip.method: skip.reason for skip in bounds.skipped}
     assert "budget" in reasons["E2 label search"]
     assert "budget" in reasons["trained logits, rounded"]
+
+
+def test_bent_logits_and_their_gradient():
+    tensor = planted((5, 4, 6), 2, 0.8, seed=0)
+    loss = SeparationLoss.of(tensor, 3, bent=True)
+    rng = np.random.default_rng(0)
+    point, weights = rng.normal(size=loss.n_parameters), rng.uniform(1, 3, len(loss))
+    assert loss.n_parameters == 3 * (5 + 4 + 6) + 6
+    value, gradient = (lambda x, part=part: loss.evaluate(x, 0.3, weights)[part] for part in (0, 1))
+    assert check_grad(value, gradient, point) < 1e-4
+    a, b, c = loss.factors(point)
+    logits = loss.biases(point) + np.tanh(a[loss.keys] * b[loss.queries] / 2) @ c.T
+    margins = np.where(loss.members, logits, np.inf).min(axis=1) - np.where(loss.members, -np.inf, logits).max(axis=1)
+    for depth in (0.0, 0.5):
+        np.testing.assert_array_equal(loss.wrong(point, depth), margins <= depth)
+
+
+def test_a_goal_decides_what_is_accepted():
+    """Training continues while the goal refuses, and returns what it accepts."""
+    tensor, calls = core_of(6, 4, 5, seed=0), []
+
+    def accept(factors, biases):
+        calls.append(biases)
+        return None if len(calls) < 2 else factors
+
+    goal = LogitGoal(accept, bent=True, depth=0.1)
+    found = train_towards(goal, tensor, 4, 8, np.inf, np.random.default_rng(0))
+    assert [len(factor) for factor in found] == list(tensor.shape)
+    assert len(calls) == 2
+    nothing = LogitGoal(lambda *_: None, bent=True)
+    assert train_towards(nothing, tensor, 4, 1, np.inf, np.random.default_rng(0)) is None

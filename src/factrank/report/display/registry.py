@@ -33,7 +33,7 @@ DESCRIPTIONS: dict[str, str] = {
     "factrank.families.attention.layer_files.SavedLayer": f"{HERE}.models_described.describe_saved",
     "factrank.experiments.models.constructed.Constructed": f"{HERE}.models_described.describe_constructed",
     "factrank.experiments.training.TrialResult": f"{HERE}.models_described.describe_trained",
-    "factrank.families.attention.editing.fact_edits.Edited": f"{HERE}.models_described.describe_edited",
+    "factrank.families.attention.editing.changes.Edited": f"{HERE}.models_described.describe_edited",
     "factrank.certificates.certificate.Certificate": f"{HERE}.models_described.describe_certificate",
     "factrank.bridges.examination.Examination": f"{HERE}.results_described.describe_examination",
     "factrank.readouts.recall_report.RecallReport": f"{HERE}.results_described.describe_recall",

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from factrank.tensors.bounds.needs import functional as functional
     from factrank.tensors.bounds.rank import flattening_and_upper as flattening_and_upper
     from factrank.tensors.bounds.rank import rank_bounds as rank_bounds
+    from factrank.tensors.bounds.rank import upper_bound as upper_bound
     from factrank.tensors.bounds.registry import BOUNDS as BOUNDS
     from factrank.tensors.bounds.registry import register_bound as register_bound
     from factrank.tensors.bounds.registry import registered_bound as registered_bound

@@ -27,3 +27,10 @@ def flattening_and_upper(core: Core, ledger: Ledger) -> tuple[int, int]:
     constructions = [method for method in methods(bracket.of) if method.stage <= Stage.CONSTRUCT]
     bracket = run_methods(constructions, bracket)
     return int(bracket.flattenings.lower.sum(axis=1).max()), int(bracket.least)
+
+
+def upper_bound(core: Core, ledger: Ledger) -> Bound:
+    """Returns the best upper bound on the rank with its witness, spending no time on expensive lower bounds."""
+    bracket = Bracket("rank", core, ledger)
+    useful = [one for one in methods(bracket.of) if one.side == "upper" or one.stage <= Stage.CONSTRUCT]
+    return run_methods(useful, bracket).result().upper

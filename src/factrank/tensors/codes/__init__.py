@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from factrank.tensors.codes.trained_logits import ITERATIONS as ITERATIONS
     from factrank.tensors.codes.trained_logits import LARGEST_LOGITS as LARGEST_LOGITS
     from factrank.tensors.codes.trained_logits import PER_LOGIT as PER_LOGIT
+    from factrank.tensors.codes.trained_logits import LogitGoal as LogitGoal
+    from factrank.tensors.codes.trained_logits import expected_terms as expected_terms
+    from factrank.tensors.codes.trained_logits import fewer_terms as fewer_terms
     from factrank.tensors.codes.trained_logits import n_logits as n_logits
     from factrank.tensors.codes.trained_logits import train_logits as train_logits
     from factrank.tensors.codes.trained_logits import trained_codes as trained_codes

@@ -6,6 +6,9 @@ $$\log\Bigl(1 + \sum_{s \in S} \sum_{v \notin S} e^{T[k, q, v] - T[k, q, s]}\Big
 = \log\bigl(1 + e^h\bigr), \qquad h = \log \sum_{v \notin S} e^{T[k, q, v]} + \log \sum_{s \in S} e^{-T[k, q, s]}.$$
 
 A fiber with h < 0 is correct: each term of the double sum is below 1. For a single value it is the cross-entropy.
+
+*Bent* logits $T[k, q, v] = \beta_v + \sum_r c_r[v] \tanh(a_r[k]\, b_r[q] / 2)$ have the same loss. They are what heads
+with the scores $a_r[k]\, b_r[q]$ write, since the logistic function of z minus that of -z is $\tanh(z / 2)$.
 """
 
 from __future__ import annotations
@@ -28,7 +31,10 @@ LARGEST_EXPONENT = 300.0
 
 @dataclass(frozen=True, eq=False)
 class SeparationLoss:
-    """The loss of all parameters (three factors with `n_terms` columns, row by row) on the fibers that have rivals."""
+    """The loss of all parameters (three factors with `n_terms` columns, row by row) on the fibers that have rivals.
+
+    If the logits are bent, the biases of the values are the last parameters.
+    """
 
     keys: Int[np.ndarray, " fibers"]
     queries: Int[np.ndarray, " fibers"]
@@ -36,9 +42,10 @@ class SeparationLoss:
     sum_by_key: sp.csr_array
     sum_by_query: sp.csr_array
     n_terms: int
+    bent: bool = False
 
     @classmethod
-    def of(cls, tensor: ZeroOneTensor, n_terms: int) -> SeparationLoss:
+    def of(cls, tensor: ZeroOneTensor, n_terms: int, *, bent: bool = False) -> SeparationLoss:
         """Prepares the loss of logits with this many terms."""
         fibers = FiberSets.of(tensor)
         members = fibers.members(0, len(fibers))
@@ -48,7 +55,7 @@ class SeparationLoss:
             sp.csr_array((np.ones(len(place)), (place, np.arange(len(place)))), shape=(size, len(place)))
             for place, size in zip((keys, queries), tensor.shape[:2], strict=True)
         )
-        return cls(keys, queries, members[kept], by_key, by_query, n_terms)
+        return cls(keys, queries, members[kept], by_key, by_query, n_terms, bent)
 
     @cached_property
     def signs(self) -> Float[np.ndarray, "fibers values"]:
@@ -75,7 +82,11 @@ class SeparationLoss:
 
     @property
     def n_parameters(self) -> int:
-        """The number of entries of all three factors."""
+        """The number of entries of all three factors and of the biases."""
+        return self._n_entries + int(self.bent) * int(self.members.shape[1])
+
+    @property
+    def _n_entries(self) -> int:
         rows = self.sum_by_key.shape[0] + self.sum_by_query.shape[0] + self.members.shape[1]
         return int(rows) * self.n_terms
 
@@ -83,15 +94,21 @@ class SeparationLoss:
         """Returns the three factors as views."""
         first = self.sum_by_key.shape[0] * self.n_terms
         second = first + self.sum_by_query.shape[0] * self.n_terms
-        keys, queries, values = (part.reshape(-1, self.n_terms) for part in np.split(parameters, [first, second]))
+        parts = np.split(parameters[: self._n_entries], [first, second])
+        keys, queries, values = (part.reshape(-1, self.n_terms) for part in parts)
         return keys, queries, values
 
-    def wrong(self, parameters: Parameters) -> Bool[np.ndarray, " fibers"]:
-        """Returns the fibers in which some value does not exceed all rivals."""
+    def biases(self, parameters: Parameters) -> Float[np.ndarray, " values"]:
+        """Returns the biases of the values, zeros if the logits are not bent."""
+        return parameters[self._n_entries :] if self.bent else np.zeros(self.members.shape[1])
+
+    def wrong(self, parameters: Parameters, depth: float = 0.0) -> Bool[np.ndarray, " fibers"]:
+        """Returns the fibers in which some value does not exceed all rivals by more than `depth`."""
         keys, queries, values = self.factors(parameters)
-        logits = (keys[self.keys] * queries[self.queries]) @ values.T
+        terms = keys[self.keys] * queries[self.queries]
+        logits = (np.tanh(terms / 2) if self.bent else terms) @ values.T + self.biases(parameters)
         lowest, highest = np.where(self.members, logits, np.inf), np.where(self.members, -np.inf, logits)
-        return np.asarray(~(lowest.min(axis=1) > highest.max(axis=1)))
+        return np.asarray(~(lowest.min(axis=1) > highest.max(axis=1) + depth))
 
     def evaluate(
         self, parameters: Parameters, decay: float, weights: Float[np.ndarray, " fibers"]
@@ -100,7 +117,11 @@ class SeparationLoss:
         keys, queries, values = self.factors(parameters)
         at_key, at_query = keys[self.keys], queries[self.queries]
         both = at_key * at_query
+        if self.bent:
+            both = np.tanh(both / 2, out=both)
         logits = both @ values.T
+        if self.bent:
+            logits += self.biases(parameters)
         logits -= (logits + self.cover).max(axis=1, keepdims=True)
         logits *= self.signs
         odds = np.exp(np.minimum(logits, LARGEST_EXPONENT, out=logits), out=logits)
@@ -111,7 +132,11 @@ class SeparationLoss:
         slope = weights * np.exp(height - losses)
         odds *= np.where(self.members, (-slope / np.maximum(own, 1e-300))[:, None], (slope / others)[:, None])
         back = odds @ values
-        gradient = (self.sum_by_key @ (back * at_query), self.sum_by_query @ (back * at_key), odds.T @ both)
+        if self.bent:
+            back *= (1 - both**2) / 2
+        gradient = [self.sum_by_key @ (back * at_query), self.sum_by_query @ (back * at_key), odds.T @ both]
+        if self.bent:
+            gradient.append(odds.sum(axis=0))
         loss = float(weights @ losses + decay / 2 * (parameters @ parameters))
         joined = np.concatenate([part.ravel() for part in gradient]) + decay * parameters
         return loss, joined, float(height.max(initial=-np.inf))

@@ -7,20 +7,28 @@ are rounded to a coarse integer grid. A bound is claimed only if the exact least
 positive.
 
 Databases may be functional or set-valued: a fiber with several values is correct if each of them exceeds all others.
+
+The same search serves other goals (`LogitGoal`): bent logits (see `separation_loss`), judged by another proof.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
 from math import ceil, log2
+from typing import Generic, TypeVar
 
 import numpy as np
 from jaxtyping import Float
 from scipy.optimize import minimize
 
-from factrank.tensors.codes.separation_loss import Parameters, SeparationLoss
+from factrank.tensors.codes.separation_loss import Factors, Parameters, SeparationLoss
 from factrank.tensors.core import IntegerLogits, ZeroOneTensor, rounded
+
+Found = TypeVar("Found")
+OnAttempt = Callable[[int, bool | None], None]
 
 DECAYS = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 5e-3, 2e-3, 1e-3, 5e-4, 2e-4, 1e-4)
 """Weight decay of each stage."""
@@ -36,6 +44,9 @@ ITERATIONS = 100
 
 INITIAL_SCALE = 0.4
 """Standard deviation of the initial factors."""
+
+COLLAPSED = 1e-3
+"""A term whose factors are below this is lost, as no gradient leads away from 0. Bent terms start again then."""
 
 GRIDS = range(3, 17)
 """Bits of the integer grids to try, coarse ones first."""
@@ -77,34 +88,71 @@ def training_seconds(tensor: ZeroOneTensor) -> float:
     return LEAST_SECONDS + USUAL_EVALUATIONS * PER_LOGIT * n_logits(tensor)
 
 
+@dataclass(frozen=True)
+class LogitGoal(Generic[Found]):
+    """The kind of logits to train, and the proof that accepts them.
+
+    Arguments:
+        accept: maps the three factors and the biases of logits that are correct to a proved result; None if the proof
+            fails, and training continues.
+        bent: whether the logits are bent (see `separation_loss`); otherwise the biases are 0.
+        depth: every value has to exceed its rivals by more than this before `accept` is called.
+        first: the search starts at this fraction of `expected_terms`; less than 1 if a table probably has structure.
+    """
+
+    accept: Callable[[Factors, Float[np.ndarray, " values"]], Found | None]
+    bent: bool = False
+    depth: float = 0.0
+    first: float = 1.0
+
+
+def in_integers(tensor: ZeroOneTensor) -> LogitGoal[IntegerLogits]:
+    """Returns the goal of integer factors with a positive exact margin."""
+    return LogitGoal(lambda factors, _: certified(tensor, *factors))
+
+
 def trained_codes(
     tensor: ZeroOneTensor,
     between: tuple[int, int],
     deadline: float,
     rng: np.random.Generator,
-    on_attempt: Callable[[int, bool | None], None] = lambda _, __: None,
+    on_attempt: OnAttempt = lambda _, __: None,
 ) -> Iterator[IntegerLogits]:
+    """Yields integer logits with fewer and fewer terms, proved by their exact margins; see `fewer_terms`."""
+    return fewer_terms(tensor, between, deadline, rng, in_integers(tensor), on_attempt)
+
+
+def fewer_terms(
+    tensor: ZeroOneTensor,
+    between: tuple[int, int],
+    deadline: float,
+    rng: np.random.Generator,
+    goal: LogitGoal[Found],
+    on_attempt: OnAttempt = lambda _, __: None,
+) -> Iterator[Found]:
     """Yields proved logits with fewer and fewer terms.
 
-    Starts one above `expected_terms`. The number of terms is halved after each success (and doubled until the first
-    one); after the first failure the interval is bisected. Then the number just below the best is tried with many
-    starts, on until they fail.
+    Starts one above the goal's fraction of `expected_terms`. The number of terms is halved after each success (and
+    doubled until the first one); after the first failure the interval is bisected. Then the number just below the best
+    is tried with many starts, on until they fail.
 
     Arguments:
         tensor: the facts, functional or set-valued.
-        between: a lower bound on the effective rank, and the upper bound to beat.
+        between: a lower bound on the number of terms, and the upper bound to beat.
         deadline: `time.monotonic` time at which to stop.
         rng: draws the starts.
+        goal: the kind of logits and their proof.
         on_attempt: called with a number of terms and None before it is tried, and with the outcome after.
     """
     failed, best = max(between[0], 1) - 1, between[1]
     few, many = _starts(len(tensor))
-    terms, halving, doubling = expected_terms(tensor) + 1, True, True
+    attempt = partial(_attempt, tensor, goal, rng, on_attempt)
+    terms, halving, doubling = int(goal.first * expected_terms(tensor)) + 1, True, True
     while failed + 1 < best and time.monotonic() < deadline:
         terms = min(max(terms, failed + 1), best - 1)
         now = time.monotonic()
         share = 1.0 if best == between[1] else SHARE
-        logits = _attempt(tensor, terms, few, now + share * (deadline - now), rng, on_attempt)
+        logits = attempt(terms, few, now + share * (deadline - now))
         if logits is not None:
             yield logits
             best, doubling = terms, False
@@ -113,7 +161,7 @@ def trained_codes(
             failed, halving = terms, False
             terms = 2 * terms if doubling else (failed + best) // 2
     while between[0] < best < between[1] and time.monotonic() < deadline:
-        logits = _attempt(tensor, best - 1, many, deadline, rng, on_attempt)
+        logits = attempt(best - 1, many, deadline)
         if logits is None:
             return
         yield logits
@@ -128,14 +176,15 @@ def _starts(n_facts: int) -> tuple[int, int]:
 
 def _attempt(
     tensor: ZeroOneTensor,
+    goal: LogitGoal[Found],
+    rng: np.random.Generator,
+    on_attempt: OnAttempt,
     n_terms: int,
     starts: int,
     deadline: float,
-    rng: np.random.Generator,
-    on_attempt: Callable[[int, bool | None], None],
-) -> IntegerLogits | None:
+) -> Found | None:
     on_attempt(n_terms, None)
-    logits = train_logits(tensor, n_terms, starts, deadline, rng)
+    logits = train_towards(goal, tensor, n_terms, starts, deadline, rng)
     on_attempt(n_terms, logits is not None)
     return logits
 
@@ -152,29 +201,58 @@ def train_logits(
         deadline: `time.monotonic` time at which to stop.
         rng: draws the starts.
     """
-    loss = SeparationLoss.of(tensor, n_terms)
+    return train_towards(in_integers(tensor), tensor, n_terms, starts, deadline, rng)
+
+
+def train_towards(
+    goal: LogitGoal[Found],
+    tensor: ZeroOneTensor,
+    n_terms: int,
+    starts: int,
+    deadline: float,
+    rng: np.random.Generator,
+) -> Found | None:
+    """Returns what the goal accepts of logits with this many terms; None if all starts fail or at the deadline."""
+    loss = SeparationLoss.of(tensor, n_terms, bent=goal.bent)
     for start in rng.spawn(starts):
-        parameters = INITIAL_SCALE * start.normal(size=loss.n_parameters)
+        parameters = drawn = INITIAL_SCALE * start.normal(size=loss.n_parameters)
         weights = np.ones(len(loss))
         for decay in DECAYS:
-            parameters = _minimise(loss, parameters, decay, weights, deadline)
-            wrong = loss.wrong(parameters)
+            if goal.bent:
+                parameters = _revived(loss, parameters, drawn)
+            parameters = _minimise(loss, parameters, decay, weights, goal.depth, deadline)
+            wrong = loss.wrong(parameters, goal.depth)
             if not wrong.any():
-                logits = certified(tensor, *loss.factors(parameters))
-                if logits is not None:
-                    return logits
+                found = goal.accept(loss.factors(parameters), loss.biases(parameters))
+                if found is not None:
+                    return found
             if time.monotonic() > deadline:
                 return None
-            if decay == HOPELESS_DECAY and wrong.sum() > 1 + HOPELESS_FRACTION * len(loss):
+            if decay == HOPELESS_DECAY and loss.wrong(parameters).sum() > 1 + HOPELESS_FRACTION * len(loss):
                 break
             weights[wrong] *= BOOST
     return None
 
 
+def _revived(loss: SeparationLoss, parameters: Parameters, drawn: Parameters) -> Parameters:
+    """Returns the parameters with the terms that collapsed as they were drawn."""
+    revived = parameters.copy()
+    factors = loss.factors(revived)
+    lost = np.max([np.abs(factor).max(axis=0) for factor in factors], axis=0) < COLLAPSED
+    for factor, first in zip(factors, loss.factors(drawn), strict=True):
+        factor[:, lost] = first[:, lost]
+    return revived
+
+
 def _minimise(
-    loss: SeparationLoss, start: Parameters, decay: float, weights: Float[np.ndarray, " fibers"], deadline: float
+    loss: SeparationLoss,
+    start: Parameters,
+    decay: float,
+    weights: Float[np.ndarray, " fibers"],
+    depth: float,
+    deadline: float,
 ) -> Parameters:
-    """Runs L-BFGS until every fiber is correct, for at most `ITERATIONS` steps or until the deadline."""
+    """Runs L-BFGS until every fiber is correct by `depth`, for at most `ITERATIONS` steps or until the deadline."""
     highest = np.inf
 
     def evaluate(parameters: Parameters) -> tuple[float, Parameters]:
@@ -183,7 +261,7 @@ def _minimise(
         return value, gradient
 
     def stop_in_time(xk: Parameters) -> None:  # noqa: ARG001 - SciPy passes the current point
-        if highest < 0 or time.monotonic() > deadline:
+        if highest < -depth or time.monotonic() > deadline:
             raise StopIteration
 
     with np.errstate(over="ignore", invalid="ignore"):  # overflow gives an infinite loss

@@ -14,7 +14,7 @@ from factrank.errors import InputError
 from factrank.experiments.models.verification import verify
 from factrank.families.attention.forms.building.cp_terms import Terms, about_terms, exact_terms, numerical_terms
 from factrank.families.attention.forms.construction import FormSearch
-from factrank.families.attention.forms.from_cp import FromCP, with_dials, with_switches
+from factrank.families.attention.forms.terms.from_cp import FromCP, with_dials, with_switches
 from factrank.tensors.core.zero_one import ZeroOneTensor
 from slow_layers import slow_layer_tensor
 from strategies import as_database, tensors

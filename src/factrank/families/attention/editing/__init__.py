@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from factrank.lazy_face import lazy_face
 
 if TYPE_CHECKING:
-    from factrank.families.attention.editing.fact_edits import Change as Change
-    from factrank.families.attention.editing.fact_edits import Edited as Edited
+    from factrank.families.attention.editing.changes import Change as Change
+    from factrank.families.attention.editing.changes import Edited as Edited
     from factrank.families.attention.editing.fact_edits import edit as edit
     from factrank.families.attention.editing.fact_edits import edit_file as edit_file
 else:

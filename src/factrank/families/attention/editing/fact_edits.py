@@ -12,6 +12,8 @@ not set. If the logits were multiplied by a power of two, they still are.
 
 A value that no longer occurs in any fact keeps its place; only rebuilding the layer frees it.
 
+Layers without such places, by `logits` or by training, are edited by solving the rows of keys again (`row_edits`).
+
 Changes are atomic, and afterwards the whole layer is certified again: the previous certificate is not used.
 """
 
@@ -21,89 +23,39 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
-import pyarrow as pa
 from jaxtyping import Bool, Int, Shaped
 
-from factrank.certificates import Certificate, ConfidenceClaim, certify, precision_of
-from factrank.databases import NAME_TYPE, Database, Vocabulary
-from factrank.display import Shown
+from factrank.certificates import ConfidenceClaim, certify, precision_of
+from factrank.databases import Database
 from factrank.errors import InputError
 from factrank.experiments.models import notes_of
 from factrank.families.attention.attention_layer import AttentionLayer
+from factrank.families.attention.editing.changes import (
+    ALL_DELETED,
+    REBUILD,
+    Change,
+    Edited,
+    claim_of,
+    extended,
+    require_names,
+    where_of,
+)
 from factrank.families.attention.editing.fact_places import FactPlaces, free_columns, layout_of
+from factrank.families.attention.editing.row_edits import SOLVED_FORMS, edit_rows
 from factrank.families.attention.forms import CONSTRUCTIONS, construction_of, places_of
 from factrank.families.attention.forms.building import LARGEST_EXPONENT, completed, scaled, without_reserved
 from factrank.families.attention.layer_files import SavedLayer, load_layer, write_layer
 from factrank.families.attention.proof import AttentionProver
 from factrank.host import locked, require_file
-from factrank.nn import on_device, to_arrays
-from factrank.readouts import full_precision
-
-REBUILD = "rebuild it with factrank construct"
+from factrank.nn import to_arrays
 
 FREES = "Only rebuilding frees such places."
 
-ALL_DELETED = "these changes delete every fact: delete the file instead"
-
 MOST_NAMED = 3
 """Number of names that a message lists."""
-
-
-class Change(NamedTuple):
-    """A value to set for a (key, query), or a fact to delete if the value is None. Messages start with `where`."""
-
-    key: str
-    query: str
-    value: str | None = None
-    where: str = ""
-
-
-@dataclass(frozen=True, eq=False)
-class Edited(Shown):
-    """A layer after editing.
-
-    Arguments:
-        saved: the layer, the facts that it now stores, and notes with its certificate.
-        certificate: the certificate of the whole layer.
-        n_set: number of facts that are new or have a new value.
-        n_deleted: number of deleted facts.
-        n_unchanged: number of changes without effect.
-        new_keys: names added to the keys.
-        new_values: names added to the values.
-        deleted: codes (key, query) of the deleted facts.
-    """
-
-    saved: SavedLayer
-    certificate: Certificate
-    n_set: int
-    n_deleted: int
-    n_unchanged: int
-    new_keys: tuple[str, ...]
-    new_values: tuple[str, ...]
-    deleted: Int[np.ndarray, "n 2"]
-
-    def __repr__(self) -> str:
-        return f"Edited({self.n_set:,} set, {self.n_deleted:,} deleted, {self.certificate!r})"
-
-    def answers_after_deletion(self, most: int | None = None) -> list[tuple[int, int, int | None]]:
-        """Return (key, query, answer) of deleted facts in codes; the answer is None if values tie."""
-        pairs = self.deleted[:most]
-        if not len(pairs):
-            return []
-        keys, rows = np.unique(pairs[:, 0], return_inverse=True)
-        layer = of_keys(self.saved.layer, keys)
-        with full_precision(layer):
-            logits = np.asarray(on_device(layer).logits(jnp.asarray(rows), jnp.asarray(pairs[:, 1])))
-        best = logits.argmax(axis=1)
-        alone = (logits == logits.max(axis=1, keepdims=True)).sum(axis=1) == 1
-        return [
-            (int(key), int(query), int(value) if is_alone else None)
-            for (key, query), value, is_alone in zip(pairs, best, alone, strict=True)
-        ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,6 +81,7 @@ def edit(saved: SavedLayer, changes: Iterable[Change | Sequence[str | None]]) ->
 
     Raises:
         InputError: a change cannot be made; then none is made.
+        SearchError: the layer is solved again for its changes (`row_edits`), and no solution was found.
 
     >>> from factrank import construct
     >>> facts = Database.from_facts([("Oslo", "country", "Norway"), ("Lima", "country", "Chile")])
@@ -137,12 +90,15 @@ def edit(saved: SavedLayer, changes: Iterable[Change | Sequence[str | None]]) ->
     (True, [('Lima', 'country', 'Peru'), ('Rome', 'country', 'Norway')], ('Peru',))
     """
     construction, editing = construction_of(saved)
+    if construction in SOLVED_FORMS and isinstance(saved.layer, AttentionLayer):
+        asked = require_names([Change(*change) for change in changes])
+        return edit_rows(saved, saved.layer, construction, asked)
     if not editing or not isinstance(saved.layer, AttentionLayer):
         raise InputError(f"facts of a layer of form {construction} cannot be edited one by one: {REBUILD}")
     if not saved.database.functional:
         raise InputError(f"the layer stores several values for one (key, query): {REBUILD}")
     layout = layout_of(editing, saved.layer.shape, saved.database.n_queries, precision_of(saved.layer))
-    claim, exponent = _claim(saved), _exponent(editing)
+    claim, exponent = claim_of(saved), _exponent(editing)
     asked = _distinct([Change(*change) for change in changes])
     coded = _coded(completed(saved.database, claim), _with_reserved(asked, saved.database, claim), layout)
     layer = scaled(_written(scaled(saved.layer, -exponent), layout, coded, construction), exponent)
@@ -165,14 +121,6 @@ def edit(saved: SavedLayer, changes: Iterable[Change | Sequence[str | None]]) ->
     )
 
 
-def _claim(saved: SavedLayer) -> ConfidenceClaim | None:
-    """Return the claim to prove again, all that is taken from the certificate; an unreadable one claims nothing."""
-    try:
-        return saved.claim
-    except InputError:
-        return None
-
-
 def _exponent(editing: Mapping[str, Any]) -> int:
     """Return the exponent of the power of two by which the logits were multiplied."""
     exponent = editing.get("exponent", 0)
@@ -192,24 +140,16 @@ def _with_reserved(
         return changes
     for change in changes:
         if change.value == claim.unknown:
-            raise InputError(
-                f"{_where(change)}the layer reserves {change.value!r} for pairs without a fact: delete the fact instead"
-            )
+            reserves = f"the layer reserves {change.value!r} for pairs without a fact"
+            raise InputError(f"{where_of(change)}{reserves}: delete the fact instead")
         known = change.key in database.keys and change.query in database.queries
         if change.value is None and not (known and database.fiber(change.key, change.query)):
-            raise InputError(f"{_where(change)}there is no fact for ({change.key!r}, {change.query!r}) to delete")
+            raise InputError(f"{where_of(change)}there is no fact for ({change.key!r}, {change.query!r}) to delete")
     new = dict.fromkeys(change.key for change in changes if change.key not in database.keys)
     given = {(change.key, change.query) for change in changes}
     rest = [Change(key, query, claim.unknown) for key in new for query in database.queries if (key, query) not in given]
     kept = [change if change.value is not None else change._replace(value=claim.unknown) for change in changes]
     return (*kept, *rest)
-
-
-def of_keys(layer: Any, keys: Int[np.ndarray, " some"]) -> AttentionLayer:
-    """Return the layer restricted to these keys; their logits do not depend on the rows of other keys."""
-    rows = np.concatenate([keys, np.arange(layer.n_keys, layer.n_keys + layer.n_queries)])
-    restricted: AttentionLayer = replace(layer, embedding=to_arrays(layer)["embedding"][rows], n_keys=len(keys))
-    return restricted
 
 
 def edit_file(
@@ -245,28 +185,27 @@ def edit_file(
 def _distinct(changes: Sequence[Change]) -> tuple[Change, ...]:
     """Return the changes without repetitions; an `InputError` if two conflict or a name is not a string."""
     found: dict[tuple[str, str], Change] = {}
-    for change in changes:
-        for column, name in zip(("key", "query", "value"), change[:3], strict=True):
-            if not (isinstance(name, str) and name) and not (column == "value" and name is None):
-                raise InputError(f"{_where(change)}the {column} of a change must be a non-empty string; got {name!r}")
+    for change in require_names(changes):
         other = found.setdefault((change.key, change.query), change)
         if other.value != change.value:
             asked = " and ".join("a deletion" if one.value is None else repr(one.value) for one in (other, change))
-            raise InputError(f"{_where(change)}({change.key!r}, {change.query!r}) has two conflicting changes: {asked}")
+            raise InputError(
+                f"{where_of(change)}({change.key!r}, {change.query!r}) has two conflicting changes: {asked}"
+            )
     if not found:
         raise InputError("no changes given")
     return tuple(found.values())
 
 
 def _coded(database: Database, changes: tuple[Change, ...], layout: FactPlaces) -> _Coded:
-    keys = _extended(database.keys, [change.key for change in changes if change.value is not None])
-    values = _extended(database.values, [change.value for change in changes if change.value is not None])
+    keys = extended(database.keys, [change.key for change in changes if change.value is not None])
+    values = extended(database.values, [change.value for change in changes if change.value is not None])
     triples = np.empty((len(changes), 3), dtype=np.int64)
     for row, change in enumerate(changes):
         if change.query not in database.queries or layout.group_of[database.queries.index(change.query)] < 0:
-            raise InputError(f"{_where(change)}no head of the layer answers the query {change.query!r}: {REBUILD}")
+            raise InputError(f"{where_of(change)}no head of the layer answers the query {change.query!r}: {REBUILD}")
         if change.key not in keys:
-            raise InputError(f"{_where(change)}there is no fact for ({change.key!r}, {change.query!r}) to delete")
+            raise InputError(f"{where_of(change)}there is no fact for ({change.key!r}, {change.query!r}) to delete")
         value = -1 if change.value is None else values.index(change.value)
         triples[row] = keys.index(change.key), database.queries.index(change.query), value
     pairs = database.triples[:, 0].astype(np.int64) * database.n_queries + database.triples[:, 1]
@@ -277,25 +216,13 @@ def _coded(database: Database, changes: tuple[Change, ...], layout: FactPlaces) 
     absent = np.flatnonzero((triples[:, 2] < 0) & ~present)
     if len(absent):
         change = changes[absent[0]]
-        raise InputError(f"{_where(change)}there is no fact for ({change.key!r}, {change.query!r}) to delete")
+        raise InputError(f"{where_of(change)}there is no fact for ({change.key!r}, {change.query!r}) to delete")
     kept = np.ones(len(pairs), dtype=bool)
     kept[rows[present]] = False
     facts = np.concatenate([database.triples[kept], triples[triples[:, 2] >= 0].astype(np.int32)])
     if not len(facts):
         raise InputError(ALL_DELETED)
     return _Coded(triples, changes, before, Database(facts, keys, database.queries, values))
-
-
-def _extended(vocabulary: Vocabulary, names: Sequence[str | None]) -> Vocabulary:
-    """Return the vocabulary with the names that it lacks, in order of appearance."""
-    new = [name for name in dict.fromkeys(names) if name is not None and name not in vocabulary]
-    if not new:
-        return vocabulary
-    return Vocabulary(pa.concat_arrays([vocabulary.names, Vocabulary(new).names.cast(NAME_TYPE)]))
-
-
-def _where(change: Change) -> str:
-    return f"{change.where}: " if change.where else ""
 
 
 def _written(layer: AttentionLayer, layout: FactPlaces, coded: _Coded, construction: str) -> AttentionLayer:
@@ -357,7 +284,7 @@ def _in_use(layout: FactPlaces, group: int, database: Database) -> Bool[np.ndarr
 def _no_room(change: Change, room: int, unused: Sequence[str], fitting: str) -> InputError:
     """Name the places of values without facts: rebuilding may need no larger layer."""
     taken = (
-        f"{_where(change)}no free place for {change.value!r}: the code of {change.query!r} has {room:,} "
+        f"{where_of(change)}no free place for {change.value!r}: the code of {change.query!r} has {room:,} "
         f"place{'s' * (room != 1)}, all taken"
     )
     if not unused:
@@ -370,7 +297,7 @@ def _no_room(change: Change, room: int, unused: Sequence[str], fitting: str) -> 
 def _clash(change: Change, in_use: bool, fitting: str) -> InputError:
     other = "has this value." if in_use else f"keeps a place for this value, although no fact uses it. {FREES}"
     return InputError(
-        f"{_where(change)}{change.value!r} cannot answer {change.query!r}, which shares a head with a query that "
+        f"{where_of(change)}{change.value!r} cannot answer {change.query!r}, which shares a head with a query that "
         f"{other} {fitting}"
     )
 

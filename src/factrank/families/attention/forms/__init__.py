@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from factrank.families.attention.forms.construction import host_layer as host_layer
     from factrank.families.attention.forms.digits_layer import Digits as Digits
     from factrank.families.attention.forms.digits_layer import digits as digits
-    from factrank.families.attention.forms.from_cp import FromCP as FromCP
     from factrank.families.attention.forms.linear_solve import LinearSolve as LinearSolve
     from factrank.families.attention.forms.mixed import Mixed as Mixed
     from factrank.families.attention.forms.parabola_layer import Parabola as Parabola
@@ -33,5 +32,7 @@ if TYPE_CHECKING:
     from factrank.families.attention.forms.registry import registered_form as registered_form
     from factrank.families.attention.forms.set_valued import SetValued as SetValued
     from factrank.families.attention.forms.shared_heads import SharedHeads as SharedHeads
+    from factrank.families.attention.forms.terms.from_cp import FromCP as FromCP
+    from factrank.families.attention.forms.terms.logits_layer import Logits as Logits
 else:
     __getattr__, __dir__, __all__ = lazy_face(__name__)

@@ -3,6 +3,9 @@
 Every form reports, without building, whether it can store the database in a precision and how large the layer would be.
 Forms are built from best to worst until one is certified. If a size is an upper estimate, forms that may turn out
 smaller are built too. To maximise the margin, every form that fits is built.
+
+`logits` searches for its terms, which takes the whole budget and may fail. It is considered for tables with several
+values for a (key, query) if parameters are minimised, and otherwise on demand.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ from typing import Any, Literal, cast, get_args
 
 from factrank.certificates import Abstention, Certificate, ConfidenceClaim
 from factrank.databases import Database
-from factrank.errors import InputError
+from factrank.errors import InputError, SearchError
 from factrank.experiments.models import Constructed, width_in_bits
 from factrank.families.attention.forms.building import certified_claim, claim_for, completed, with_reserved
 from factrank.families.attention.forms.candidates import Candidate, places_of
@@ -47,6 +50,12 @@ MAY_SHRINK = 2.0
 
 MOST_FACTS_AS_SETS = 100_000
 """Functional tables above this size are not tried as sets, which would take seconds to size."""
+
+SEARCHED = "logits"
+"""The form whose terms are searched for."""
+
+SEARCH_SHARE = 0.8
+"""Fraction of the remaining time for a form that may turn out smaller, if others follow."""
 
 COPIES = 3
 """Copies of the weights in memory while a layer is built and verified."""
@@ -82,11 +91,12 @@ def construct_by_formula(  # noqa: PLR0913 - one argument per question
     only: Iterable[str] | None = None,
     tau: float | None = None,
     abstain: Abstention | None = None,
+    with_search: bool = False,
 ) -> Constructed:
     """Build the best closed form for a database, and prove that it recalls every fact.
 
-    It takes the arguments of `construct`, in the room `searching`. If the layer abstains, `details["plain"]` is the
-    size of the layer that does not.
+    It takes the arguments of `construct`, in the room `searching`, and `with_search`: consider `logits` for functional
+    tables too. If the layer abstains, `details["plain"]` is the size of the layer that does not.
 
     >>> facts = Database.from_facts([("Oslo", "country", "Norway"), ("Lima", "country", "Peru")])
     >>> construct_by_formula(facts, maximise="margin").reason
@@ -102,12 +112,15 @@ def construct_by_formula(  # noqa: PLR0913 - one argument per question
     plain, database = database, with_reserved(database, claim)
     precisions = _precisions(precision, aim)
     table = completed(database, claim)
-    options, refused = _considered(table, precisions, aim, _named(only, database))
+    options, refused = _considered(table, precisions, aim, _named(only, table, aim, with_search=with_search))
     if not options:
         reasons = "".join(f"\n  {candidate.construction}: {candidate.reason}" for candidate in refused)
         raise InputError(f"no construction holds this database in {' or '.join(precisions)}:{reasons}")
     with ProgressLine("constructing") as line:
-        options = _built(_Asked(database, table, claim), options, aim, search, line)
+        options, failed = _built(_Asked(database, table, claim), options, aim, search, line)
+    refused = [*refused, *failed]
+    if not options:
+        raise SearchError("; ".join(f"{candidate.construction}: {candidate.reason}" for candidate in failed))
     results = [(option, *option.result) for option in options if option.result is not None]
     best, built, certificate = min(results, key=lambda found: (not found[2].certified, found[0].cost))
     others = sorted((option for option in options if option is not best), key=lambda option: option.cost)
@@ -160,10 +173,13 @@ def _precisions(asked: Precision | None, minimise: Minimise) -> tuple[Precision,
     return ("bfloat16", "float32", "float64") if minimise == "bits" else (DEFAULT_PRECISION,)
 
 
-def _named(only: Iterable[str] | None, database: Database) -> list[Construction]:
+def _named(only: Iterable[str] | None, database: Database, aim: Minimise, *, with_search: bool) -> list[Construction]:
     if only is None:
         expensive = database.functional and database.n_facts > MOST_FACTS_AS_SETS
-        return [form for name, form in CONSTRUCTIONS.items() if not (expensive and name == "set-valued")]
+        searched = aim == "parameters" and (with_search or not database.functional)
+        left_out = {"set-valued"} if expensive else set()
+        left_out |= set() if searched else {SEARCHED}
+        return [form for name, form in CONSTRUCTIONS.items() if name not in left_out]
     names = [only] if isinstance(only, str) else list(only)
     for name in names:
         if name not in CONSTRUCTIONS:
@@ -237,20 +253,32 @@ def _cost(candidate: Candidate, minimise: Minimise) -> tuple[float, ...]:
 
 def _built(
     asked: _Asked, options: Sequence[_Option], minimise: Minimise, search: FormSearch, line: ProgressLine
-) -> list[_Option]:
-    """Build and verify options up to the first certified one, and later ones if they may turn out better."""
+) -> tuple[list[_Option], list[Candidate]]:
+    """Build and verify options up to the first certified one, and later ones if they may turn out better.
+
+    Returns:
+        The options, and those whose search found nothing.
+    """
     seen: list[_Option] = []
+    failed: list[Candidate] = []
     deadline = time.monotonic() + search.seconds
     for option in options:
         seen.append(option)
+        last = option is options[-1]
         best = min((one.cost for one in seen if one.result is not None and one.result[1].certified), default=None)
         if best is not None and minimise != "margin":
             left = deadline - time.monotonic()
             if not option.form.estimated or left <= 0 or option.cost[0] > MAY_SHRINK * best[0]:
                 continue
         left = max(deadline - time.monotonic(), 0.0)
+        seconds = SEARCH_SHARE * left if option.form.estimated and not last else left
         line.update(f"building {option.candidate.construction}")
-        built = option.form.build(asked.table, option.candidate.precision, FormSearch(left, search.seed))
+        try:
+            built = option.form.build(asked.table, option.candidate.precision, FormSearch(seconds, search.seed))
+        except SearchError as error:
+            failed.append(Candidate(option.form.name, option.candidate.precision, reason=str(error)))
+            seen.pop()
+            continue
         smaller = replace(option.candidate, shape=built.layer.shape, parameters=built.layer.parameters)
         if best is not None and minimise != "margin" and _cost(smaller, minimise) >= best:
             continue  # too large to be worth a proof
@@ -259,7 +287,7 @@ def _built(
         reason = "" if found.certified else f"not certified: {found.reason}"
         candidate = replace(smaller, margin=found.margin, reason=reason)
         seen[-1] = _Option(option.form, candidate, _cost(candidate, minimise), (built, found))
-    return seen
+    return seen, failed
 
 
 def _certified(built: Built, asked: _Asked) -> tuple[Built, Certificate]:

@@ -73,7 +73,11 @@ class Construction(Protocol):
         """Return the size of the layer without building it."""
 
     def build(self, database: Database, precision: Precision, search: FormSearch) -> Built:
-        """Build the layer; an `InputError` gives the reason if the form is refused."""
+        """Build the layer; an `InputError` gives the reason if the form is refused.
+
+        Raises:
+            SearchError: the form has to search, and found nothing in the time; other forms are tried then.
+        """
 
 
 class ClosedForm(ABC):
@@ -125,5 +129,5 @@ def table_refusal(database: Database, *, functional: bool = True) -> str | None:
         return "the database has no facts"
     if functional and not database.functional:
         more = f"{database.n_facts - database.n_fibers} more facts than pairs"
-        return f"some (key, query) have several values ({more}); set-valued holds such tables"
+        return f"some (key, query) have several values ({more}); logits and set-valued hold such tables"
     return None

@@ -15,12 +15,12 @@ from factrank.families.attention.forms.binary_codes import BinaryCodes
 from factrank.families.attention.forms.circle_layer import Circle
 from factrank.families.attention.forms.construction import Construction
 from factrank.families.attention.forms.digits_layer import Digits
-from factrank.families.attention.forms.from_cp import FromCP
 from factrank.families.attention.forms.linear_solve import LinearSolve
 from factrank.families.attention.forms.mixed import Mixed
 from factrank.families.attention.forms.parabola_layer import Parabola
 from factrank.families.attention.forms.set_valued import SetValued
 from factrank.families.attention.forms.shared_heads import SharedHeads
+from factrank.families.attention.forms.terms import FromCP, Logits
 from factrank.plugins import Registry
 
 
@@ -45,6 +45,7 @@ def _built_in() -> Mapping[str, Construction]:
         Circle(),
         AttentionMap(),
         SetValued(),
+        Logits(),
         FromCP(),
         LinearSolve(),
     )

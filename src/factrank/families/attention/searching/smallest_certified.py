@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from factrank.certificates import Abstention
 from factrank.databases import Database
-from factrank.errors import InputError, SearchError
+from factrank.errors import FactrankError, InputError, SearchError
 from factrank.experiments.models import Constructed
 from factrank.families.attention.forms import Candidate, construct_by_formula
 from factrank.families.attention.forms.building import claim_for, with_reserved
@@ -26,6 +26,9 @@ Method = Literal["formula", "trained", "any"]
 
 FORMULA_SECONDS, TRAINED_SECONDS = 5.0, 60.0
 """Budgets if none is given."""
+
+FORMULA_SHARE = 0.25
+"""Fraction of the budget for closed forms, if layers are trained too."""
 
 
 def construct(  # noqa: PLR0913 - one argument per question
@@ -48,8 +51,9 @@ def construct(  # noqa: PLR0913 - one argument per question
 ) -> Constructed:
     """Find a small layer that recalls every fact of a database, and prove that it does.
 
-    Closed forms take seconds. Trained layers are much smaller if facts have structure or a (key, query) has several
-    values, but take minutes, and their facts cannot be edited one by one. The result is the smallest of what was tried.
+    Closed forms take seconds. Layers with searched terms (`logits`, for tables with several values for a (key, query),
+    or on demand) and trained layers are much smaller if facts have structure, and are edited by solving rows again. The
+    result is the smallest of what was tried.
 
     Arguments:
         database: the facts.
@@ -98,7 +102,9 @@ def construct(  # noqa: PLR0913 - one argument per question
     _require_trainable(database, method, formula, budget)
     by_formula = _by_formula(database, precision, formula, budget) if method == "any" else None
     kept = None if folder is None else Path(folder)
-    search = _by_training(database, precision or "float32", formula, by_formula, budget, (kept, seed, report))
+    share = 1 - FORMULA_SHARE if method == "any" else 1.0
+    seconds = share * (TRAINED_SECONDS if budget is None else budget)
+    search = _by_training(database, precision or "float32", formula, by_formula, seconds, (kept, seed, report))
     return _smaller(with_reserved(database, claim_for(database, tau, abstain)), by_formula, search)
 
 
@@ -107,7 +113,7 @@ def _by_training(
     precision: Precision,
     formula: dict[str, Any],
     by_formula: Constructed | None,
-    budget: float | None,
+    seconds: float,
     how: tuple[Path | None, int, Callable[[str], None] | None],
 ) -> TrainedSearch:
     from factrank.families.attention.searching.trained_search import search_trained, usual_rounds  # noqa: PLC0415
@@ -118,7 +124,7 @@ def _by_training(
         with_reserved(database, claim),
         precision,
         claim,
-        seconds=TRAINED_SECONDS if budget is None else budget,
+        seconds=seconds,
         below=float(by_formula.parameters) if by_formula is not None and by_formula.certified else inf,
         folder=folder,
         rounds=usual_rounds(seed),
@@ -141,10 +147,10 @@ def _by_formula(
     database: Database, precision: Precision | None, formula: dict[str, Any], budget: float | None
 ) -> Constructed | None:
     """Return the best closed form; None if none can store the table, which training may still do."""
-    seconds = FORMULA_SECONDS if budget is None else min(budget, FORMULA_SECONDS)
+    seconds = FORMULA_SHARE * (TRAINED_SECONDS if budget is None else budget)
     try:
-        return construct_by_formula(database, precision, budget=seconds, **formula)
-    except InputError:
+        return construct_by_formula(database, precision, budget=seconds, with_search=True, **formula)
+    except FactrankError:
         if formula["only"] is not None:
             raise
         return None

@@ -32,7 +32,9 @@ if TYPE_CHECKING:
     from factrank.families.attention.forms.building.cp_terms import Terms as Terms
     from factrank.families.attention.forms.building.cp_terms import about_terms as about_terms
     from factrank.families.attention.forms.building.cp_terms import exact_terms as exact_terms
+    from factrank.families.attention.forms.building.cp_terms import measured_terms as measured_terms
     from factrank.families.attention.forms.building.cp_terms import numerical_terms as numerical_terms
+    from factrank.families.attention.forms.building.cp_terms import spread_rows as spread_rows
     from factrank.families.attention.forms.building.parabola_labels import Labels as Labels
     from factrank.families.attention.forms.building.parabola_labels import label_choices as label_choices
     from factrank.families.attention.forms.building.parabola_labels import labels_for as labels_for

@@ -2,8 +2,9 @@ r"""Rank-one terms that add up to a database, at least on fibers with a fact, fr
 
 $\sum_r a_r[k]\, b_r[q]\, c_r[v]$ is 1 on every fact and 0 for all other values of its fiber; fibers without a fact are
 unconstrained. Sources: exact witnesses of the upper bounds with integer entries (slices and spanning trees, the best
-for each component; the reference-value decomposition by queries, for small tables also by keys); and a numerical
-decomposition, with fewer terms and a residual of about 1e-12.
+for each component; the reference-value decomposition by queries, for small tables also by keys); the decomposition that
+proves the best upper bound on the rank, as `measure` finds it; and a numerical one, with fewer terms and a residual of
+about 1e-12.
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from factrank.databases import Database
+from factrank.tensors.bounds import Ledger, upper_bound
 from factrank.tensors.bounds.upper import best_upper, completion_bound, slices_bound, spanning_tree_bound
 from factrank.tensors.core import AXES, Core, Decomposition, ZeroOneTensor, lift
-from factrank.tensors.cp import MOST_UNKNOWNS, valid_fibers
+from factrank.tensors.cp import MOST_UNKNOWNS, IntervalProof, ProjectedProof, valid_fibers
 from factrank.tensors.cp import CpSearch as NumericalSearch
 
 STARTS_PER_RANK = 6
@@ -82,6 +84,36 @@ def exact_terms(database: Database) -> Iterator[Terms]:
             yield dense_terms(lift(terms, core), database.shape)
 
 
+def measured_terms(database: Database, seconds: float) -> Terms | None:
+    """Return the terms that prove the best upper bound on the rank within the time.
+
+    Proofs by intervals contain two of the three factors of a nearby decomposition; the third is a least-squares fit.
+    None if the best bound is only a count.
+    """
+    core = Core.of(ZeroOneTensor.of(database))
+    witness = upper_bound(core, Ledger(seconds, lambda _: None)).witness
+    if isinstance(witness, IntervalProof):
+        factors = _with_fitted(core.tensor, 2, witness.factors[:2])
+    elif isinstance(witness, ProjectedProof):
+        factors = _with_fitted(core.tensor, witness.axis, (witness.left, witness.right))
+    else:
+        return dense_terms(witness(), database.shape) if callable(witness) else None
+    a, b, c = (spread_rows(f, classes) for f, classes in zip(factors, core.classes, strict=True))
+    return Terms(a, b, c)
+
+
+def _with_fitted(
+    tensor: ZeroOneTensor, axis: int, given: tuple[Float[np.ndarray, "_ terms"], Float[np.ndarray, "_ terms"]]
+) -> list[Float[np.ndarray, "_ terms"]]:
+    """Insert the factor of an axis that fits the tensor best, with the factors of the two other axes."""
+    products = np.einsum("ir,jr->ijr", *given).reshape(-1, given[0].shape[1])
+    unfolded = np.moveaxis(tensor.dense(), axis, -1).reshape(len(products), -1).astype(np.float64)
+    fitted = np.linalg.lstsq(products, unfolded, rcond=None)[0].T
+    factors = list(given)
+    factors.insert(axis, fitted)
+    return factors
+
+
 def numerical_terms(database: Database, most: int, seconds: float, rng: np.random.Generator) -> Terms | None:
     """Return a numerical decomposition with fewer than `most` terms on the valid fibers; None if the search fails."""
     core = Core.of(ZeroOneTensor.of(database))
@@ -97,12 +129,12 @@ def numerical_terms(database: Database, most: int, seconds: float, rng: np.rando
             fit = search.fit(rank, start, left)
             if fit.status == "converged":
                 factors = search.whole(fit.factors)
-                a, b, c = (_spread(f, classes) for f, classes in zip(factors, core.classes, strict=True))
+                a, b, c = (spread_rows(f, classes) for f, classes in zip(factors, core.classes, strict=True))
                 return Terms(a, b, c)
     return None
 
 
-def _spread(
+def spread_rows(
     factor: Float[np.ndarray, "core terms"], classes: Int[np.ndarray, " members"]
 ) -> Float[np.ndarray, "members terms"]:
     """Give equal slices equal rows, and empty ones zero rows."""

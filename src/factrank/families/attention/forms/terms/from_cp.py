@@ -3,7 +3,7 @@ r"""From a CP decomposition: a layer whose logits are the 0/1 tensor of the data
 Terms $\sum_r a_r[k]\, b_r[q]\, c_r[v]$ (see `cp_terms`) become coordinates: a key stores $a_r[k]$ in coordinate r, the
 unembedding has the row $c_r$ there, and heads multiply by $b_r[q]$ through their attention to the key, which depends on
 the query alone. Queries have a one-hot code with one coordinate per distinct row of b, and W_K is constant on it. There
-are two ways to express $b_r$ by attention weights between 0 and 1:
+are three ways to express $b_r$ by attention weights between 0 and 1:
 
 - *Switches*, for terms with integer entries: if $b_r$ has the levels $\beta$, then
   $b_r = \sum_\beta \beta\, [b_r = \beta]$, and each indicator is saturated attention, exactly 0 or 1. Equal indicators
@@ -14,19 +14,23 @@ are two ways to express $b_r$ by attention weights between 0 and 1:
   $\sum_r (b_r[q] + 1/(2\alpha))\, a_r[k]\, c_r[v] = D + G[k,v]$, and one more head with constant attention 1/2
   subtracts G: with $A = [a_r/\alpha]$, $C = [c_r]$ and the singular value decomposition $A C^\top = P S$ it has
   $W_V = -A^+ P$ and $W_O = S (C^\top)^+$, of width rank G. Heads with equal $b_r$ are merged.
+- *Small angles*, for any terms: the bent logits of `logits_layer`, with $|a_r b_r|$ scaled to a small angle, have one
+  head and one coordinate per term. The angle is the largest that is proved.
 
-Heads are split to the best common width. d_model = R + number of distinct rows of b. The layer is large, at least
-R(K + V) numbers. If the terms add up to the whole tensor, not only on valid fibers, missing entries tie.
+Heads of switches and dials are split to the best common width, and d_model = R + number of distinct rows of b. The
+layer is large, at least R(K + V) numbers. If the terms add up to the whole tensor, not only on valid fibers, missing
+entries tie, except with small angles.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
 
+from factrank.certificates import prove
 from factrank.databases import Database
 from factrank.families.attention.attention_layer import AttentionLayer
 from factrank.families.attention.forms.building import (
@@ -36,14 +40,20 @@ from factrank.families.attention.forms.building import (
     about_terms,
     best_width,
     exact_terms,
+    measured_terms,
     numerical_terms,
 )
 from factrank.families.attention.forms.construction import Built, ClosedForm, FormSearch, host_layer
+from factrank.families.attention.forms.terms.logits_layer import bent_layer
 from factrank.families.attention.layer_shape import LayerShape
+from factrank.families.attention.proof import AttentionProver
 from factrank.nn import Precision
 
 ALPHA = 0.45
 """Range of a dial around 1/2."""
+
+ANGLES = tuple(2.0**-power for power in (3, 5, 7, 9, 12))
+"""Small angles to try: logits are off by their square, and by rounding errors divided by them."""
 
 MOST_PARAMETERS = 5_000_000
 """Larger layers are left to other forms."""
@@ -80,11 +90,26 @@ class FromCP(ClosedForm):
     def _build(self, database: Database, precision: Precision, search: FormSearch) -> Built:
         layer, n_terms = _best_exact(database, precision)
         if search.seconds > 0 and precision != "bfloat16":
-            rng = np.random.default_rng(search.seed)
-            terms = numerical_terms(database, n_terms, search.seconds, rng)
-            if terms is not None:
-                layer = min(layer, with_dials(terms, precision), key=lambda found: found.parameters)
+            for terms in _fewest_terms(database, n_terms, search):
+                ways = (with_dials(terms, precision), *(with_angles(terms, angle, precision) for angle in ANGLES))
+                smaller = [way for way in ways if way.parameters < layer.parameters]
+                for way in sorted(smaller, key=lambda one: one.parameters):
+                    if prove(AttentionProver(way, database)).holds:
+                        layer = way
+                        break
         return Built(layer, self.name)
+
+
+def _fewest_terms(database: Database, n_terms: int, search: FormSearch) -> Iterator[Terms]:
+    """Yield the decomposition of the best known bound, and a numerical one if it has fewer terms."""
+    half, rng = search.seconds / 2, np.random.default_rng(search.seed)
+    measured = measured_terms(database, half)
+    if measured is not None:
+        yield measured
+        n_terms = min(n_terms, measured.n_terms)
+    numerical = numerical_terms(database, n_terms, half, rng)
+    if numerical is not None:
+        yield numerical
 
 
 def _best_exact(database: Database, precision: Precision) -> tuple[AttentionLayer, int]:
@@ -124,6 +149,15 @@ def with_dials(terms: Terms, precision: Precision) -> AttentionLayer:
         bundles.append(TermBundle(dial, copy.T, copy))
     bundles.append(TermBundle(np.zeros(len(rows)), *_correction(keys, terms.values)))
     return _assembled(scaled, row_of.reshape(-1), bundles, 1, precision)
+
+
+def with_angles(terms: Terms, angle: float, precision: Precision) -> AttentionLayer:
+    """Return the layer with the bent logits of the terms, where all a_r b_r / 2 are at most an angle."""
+    sizes = [np.abs(factor).max(axis=0) for factor in (terms.keys, terms.queries)]
+    sizes = [np.where(size > 0, size, 1.0) for size in sizes]
+    keys, queries = terms.keys / sizes[0] * 2 * angle, terms.queries / sizes[1]
+    values = terms.values * (sizes[0] * sizes[1] / angle)
+    return bent_layer(Terms(keys, queries, values), np.zeros(len(values)), precision)
 
 
 def _correction(keys: Float[np.ndarray, "keys terms"], values: Float[np.ndarray, "values terms"]) -> Weights:
