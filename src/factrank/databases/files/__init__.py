@@ -1,4 +1,4 @@
-"""File formats: read and write CSV, TSV, JSON Lines, N-Triples, Turtle and Parquet.
+"""File formats: read and write CSV, TSV, JSON Lines, N-Triples, N-Quads, Turtle and Parquet.
 
 Contains: one module per format, and `formats`, which selects the format by file suffix. Add here: another format.
 Every cell is text, and no file content is executed.

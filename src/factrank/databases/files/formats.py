@@ -72,6 +72,7 @@ def _built_in() -> Mapping[str, Format]:
         ".jsonl": JsonLines(),
         ".ndjson": JsonLines(),
         ".nt": Rdf("N-Triples"),
+        ".nq": Rdf("N-Quads"),
         ".ttl": Rdf("Turtle"),
     }
     zipped = {f"{suffix}.gz": text_format for suffix, text_format in text_formats.items()}
@@ -118,7 +119,7 @@ def read(  # noqa: PLR0913 - one argument for each ambiguity of a file
     encoding: str | None = None,
     suffix: str | None = None,
 ) -> Database:
-    r"""Read a CSV, TSV, JSON Lines, N-Triples, Turtle or Parquet file; text files may be gzipped.
+    r"""Read a CSV, TSV, JSON Lines, N-Triples, N-Quads, Turtle or Parquet file; text files may be gzipped.
 
     Cells are kept exactly as written: `01`, `NA` and ` x` are not converted. Repeated facts are dropped and counted. If
     the layout of the table is ambiguous, an `InputWarning` reports the assumption.
