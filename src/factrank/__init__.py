@@ -132,6 +132,7 @@ if TYPE_CHECKING:
     from factrank.planning.plans import Plan as Plan
     from factrank.planning.plans import plan as plan
     from factrank.planning.smallest_layers import smallest as smallest
+    from factrank.readouts.ranking_report import ranking as ranking
     from factrank.readouts.recall_report import recall as recall
     from factrank.report.charts import save_chart as save_chart
     from factrank.report.study.study_report import write_report as write_report

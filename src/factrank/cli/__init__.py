@@ -24,6 +24,7 @@ from factrank.cli.construct import construct
 from factrank.cli.edit import EditCommand, edit
 from factrank.cli.explore import explore
 from factrank.cli.layers.examine import examine
+from factrank.cli.layers.ranking import ranking
 from factrank.cli.ls import ls
 from factrank.cli.measure import measure
 from factrank.cli.pages.app import app as explorer
@@ -67,7 +68,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 COMMANDS = (
-    *(measure, plan, capacity, train, construct, solve, edit, verify, recall, examine, ask, explore),
+    *(measure, plan, capacity, train, construct, solve, edit, verify, recall, ranking, examine, ask, explore),
     *(assumptions, samples, generate, convert, ls, explorer),
 )
 for command in COMMANDS:
