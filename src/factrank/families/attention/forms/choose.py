@@ -8,7 +8,7 @@ smaller are built too. To maximise the margin, every form that fits is built.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, cast, get_args
 
@@ -82,6 +82,7 @@ def construct_by_formula(  # noqa: PLR0913 - one argument per question
     only: Iterable[str] | None = None,
     tau: float | None = None,
     abstain: Abstention | None = None,
+    report: Callable[[str], None] | None = None,
 ) -> Constructed:
     """Build the best closed form for a database, and prove that it recalls every fact.
 
@@ -101,13 +102,14 @@ def construct_by_formula(  # noqa: PLR0913 - one argument per question
         return _with_shared_tokens(database, precision or DEFAULT_PRECISION, only, claim)
     plain, database = database, with_reserved(database, claim)
     precisions = _precisions(precision, aim)
-    table = completed(database, claim)
-    options, refused = _considered(table, precisions, aim, _named(only, database))
-    if not options:
-        reasons = "".join(f"\n  {candidate.construction}: {candidate.reason}" for candidate in refused)
-        raise InputError(f"no construction holds this database in {' or '.join(precisions)}:{reasons}")
-    with ProgressLine("constructing") as line:
-        options = _built(_Asked(database, table, claim), options, aim, search, line)
+    with ProgressLine("constructing", wanted=report is None) as line:
+        tell = report or line.update
+        table = completed(database, claim)
+        options, refused = _considered(table, precisions, aim, _named(only, database), tell)
+        if not options:
+            reasons = "".join(f"\n  {candidate.construction}: {candidate.reason}" for candidate in refused)
+            raise InputError(f"no construction holds this database in {' or '.join(precisions)}:{reasons}")
+        options = _built(_Asked(database, table, claim), options, aim, search, tell)
     results = [(option, *option.result) for option in options if option.result is not None]
     best, built, certificate = min(results, key=lambda found: (not found[2].certified, found[0].cost))
     others = sorted((option for option in options if option is not best), key=lambda option: option.cost)
@@ -174,12 +176,17 @@ def _named(only: Iterable[str] | None, database: Database) -> list[Construction]
 
 
 def _considered(
-    database: Database, precisions: Sequence[Precision], minimise: Minimise, forms: Sequence[Construction]
+    database: Database,
+    precisions: Sequence[Precision],
+    minimise: Minimise,
+    forms: Sequence[Construction],
+    tell: Callable[[str], None],
 ) -> tuple[list[_Option], list[Candidate]]:
     """Return the options from best to worst, and the refused candidates with their reasons."""
     options, refused, room = [], [], memory_room()
     for precision in precisions:
         for form in forms:
+            tell(f"sizing {form.name}")
             candidate = _sized(form, database, precision, room)
             if candidate.reason:
                 refused.append(candidate)
@@ -236,7 +243,7 @@ def _cost(candidate: Candidate, minimise: Minimise) -> tuple[float, ...]:
 
 
 def _built(
-    asked: _Asked, options: Sequence[_Option], minimise: Minimise, search: FormSearch, line: ProgressLine
+    asked: _Asked, options: Sequence[_Option], minimise: Minimise, search: FormSearch, tell: Callable[[str], None]
 ) -> list[_Option]:
     """Build and verify options up to the first certified one, and later ones if they may turn out better."""
     seen: list[_Option] = []
@@ -249,12 +256,12 @@ def _built(
             if not option.form.estimated or left <= 0 or option.cost[0] > MAY_SHRINK * best[0]:
                 continue
         left = max(deadline - time.monotonic(), 0.0)
-        line.update(f"building {option.candidate.construction}")
+        tell(f"building {option.candidate.construction}")
         built = option.form.build(asked.table, option.candidate.precision, FormSearch(left, search.seed))
         smaller = replace(option.candidate, shape=built.layer.shape, parameters=built.layer.parameters)
         if best is not None and minimise != "margin" and _cost(smaller, minimise) >= best:
             continue  # too large to be worth a proof
-        line.update(f"proving {option.candidate.construction}")
+        tell(f"proving {option.candidate.construction}")
         built, found = _certified(built, asked)
         reason = "" if found.certified else f"not certified: {found.reason}"
         candidate = replace(smaller, margin=found.margin, reason=reason)
