@@ -1,4 +1,4 @@
-"""`factrank ranking` as users see it: splits in files, standard input, unknown names, exit codes."""
+"""`factrank split` and `factrank ranking` as users see them: files, standard input, unknown names, exit codes."""
 
 import io
 import json
@@ -76,3 +76,24 @@ def test_names_that_occur_only_in_the_test_split_are_known_to_a_layer_of_the_spl
     write_splits(splits, tmp_path, suffix=".nt")
     code, out, _ = call("ranking", "layer.safetensors", "test.nt", "--json")
     assert (code, json.loads(out)["facts"], json.loads(out)["unknown"]) == (0, 1, 0)
+
+
+def test_splits_of_a_table(call, tmp_path):
+    table = Database.from_facts(FACTS)
+    write(table, tmp_path / "facts.csv")
+    code, out, err = call("split", "facts.csv", "parts", "--valid", "0.1", "--test", "0.2", "--seed", "1")
+    assert (code, err) == (0, "")
+    assert out == "12 train, 2 valid, 4 test facts written to parts/train.tsv, parts/valid.tsv, parts/test.tsv\n"
+    expected = factrank.split(table, {"train": 0.7, "valid": 0.1, "test": 0.2}, seed=1)
+    assert factrank.read_splits(tmp_path / "parts") == expected
+    code, out, _ = call("split", "facts.csv", "parts.nq", "--valid", "0", "--json")
+    assert (code, json.loads(out)["facts"]) == (0, {"train": 16, "test": 2})
+    assert factrank.read_splits(tmp_path / "parts.nq").everything == table
+    for options, message in (
+        (["--valid", "0.5", "--test", "0.5"], "must leave facts to train on"),
+        (["--test", "0.8"], "facts are to be held out, but only"),
+        (["--format", ".docx"], "unknown file format"),
+        (["--test", "2"], "Invalid value"),
+    ):
+        code, out, err = call("split", "facts.csv", "other", *options)
+        assert (code, out, message in err) == (2, "", True)
