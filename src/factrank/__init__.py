@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from factrank.databases.generators.registry import generator as generator
     from factrank.databases.sample_tables import sample as sample
     from factrank.databases.splits import Splits as Splits
-    from factrank.databases.splits import split as split
+    from factrank.databases.splits import split_facts as split_facts
     from factrank.databases.tables import from_table as from_table
     from factrank.databases.tables import to_table as to_table
     from factrank.errors import FactrankError as FactrankError

@@ -17,7 +17,7 @@ FACTS = [(f"k{i}", f"q{j}", f"v{(i * j) % 4}") for i in range(6) for j in range(
 def folder(tmp_path):
     """A constructed layer of the training facts next to the files of three splits."""
     table = Database.from_facts(FACTS)
-    splits = factrank.split(table, {"train": 0.7, "valid": 0.1, "test": 0.2}, seed=1)
+    splits = factrank.split_facts(table, {"train": 0.7, "valid": 0.1, "test": 0.2}, seed=1)
     write_splits(splits, tmp_path, suffix=".csv")
     factrank.construct(splits["train"]).save(tmp_path / "layer.safetensors")
     return tmp_path, splits
@@ -37,7 +37,7 @@ def test_ranks_are_those_of_the_function(call, folder):
     assert raw["filtered"] is False
     code, out, _ = call("ranking", "layer.safetensors", "train.csv")
     assert code == 0
-    assert "known values left out" in out
+    assert "filtered: the other known values of a pair are left out" in out
     assert "1.000" in out
 
 
@@ -84,7 +84,7 @@ def test_splits_of_a_table(call, tmp_path):
     code, out, err = call("split", "facts.csv", "parts", "--valid", "0.1", "--test", "0.2", "--seed", "1")
     assert (code, err) == (0, "")
     assert out == "12 train, 2 valid, 4 test facts written to parts/train.tsv, parts/valid.tsv, parts/test.tsv\n"
-    expected = factrank.split(table, {"train": 0.7, "valid": 0.1, "test": 0.2}, seed=1)
+    expected = factrank.split_facts(table, {"train": 0.7, "valid": 0.1, "test": 0.2}, seed=1)
     assert factrank.read_splits(tmp_path / "parts") == expected
     code, out, _ = call("split", "facts.csv", "parts.nq", "--valid", "0", "--json")
     assert (code, json.loads(out)["facts"]) == (0, {"train": 16, "test": 2})

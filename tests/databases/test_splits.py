@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from factrank.databases import Database, Splits, split
+from factrank.databases import Database, Splits, split_facts
 from factrank.databases.files import FORMATS, read, read_splits, write_splits
 from factrank.errors import ConflictError, InputError, InputWarning
 
@@ -190,18 +190,18 @@ def test_drawn_splits_are_a_partition_in_which_training_knows_every_name(
     n_held_out = 2 * round(fraction * len(facts))
     if n_held_out > len(facts) - sum(facts.compact().shape):  # there may be too few facts beside one for each name
         return
-    splits = split(facts, asked, seed=seed)
+    splits = split_facts(facts, asked, seed=seed)
     assert [len(splits[name]) for name in ("valid", "test")] == [n_held_out // 2] * 2
     assert sum(map(len, splits.values())) == len(facts)
     assert splits.everything == facts
     assert all(not any(splits.unseen(name, "train").values()) for name in splits)
-    assert split(facts, asked, seed=seed) == splits
+    assert split_facts(facts, asked, seed=seed) == splits
 
 
 def test_which_fractions_are_refused() -> None:
     facts = database(("a", "b", "c"))
     for fractions, message in (({"train": 0.5}, "must add up to 1; got 0.5"), ({"x": 2.0, "y": -1.0}, "from 0 to 1")):
         with pytest.raises(InputError, match=message):
-            split(facts, fractions)
+            split_facts(facts, fractions)
     with pytest.raises(InputError, match="1 facts are to be held out, but only 0 of 1 can be"):
-        split(facts, {"train": 0.0, "test": 1.0})
+        split_facts(facts, {"train": 0.0, "test": 1.0})

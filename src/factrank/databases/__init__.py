@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from factrank.databases.source_files import require_one_standard_input as require_one_standard_input
     from factrank.databases.source_files import source_file as source_file
     from factrank.databases.splits import Splits as Splits
-    from factrank.databases.splits import split as split
+    from factrank.databases.splits import split_facts as split_facts
     from factrank.databases.tables import from_table as from_table
     from factrank.databases.tables import to_table as to_table
     from factrank.databases.vocabulary import NAME_TYPE as NAME_TYPE

@@ -185,7 +185,7 @@ class Splits(Mapping[str, Database]):
         return pa.concat_tables(tables)
 
 
-def split(database: Database, fractions: Mapping[str, float], *, seed: int = 0) -> Splits:
+def split_facts(database: Database, fractions: Mapping[str, float], *, seed: int = 0) -> Splits:
     """Draw splits at random, such that each name with a fact has one in the first split.
 
     The facts are shuffled. The first fact of each key, query and value goes to the first split. Of the others, each
@@ -203,7 +203,7 @@ def split(database: Database, fractions: Mapping[str, float], *, seed: int = 0) 
         InputError: If a fraction is not in [0, 1], they do not add up to 1, or too few facts can be held out.
 
     >>> facts = Database.from_facts([(f"k{i}", f"q{j}", f"v{i * j % 3}") for i in range(8) for j in range(5)])
-    >>> {name: len(part) for name, part in split(facts, {"train": 0.8, "valid": 0.1, "test": 0.1}).items()}
+    >>> {name: len(part) for name, part in split_facts(facts, {"train": 0.8, "valid": 0.1, "test": 0.1}).items()}
     {'train': 32, 'valid': 4, 'test': 4}
     """
     first, *later = _checked_fractions(fractions)

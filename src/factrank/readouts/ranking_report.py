@@ -158,9 +158,9 @@ def ranking(
     Raises:
         InputError: If there are no facts to rank, the sizes do not match, or the model does not know a name.
 
-    >>> from factrank import construct, split
+    >>> from factrank import construct, split_facts
     >>> table = Database.from_facts([(f"k{i}", f"q{j}", f"v{(i + j) % 3}") for i in range(6) for j in range(3)])
-    >>> parts = split(table, {"train": 0.75, "test": 0.25})
+    >>> parts = split_facts(table, {"train": 0.75, "test": 0.25})
     >>> ranking(construct(parts["train"]), parts["train"])
     RankingReport(14 facts, filtered: MRR 1.000, Hits@1 100%, Hits@3 100%, Hits@10 100%)
     >>> len(ranking(construct(parts["train"]), parts["test"]).ranks.realistic)

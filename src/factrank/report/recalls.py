@@ -45,17 +45,17 @@ def examination_tables(found: Examination) -> Description:
 
 def ranking_tables(found: RankingReport) -> Description:
     """Describe the ranks of held-out facts: metrics overall and by query, lowest mean reciprocal rank first."""
-    judged = "known values left out" if found.filtered else "not filtered"
     numbers = ("facts", "MRR", *(f"Hits@{k}" for k in HITS), "mean rank", "chance")
-    table = plain_table((f"rank of the value, {judged}", "name"), *((name, "number") for name in numbers))
-    table.add_row("all", *_ranking_cells(found.metrics))
+    table = plain_table(("query", "name"), *((name, "number") for name in numbers))
+    table.add_row("all queries", *_ranking_cells(found.metrics))
     worst_first = sorted(found.by_query.items(), key=lambda item: item[1].mrr)
     for query, metrics in worst_first[:MOST_ROWS]:
         table.add_row(shown_name(query), *_ranking_cells(metrics))
     parts: list[Words | PlainTable] = [table]
     if len(worst_first) > MOST_ROWS:
         parts.append(Words(f"... the worst {MOST_ROWS} of {len(worst_first):,} queries", option="; --json has all"))
-    parts += [Words(), Words("chance is the MRR of values in random order; equal logits share their mean rank")]
+    judged = "filtered: the other known values of a pair are left out" if found.filtered else "not filtered"
+    parts += [Words(), Words(f"{judged}; equal logits share their mean rank; chance: the MRR of a random order")]
     if found.n_unknown:
         parts.append(Words(f"{found.n_unknown:,} more facts were skipped: the layer does not know all of their names"))
     return described(*parts)

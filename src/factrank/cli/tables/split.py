@@ -9,7 +9,7 @@ import typer
 
 from factrank.cli.support.sources import Sources, Table, reads_table
 from factrank.cli.support.terminal import Json, say_result
-from factrank.databases import split as split_facts
+from factrank.databases import split_facts
 from factrank.databases.files import write_splits
 from factrank.errors import InputError
 
