@@ -32,9 +32,13 @@ if TYPE_CHECKING:
     from factrank.databases.files.formats import read as read
     from factrank.databases.files.formats import register_format as register_format
     from factrank.databases.files.formats import write as write
+    from factrank.databases.files.split_files import read_splits as read_splits
+    from factrank.databases.files.split_files import write_splits as write_splits
     from factrank.databases.generators.registry import generate as generate
     from factrank.databases.generators.registry import generator as generator
     from factrank.databases.sample_tables import sample as sample
+    from factrank.databases.splits import Splits as Splits
+    from factrank.databases.splits import split_facts as split_facts
     from factrank.databases.tables import from_table as from_table
     from factrank.databases.tables import to_table as to_table
     from factrank.errors import FactrankError as FactrankError
@@ -128,6 +132,7 @@ if TYPE_CHECKING:
     from factrank.planning.plans import Plan as Plan
     from factrank.planning.plans import plan as plan
     from factrank.planning.smallest_layers import smallest as smallest
+    from factrank.readouts.ranking_report import ranking as ranking
     from factrank.readouts.recall_report import recall as recall
     from factrank.report.charts import save_chart as save_chart
     from factrank.report.study.study_report import write_report as write_report

@@ -1,4 +1,4 @@
-"""Hostile tables: delimited text, JSON Lines, N-Triples, Turtle and Parquet, zipped and not, with any options."""
+"""Hostile tables: delimited text, JSON Lines, RDF in three syntaxes and Parquet, zipped and not, with any options."""
 
 from __future__ import annotations
 
@@ -14,7 +14,20 @@ import pyarrow.parquet as pq
 
 from fuzz.hostile import NAMES, changed_bytes, encodable_text, some_plain, some_text, written
 
-SUFFIXES = [".csv", ".tsv", ".txt", ".jsonl", ".nt", ".parquet", ".csv.gz", ".jsonl.gz", ".nt.gz", ".ttl", ".dat"]
+SUFFIXES = [
+    ".csv",
+    ".tsv",
+    ".txt",
+    ".jsonl",
+    ".nt",
+    ".parquet",
+    ".csv.gz",
+    ".jsonl.gz",
+    ".nt.gz",
+    ".nq",
+    ".ttl",
+    ".dat",
+]
 BOMB_BLOCK = 16 << 20
 KNOWN = ["key", "query", "value"]
 HEADERS = [KNOWN, KNOWN, KNOWN, ["head", "relation", "tail"], ["name", "born", "city"], ["a", "b", "c", "d"]]
@@ -81,7 +94,7 @@ def _content(random: Random, suffix: str) -> bytes:
     header = random.choice(HEADERS)
     if suffix == ".parquet":
         return _parquet(random, header, n_rows, odd)
-    if suffix == ".nt":
+    if suffix in (".nt", ".nq"):
         return written("".join(_statement(random, odd) for _ in range(n_rows)))
     if suffix == ".ttl":
         return written("@prefix e: <urn:e:> .\n" + "".join(_statement(random, odd, TURTLE) for _ in range(n_rows)))

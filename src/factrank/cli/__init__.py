@@ -24,6 +24,7 @@ from factrank.cli.construct import construct
 from factrank.cli.edit import EditCommand, edit
 from factrank.cli.explore import explore
 from factrank.cli.layers.examine import examine
+from factrank.cli.layers.ranking import ranking
 from factrank.cli.ls import ls
 from factrank.cli.measure import measure
 from factrank.cli.pages.app import app as explorer
@@ -37,6 +38,7 @@ from factrank.cli.support.terminal import INTERRUPTED, complain, say
 from factrank.cli.tables.convert import convert
 from factrank.cli.tables.generate import generate
 from factrank.cli.tables.samples import samples
+from factrank.cli.tables.split import split
 from factrank.cli.train import train
 from factrank.cli.verify import verify
 from factrank.errors import FactrankError, InputWarning, SearchError
@@ -67,15 +69,15 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 COMMANDS = (
-    *(measure, plan, capacity, train, construct, solve, edit, verify, recall, examine, ask, explore),
-    *(assumptions, samples, generate, convert, ls, explorer),
+    *(measure, plan, capacity, train, construct, solve, edit, verify, recall, ranking, examine, ask, explore),
+    *(assumptions, samples, generate, convert, split, ls, explorer),
 )
 for command in COMMANDS:
     app.command(cls=EditCommand if command is edit else PlainCommand)(command)
 app.add_typer(study)
 
 
-WITHOUT_COMPILERS = ("measure", "samples", "generate", "convert", "-h", "--help", "--version")
+WITHOUT_COMPILERS = ("measure", "samples", "generate", "convert", "split", "-h", "--help", "--version")
 """First arguments that load neither JAX nor numba."""
 
 

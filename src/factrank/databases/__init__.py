@@ -1,6 +1,6 @@
 """The `Database` of facts, and how to read, write, generate and compare databases.
 
-Contains: databases and their vocabularies, conversion from and to Arrow, polars and pandas tables, file formats
+Contains: databases, their vocabularies and splits, conversion from and to Arrow, polars and pandas tables, file formats
 (`files`), generators (`generators`) and samples. Add here: another format, generator or sample. Depends on NumPy, SciPy
 and Arrow, and on no model.
 """
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from factrank.databases.database import COLUMNS as COLUMNS
     from factrank.databases.database import Column as Column
     from factrank.databases.database import Database as Database
+    from factrank.databases.recoding import known_facts as known_facts
     from factrank.databases.recoding import recode as recode
     from factrank.databases.sample_tables import SAMPLES as SAMPLES
     from factrank.databases.sample_tables import SampleTable as SampleTable
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from factrank.databases.source_files import reading as reading
     from factrank.databases.source_files import require_one_standard_input as require_one_standard_input
     from factrank.databases.source_files import source_file as source_file
+    from factrank.databases.splits import Splits as Splits
+    from factrank.databases.splits import split_facts as split_facts
     from factrank.databases.tables import from_table as from_table
     from factrank.databases.tables import to_table as to_table
     from factrank.databases.vocabulary import NAME_TYPE as NAME_TYPE

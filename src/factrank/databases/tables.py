@@ -54,7 +54,7 @@ def from_table(
       (Astrid, city, Oslo)
       (Colin, city, Lima)
     """
-    arrow, form = _arrow_table(table), TableForm(long, wide, missing=tuple(missing))
+    arrow, form = arrow_table(table), TableForm(long, wide, missing=tuple(missing))
     for guess in guesses(arrow.column_names, form, "table", delimited=False):
         warnings.warn(InputWarning(guess), stacklevel=2)
     facts = coded_facts(arrow, form, "table")
@@ -189,7 +189,8 @@ def _dictionary(codes: Int[np.ndarray, " rows"], vocabulary: Vocabulary) -> pa.A
     return pa.DictionaryArray.from_arrays(indices, vocabulary.names)
 
 
-def _arrow_table(table: Any) -> pa.Table:
+def arrow_table(table: Any) -> pa.Table:
+    """Return an Arrow, polars or pandas table as an Arrow table."""
     if isinstance(table, pa.Table):
         return table
     try:

@@ -1,7 +1,7 @@
 """Readouts: turn logits into answers, and measure how many are correct.
 
-Contains: argmax and softmax>=tau, margins, recall and attention statistics, for any model that computes logits of pairs
-(`ReadsFacts`). Add here: another readout, or another metric that depends only on logits and facts.
+Contains: argmax and softmax>=tau, margins, recall, ranks of held-out facts and attention statistics, for any model that
+computes logits of pairs (`ReadsFacts`). Add here: another readout, or another metric of logits and facts alone.
 """
 
 from typing import TYPE_CHECKING
@@ -30,6 +30,11 @@ if TYPE_CHECKING:
     from factrank.readouts.handing_in import with_facts as with_facts
     from factrank.readouts.plain_data import finite_data as finite_data
     from factrank.readouts.plain_data import percent as percent
+    from factrank.readouts.ranking_report import HITS as HITS
+    from factrank.readouts.ranking_report import FactRanks as FactRanks
+    from factrank.readouts.ranking_report import RankingMetrics as RankingMetrics
+    from factrank.readouts.ranking_report import RankingReport as RankingReport
+    from factrank.readouts.ranking_report import ranking as ranking
     from factrank.readouts.reading import readings_of as readings_of
     from factrank.readouts.readout import logits_at as logits_at
     from factrank.readouts.readout import require_threshold as require_threshold

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from factrank.report.planned_tables import plan_tables as plan_tables
     from factrank.report.planned_tables import validation_text as validation_text
     from factrank.report.recalls import examination_tables as examination_tables
+    from factrank.report.recalls import ranking_tables as ranking_tables
     from factrank.report.recalls import recall_tables as recall_tables
     from factrank.report.term_words import terms_in_words as terms_in_words
     from factrank.report.trained_tables import trained_table as trained_table

@@ -1,11 +1,11 @@
-"""Descriptions of a layer's recall."""
+"""Descriptions of a layer's recall, and of the ranks that it gives to held-out facts."""
 
 from __future__ import annotations
 
 from factrank.bridges import Examination
 from factrank.families.attention.circuits import Attribution, Diagnosis
 from factrank.foreign_text import shown_name
-from factrank.readouts import QueryRecall, RecallReport, percent
+from factrank.readouts import HITS, QueryRecall, RankingMetrics, RankingReport, RecallReport, percent
 from factrank.report.constructed_tables import verdict
 from factrank.report.display import MOST_ROWS, Description, PlainTable, Words, described, plain_table
 from factrank.report.plain_output import number
@@ -41,6 +41,29 @@ def examination_tables(found: Examination) -> Description:
     if found.certificate is not None:
         parts.append(verdict(found.certificate))
     return described(*parts)
+
+
+def ranking_tables(found: RankingReport) -> Description:
+    """Describe the ranks of held-out facts: metrics overall and by query, lowest mean reciprocal rank first."""
+    numbers = ("facts", "MRR", *(f"Hits@{k}" for k in HITS), "mean rank", "chance")
+    table = plain_table(("query", "name"), *((name, "number") for name in numbers))
+    table.add_row("all queries", *_ranking_cells(found.metrics))
+    worst_first = sorted(found.by_query.items(), key=lambda item: item[1].mrr)
+    for query, metrics in worst_first[:MOST_ROWS]:
+        table.add_row(shown_name(query), *_ranking_cells(metrics))
+    parts: list[Words | PlainTable] = [table]
+    if len(worst_first) > MOST_ROWS:
+        parts.append(Words(f"... the worst {MOST_ROWS} of {len(worst_first):,} queries", option="; --json has all"))
+    judged = "filtered: the other known values of a pair are left out" if found.filtered else "not filtered"
+    parts += [Words(), Words(f"{judged}; equal logits share their mean rank; chance: the MRR of a random order")]
+    if found.n_unknown:
+        parts.append(Words(f"{found.n_unknown:,} more facts were skipped: the layer does not know all of their names"))
+    return described(*parts)
+
+
+def _ranking_cells(found: RankingMetrics) -> tuple[str, ...]:
+    hits = (percent(found.hits[k]) for k in HITS)
+    return f"{found.n_facts:,}", f"{found.mrr:.3f}", *hits, f"{found.mean_rank:,.1f}", f"{found.chance:.3f}"
 
 
 def _overall(found: RecallReport, attribution: Attribution | None) -> PlainTable:

@@ -21,7 +21,7 @@ from factrank.errors import ConflictError, FactrankError, InputError
 SUFFIXES = sorted(FORMATS)
 VARIED_SUFFIXES = [".csv", ".tsv.gz", ".jsonl", ".nt.gz", ".parquet"]
 WIDE_SUFFIXES = [".csv.gz", ".tsv", ".jsonl.gz", ".parquet"]
-LINE_SUFFIXES = [".csv", ".tsv", ".jsonl", ".nt", ".ttl"]
+LINE_SUFFIXES = [".csv", ".tsv", ".jsonl", ".nt", ".nq", ".ttl"]
 
 AWKWARD = [
     "a,b",
@@ -91,7 +91,14 @@ def test_wide_files_are_read_back(tmp_path: Path, suffix: str, facts: dict[tuple
 
 
 def test_the_formats_of_the_suffixes() -> None:
-    kinds = {".csv": ".csv", ".tsv": ".tsv .tab .txt", ".jsonl": ".jsonl .ndjson", ".nt": ".nt", ".ttl": ".ttl"}
+    kinds = {
+        ".csv": ".csv",
+        ".tsv": ".tsv .tab .txt",
+        ".jsonl": ".jsonl .ndjson",
+        ".nt": ".nt",
+        ".nq": ".nq",
+        ".ttl": ".ttl",
+    }
     expected = {name + gz: kind for kind, names in kinds.items() for name in names.split() for gz in ("", ".gz")}
     expected |= {".parquet": ".parquet", ".pq": ".parquet"}
     assert {suffix: FORMATS[kind] for suffix, kind in expected.items()} == FORMATS

@@ -1,4 +1,4 @@
-"""N-Triples and Turtle: any text survives in any position, errors name the line, labels of blank nodes are steady."""
+"""N-Triples, N-Quads and Turtle: any text survives in any position, errors name the line, blank nodes keep labels."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_any_text_survives_in_any_position_of_either_syntax(names: tuple[str, st
     tokens = [spelled(name, position) for name, position in zip(names, POSITIONS, strict=True)]
     assert not re.search("[\0\r\n]", "".join(tokens))
     line = f"{space}{' '.join(tokens)}\t.# comment .\r\n"
-    for syntax in (RdfFormat.N_TRIPLES, RdfFormat.TURTLE):
+    for syntax in (RdfFormat.N_TRIPLES, RdfFormat.N_QUADS, RdfFormat.TURTLE):
         [triple] = parse(line.encode(), syntax)
         assert tuple(map(name_of, (triple.subject, triple.predicate, triple.object))) == names
 
@@ -93,7 +93,7 @@ def saved(folder: Path, *lines: str, suffix: str = ".nt") -> Path:
     return path
 
 
-@pytest.mark.parametrize("suffix", [".nt", ".ttl"])
+@pytest.mark.parametrize("suffix", [".nt", ".nq", ".ttl"])
 def test_a_file_of_every_kind_of_line(tmp_path: Path, suffix: str) -> None:
     path = saved(
         tmp_path,
@@ -174,7 +174,7 @@ def test_the_axes_can_be_permuted(tmp_path: Path) -> None:
     assert set(read(path, long=("object", "predicate", "subject"))) == {("v", "http://a/p", "http://a/s")}
 
 
-@pytest.mark.parametrize("suffix", [".nt", ".ttl"])
+@pytest.mark.parametrize("suffix", [".nt", ".nq", ".ttl"])
 def test_empty_and_control_texts_survive_a_file(tmp_path: Path, suffix: str) -> None:
     database = Database.from_facts([("", " ", ""), ("a\0", "b\n", "\x85\u2028\r")])
     write(database, tmp_path / f"facts{suffix}")
@@ -215,10 +215,41 @@ def test_errors_name_the_line_and_the_column(tmp_path: Path, line: str, message:
     ],
 )
 def test_what_is_rdf_and_no_fact(tmp_path: Path, line: str, message: str) -> None:
-    for suffix in (".nt", ".ttl"):
+    for suffix in (".nt", ".nq", ".ttl"):
         path = saved(tmp_path, "<s:> <p:> <o:> .", "# comment", line, suffix=suffix)
         with pytest.raises(InputError, match=re.escape(f"{path}, line 3: {message}")):
             read(path)
+
+
+def test_a_table_is_the_union_of_all_graphs(tmp_path: Path) -> None:
+    path = saved(
+        tmp_path,
+        "<a:> <b:> <c:> <g:1> .",
+        "<a:> <b:> <c:> .",
+        "<a:> <b:> <d:> _:g .",
+        "_:x <b:> <d:> <g:1> . # x",
+        suffix=".nq",
+    )
+    database = read(path, multi=True)
+    assert set(database) == {("a:", "b:", "c:"), ("a:", "b:", "d:"), ("_:x", "b:", "d:")}
+    assert database.duplicates == 1
+    with pytest.raises(ConflictError, match=r"line 1: \(a:, b:, c:\)\n  line 3: \(a:, b:, d:\)"):
+        read(path)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('<a:> <b:> <c:> "g" .', "not N-Quads: "),
+        ("<a:> <b:> <c:> <g> .", "not N-Quads: No scheme found in an absolute IRI"),
+        ("<a:> <b:> <c:> <g:> <h:> .", "not N-Quads: "),
+        ("<a:> <b:> <c:> <urn:factrank:%FF> .", "<urn:factrank:%FF> is not percent-encoded UTF-8"),
+    ],
+)
+def test_what_is_no_graph(tmp_path: Path, line: str, message: str) -> None:
+    path = saved(tmp_path, "<s:> <p:> <o:> <g:> .", line, suffix=".nq")
+    with pytest.raises(InputError, match=re.escape(f"{path}, line 2: {message}")):
+        read(path)
 
 
 @pytest.mark.parametrize(
@@ -266,7 +297,7 @@ def test_a_term_that_is_too_long(tmp_path: Path) -> None:
         read(path)
 
 
-@pytest.mark.parametrize("suffix", [".nt", ".ttl"])
+@pytest.mark.parametrize("suffix", [".nt", ".nq", ".ttl"])
 def test_no_facts(tmp_path: Path, suffix: str) -> None:
     with pytest.raises(InputError, match=rf"facts\{suffix}: no facts"):
         read(saved(tmp_path, "# nothing", suffix=suffix))

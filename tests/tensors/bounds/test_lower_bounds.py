@@ -12,7 +12,12 @@ from factrank.databases.database import Database
 from factrank.databases.generators.known_rank import boxes, overlapping_boxes
 from factrank.databases.generators.named import matmul, unit
 from factrank.databases.generators.random_tables import uniform
-from factrank.tensors.bounds.lower.flattenings import flattening_bound, flattening_ranks, with_koszul
+from factrank.tensors.bounds.lower.flattenings import (
+    counted_flattening,
+    flattening_bound,
+    flattening_ranks,
+    with_koszul,
+)
 from factrank.tensors.bounds.lower.known_ranks import Flattenings
 from factrank.tensors.bounds.lower.koszul import Koszul, koszul_bound, koszul_choices, koszul_matrix
 from factrank.tensors.bounds.lower.substitution import substitution_bound
@@ -32,6 +37,28 @@ def test_flattening_ranks_are_the_dense_ones(tensor):
     for axis in AXES:
         lower, upper = flattening_ranks(core, axis)
         assert lower.sum() == upper.sum() == dense_flattening_rank(tensor, axis)
+
+
+@given(tensors(empty=False), st.booleans())
+def test_slices_with_a_unit_column_are_counted_from_the_definition(tensor, merged):
+    core = Core.of(tensor) if merged else Core.unmerged(tensor)
+    dense = core.tensor.dense()
+    for axis in AXES:
+        rows = np.moveaxis(dense, axis, 0).reshape(dense.shape[axis], -1)
+        with_unit = rows[:, rows.sum(axis=0) == 1].any(axis=1)
+        found = counted_flattening(core, axis)
+        expected = [with_unit[core.component[axis] == part].sum() for part in range(core.n_components)]
+        assert found.lower.tolist() == np.maximum(expected, 1).tolist()
+        assert found.lower.sum() <= dense_flattening_rank(tensor, axis) <= found.upper.sum()
+
+
+def test_a_budget_of_nothing_still_counts_unit_columns():
+    """A multi-valued table too large for passes that are always made: 300 values stand alone in some fiber."""
+    triples = [(k, q, (k * 7 + q) % 300) for k in range(20_000) for q in range(4)]
+    triples += [(k, 0, (k * 7 + 1) % 300) for k in range(100)]
+    found = measure(Database.from_facts(triples, multi=True), 0.0)
+    assert "B1 value flattening" in {skipped.method for skipped in found.rank.skipped}
+    assert (found.rank.lower.value, found.rank.lower.method) == (300, "B1 value flattening")  # as many as slices
 
 
 @given(tensors(empty=False))

@@ -24,7 +24,7 @@ def convert(
 ) -> None:
     """Convert a table of facts to another file format.
 
-    The formats are CSV, TSV, JSON Lines, N-Triples, Turtle and Parquet.
+    The formats are CSV, TSV, JSON Lines, N-Triples, N-Quads, Turtle and Parquet.
 
     Example: factrank convert facts.csv facts.parquet
     """

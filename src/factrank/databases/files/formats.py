@@ -10,7 +10,7 @@ import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import BufferedIOBase
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -72,6 +72,7 @@ def _built_in() -> Mapping[str, Format]:
         ".jsonl": JsonLines(),
         ".ndjson": JsonLines(),
         ".nt": Rdf("N-Triples"),
+        ".nq": Rdf("N-Quads"),
         ".ttl": Rdf("Turtle"),
     }
     zipped = {f"{suffix}.gz": text_format for suffix, text_format in text_formats.items()}
@@ -118,7 +119,7 @@ def read(  # noqa: PLR0913 - one argument for each ambiguity of a file
     encoding: str | None = None,
     suffix: str | None = None,
 ) -> Database:
-    r"""Read a CSV, TSV, JSON Lines, N-Triples, Turtle or Parquet file; text files may be gzipped.
+    r"""Read a CSV, TSV, JSON Lines, N-Triples, N-Quads, Turtle or Parquet file; text files may be gzipped.
 
     Cells are kept exactly as written: `01`, `NA` and ` x` are not converted. Repeated facts are dropped and counted. If
     the layout of the table is ambiguous, an `InputWarning` reports the assumption.
@@ -138,7 +139,8 @@ def read(  # noqa: PLR0913 - one argument for each ambiguity of a file
         quotes: Whether fields may be enclosed in quotes. If false, a quote is an ordinary character.
         encoding: Python name of the text encoding; by default UTF-8, or UTF-16 or UTF-32 if the file has a byte order
             mark.
-        suffix: Read the file as if it had this suffix; the default for standard input is ".csv".
+        suffix: Read the file as if it had this suffix. The default for standard input is ".csv", or the suffix of the
+            other files if they all have the same format.
 
     Raises:
         InputError: If the file cannot be read; the message names the file, the line and the reason.
@@ -157,16 +159,13 @@ def read(  # noqa: PLR0913 - one argument for each ambiguity of a file
     paths = [path] if isinstance(path, str | os.PathLike) else list(path)
     if not paths:
         raise InputError("no file to read")
-    require_one_standard_input(paths)
     with ExitStack() as files:
-        tables = [files.enter_context(_opened(one, layout)) for one in paths]
-        for table in tables:
-            table.warn_of_guesses()
-        database = _united([table.file_format.read(table.source, table.form) for table in tables])
+        tables = opened_tables(paths, layout, files)
+        database = united([table.read() for table in tables])
         if multi:
             return database
         title = ", ".join(str(table.source) for table in tables)
-        return require_functional(database, title, lambda: _named_facts(tables))
+        return require_functional(database, title, lambda: named_facts(tables))
 
 
 def read_changes(path: AnyPath, layout: FileLayout | None = None) -> Iterator[tuple[str, str, str, str | None]]:
@@ -181,7 +180,7 @@ def read_changes(path: AnyPath, layout: FileLayout | None = None) -> Iterator[tu
     ...     [(where.rpartition(", ")[2], value) for where, _, _, value in read_changes(path)]
     [('line 2', 'Oslo'), ('line 3', None)]
     """
-    with _opened(path, layout or FileLayout()) as table:
+    with opened(path, layout or FileLayout()) as table:
         table.warn_of_guesses(only_long=True)
         file_format, source, form = table.file_format, table.source, table.form
         if isinstance(file_format, Delimited):
@@ -213,18 +212,22 @@ def write(database: Database, path: str | os.PathLike[str], *, wide: bool = Fals
     Colin,,Lima
     """
     path = Path(path)
-    file_format = _format_of(path.name, str(path), FileLayout())
+    file_format = format_of(path.name, str(path), FileLayout())
     with replacing(path) as stream:
         file_format.write(database, stream, wide=wide)
 
 
 @dataclass(frozen=True)
-class _Table:
-    """A file, its format and its layout."""
+class OpenedTable:
+    """An open file, its format and its layout."""
 
     source: SourceFile
     file_format: Format
     form: TableForm
+
+    def read(self) -> Database:
+        """Read the facts of the file; the database may be multi-valued."""
+        return self.file_format.read(self.source, self.form)
 
     def warn_of_guesses(self, *, only_long: bool = False) -> None:
         """Warn about every assumption made for an ambiguous table."""
@@ -234,16 +237,33 @@ class _Table:
             warnings.warn(InputWarning(guess), stacklevel=3)
 
 
+def opened_tables(paths: Sequence[AnyPath], layout: FileLayout, files: ExitStack) -> list[OpenedTable]:
+    """Open several files until the stack is closed, and warn about assumptions; one may be standard input."""
+    require_one_standard_input(paths)
+    beside = replace(layout, suffix=layout.suffix or _common_suffix([one for one in paths if one != STANDARD_INPUT]))
+    tables = [files.enter_context(opened(one, beside if one == STANDARD_INPUT else layout)) for one in paths]
+    for table in tables:
+        table.warn_of_guesses()
+    return tables
+
+
+def _common_suffix(paths: Sequence[AnyPath]) -> str | None:
+    """Return a suffix of files that all have the same format; None if there are none, or several formats."""
+    suffixes = [next((each for each in FORMATS if str(path).lower().endswith(each)), None) for path in paths]
+    formats = [None if suffix is None else FORMATS[suffix] for suffix in suffixes]
+    return suffixes[0] if formats and all(each == formats[0] for each in formats) else None
+
+
 @contextmanager
-def _opened(path: AnyPath, layout: FileLayout) -> Iterator[_Table]:
+def opened(path: AnyPath, layout: FileLayout) -> Iterator[OpenedTable]:
     """Check the arguments and open a file, which must not be empty."""
     form = TableForm(layout.long, layout.wide, layout.header, tuple(layout.missing))
     with source_file(path, layout.encoding) as source:
         name = layout.suffix or (".csv" if path == STANDARD_INPUT else source.path.name)
-        file_format = _format_of(name, str(source), layout)
+        file_format = format_of(name, str(source), layout)
         if _is_empty(source, file_format):
             raise InputError(f"{source}: the file is empty")
-        yield _Table(source, file_format, form)
+        yield OpenedTable(source, file_format, form)
 
 
 def _is_empty(source: SourceFile, file_format: Format) -> bool:
@@ -253,7 +273,7 @@ def _is_empty(source: SourceFile, file_format: Format) -> bool:
         return not stream.read(1)
 
 
-def _format_of(name: str, source: str, layout: FileLayout) -> Format:
+def format_of(name: str, source: str, layout: FileLayout) -> Format:
     """Return the format for a file name, with the delimiter and quotes of the layout."""
     known = (kind for suffix, kind in FORMATS.items() if name.lower().endswith(suffix))
     found = next(known, None if layout.delimiter is None else Delimited(Dialect(",")))
@@ -271,7 +291,7 @@ def _format_of(name: str, source: str, layout: FileLayout) -> Format:
     return found
 
 
-def _united(databases: Sequence[Database]) -> Database:
+def united(databases: Sequence[Database]) -> Database:
     """Combine databases, counting duplicates within and between them."""
     united = databases[0]
     for database in databases[1:]:
@@ -281,7 +301,7 @@ def _united(databases: Sequence[Database]) -> Database:
     return united
 
 
-def _named_facts(tables: Sequence[_Table]) -> Iterator[tuple[str, Fact]]:
+def named_facts(tables: Sequence[OpenedTable]) -> Iterator[tuple[str, Fact]]:
     """Yield each fact with its location, which includes the file if there are several."""
     for table in tables:
         file = f"{table.source}, " if len(tables) > 1 else ""

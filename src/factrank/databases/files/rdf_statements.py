@@ -1,4 +1,4 @@
-"""Parse an RDF file into triples of names, each with the line on which it ends.
+"""Parse an RDF file into triples of names, each with the line on which it ends and the name of its graph.
 
 Oxigraph's parser requests more text only when it cannot continue, so feeding it one line at a time reveals the line on
 which a triple ends. Oxigraph gives unlabelled blank nodes, such as Turtle's `[ ]`, a new random label in each pass;
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import IO, cast
 
-from pyoxigraph import BlankNode, RdfFormat, parse
+from pyoxigraph import BlankNode, DefaultGraph, NamedNode, RdfFormat, parse
 
 from factrank.databases.database import Fact
 from factrank.databases.files.rdf import Syntax
@@ -20,7 +20,7 @@ from factrank.errors import InputError
 from factrank.foreign_text import quoted, shown_name
 
 ANONYMOUS = "_:anonymous"
-FORMATS = {"N-Triples": RdfFormat.N_TRIPLES, "Turtle": RdfFormat.TURTLE}
+FORMATS = {"N-Triples": RdfFormat.N_TRIPLES, "N-Quads": RdfFormat.N_QUADS, "Turtle": RdfFormat.TURTLE}
 LONGEST_WAIT = 1 << 15
 """Bytes without a triple after which the parser gets many lines at a time.
 
@@ -29,17 +29,22 @@ The parser restarts a multi-line literal from its beginning whenever more text a
 Terms = tuple[Term, Term, Term]
 
 
-def statements(source: SourceFile, syntax: Syntax) -> Iterator[tuple[int, Fact]]:
-    """Yield the names of each triple with its line; raise an `InputError` that names the first invalid line."""
+def statements(source: SourceFile, syntax: Syntax) -> Iterator[tuple[int, Fact, str]]:
+    """Yield the line of each triple, its names, and the name of its graph, which is "" for the default graph.
+
+    Raises:
+        InputError: At the first invalid line, which the message names.
+    """
     labels = _Labels(source)
-    for place, (line, terms) in enumerate(_triples(source, syntax)):
+    for place, (line, terms, graph) in enumerate(_triples(source, syntax)):
         try:
             subject, predicate, object_ = map(name_of, terms)
+            in_graph = "" if graph is None else name_of(graph)
             if syntax == "Turtle" and BlankNode in map(type, terms):
                 subject, predicate, object_ = labels.names(place, terms)
         except InputError as error:
             raise InputError(f"{source}, line {line}: {error}") from None
-        yield line, (subject, predicate, object_)
+        yield line, (subject, predicate, object_), in_graph
 
 
 class _Labels:
@@ -52,7 +57,7 @@ class _Labels:
 
     def names(self, place: int, terms: Terms) -> list[str]:
         """Return the names of the terms of a triple, given its position."""
-        twins = next(twins for at, (_, twins) in self._again if at == place)
+        twins = next(twins for at, (_, twins, _) in self._again if at == place)
         names = [self._name(name_of(term), term == twin) for term, twin in zip(terms, twins, strict=True)]
         if self._written and self._given:
             raise InputError(f"the label {self._written} is reserved for blank nodes without a label; rename it")
@@ -66,11 +71,12 @@ class _Labels:
         return name
 
 
-def _triples(source: SourceFile, syntax: Syntax) -> Iterator[tuple[int, Terms]]:
+def _triples(source: SourceFile, syntax: Syntax) -> Iterator[tuple[int, Terms, NamedNode | BlankNode | None]]:
     lines = _Lines(source)
     try:
         for triple in parse(cast("IO[bytes]", lines), FORMATS[syntax]):
-            yield lines.number, (triple.subject, triple.predicate, triple.object)
+            graph = None if isinstance(triple.graph_name, DefaultGraph) else triple.graph_name
+            yield lines.number, (triple.subject, triple.predicate, triple.object), graph
             lines.waited = 0
     except SyntaxError as error:
         raise InputError(f"{source}, line {error.lineno}: not {syntax}: {lines.complaint(error)}") from None

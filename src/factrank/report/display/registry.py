@@ -36,6 +36,7 @@ DESCRIPTIONS: dict[str, str] = {
     "factrank.families.attention.editing.changes.Edited": f"{HERE}.models_described.describe_edited",
     "factrank.certificates.certificate.Certificate": f"{HERE}.models_described.describe_certificate",
     "factrank.bridges.examination.Examination": f"{HERE}.results_described.describe_examination",
+    "factrank.readouts.ranking_report.RankingReport": f"{HERE}.results_described.describe_ranking",
     "factrank.readouts.recall_report.RecallReport": f"{HERE}.results_described.describe_recall",
     "factrank.families.attention.circuits.answers.Answer": f"{HERE}.results_described.describe_answer",
     "factrank.families.attention.circuits.diagnosis.Diagnosis": f"{HERE}.results_described.describe_diagnosis",

@@ -11,12 +11,12 @@ from factrank.experiments.study import StudyResults
 from factrank.families.attention.circuits import Answer, Attribution, Diagnosis
 from factrank.foreign_text import shown_name
 from factrank.planning import Plan
-from factrank.readouts import RecallReport, percent
+from factrank.readouts import RankingReport, RecallReport, percent
 from factrank.report.answers import answer_tables
 from factrank.report.display.description import MOST_ROWS, Description, Words, described, plain_table
 from factrank.report.plain_output import contribution, fact_text, many, number
 from factrank.report.planned_tables import plan_tables
-from factrank.report.recalls import diagnosis_words, examination_tables, recall_numbers
+from factrank.report.recalls import diagnosis_words, examination_tables, ranking_tables, recall_numbers
 from factrank.report.study import claims_table
 
 SHOWN_FACTS, SHOWN_HEADS = 8, 6
@@ -25,6 +25,11 @@ SHOWN_FACTS, SHOWN_HEADS = 8, 6
 def describe_recall(found: RecallReport) -> Description:
     """Describe the recall of a layer overall, by query and by head."""
     return described(Words(f"Recall of {found.n_facts:,} facts", "title"), recall_numbers(found))
+
+
+def describe_ranking(found: RankingReport) -> Description:
+    """Describe the ranks of held-out facts, overall and by query."""
+    return described(Words(f"Ranks of {len(found.facts):,} held-out facts", "title"), ranking_tables(found))
 
 
 def describe_examination(found: Examination) -> Description:

@@ -329,3 +329,13 @@ def test_the_width_of_joint_heads_costs_least(heads, width, other_heads, other_w
     for wide in range(1, 10):
         n_heads = heads * -(-width // wide) + other_heads * -(-other_width // wide)
         assert joint.n_heads * (1 + joint.d_vo) <= n_heads * (1 + wide)
+
+
+def test_progress_names_every_step():
+    steps = []
+    found = construct(
+        Database.from_facts([("a", "q", "x"), ("b", "q", "y")]), only=["binary", "cp"], report=steps.append
+    )
+    assert found.certified
+    assert steps[:3] == ["sizing binary", "sizing cp", f"building {found.form}"]
+    assert f"proving {found.form}" in steps

@@ -13,11 +13,14 @@ from factrank.databases.database import Database
 from factrank.databases.generators.random_tables import numbered, uniform
 from factrank.errors import InputError
 from factrank.experiments.models.verification import verify
+from factrank.families.attention.forms import set_valued
+from factrank.families.attention.forms.building import block_layers
 from factrank.families.attention.forms.construction import FormSearch
 from factrank.families.attention.forms.registry import CONSTRUCTIONS
 from factrank.families.attention.forms.set_valued import SetValued
 from factrank.nn.part_arrays import to_arrays
 from factrank.readouts.recall_report import recall
+from factrank.tensors.codes import set_margin
 from strategies import as_database, tensors
 
 PRECISIONS = ("float64", "float32", "bfloat16")
@@ -139,3 +142,28 @@ def test_the_circle_is_left_before_rounding_takes_its_margin(precision, most, n_
     assert layer.shape.d_vo == 2 * most
     assert verify(layer, neighbours(n_values)).certified
     assert form.shape(neighbours(n_values + 1), precision).d_vo > 2 * most
+
+
+@given(members=st.sets(st.integers(0, 30), min_size=1, max_size=6), n_values=st.integers(31, 60))
+@settings(max_examples=60)
+def test_the_bound_on_margins_that_needs_no_sets(members, n_values):
+    assert set_margin([members], n_values) <= set_valued._margin_at_most(len(members), n_values)
+
+
+def test_ranges_that_no_circle_can_hold_are_sized_without_listing_their_sets(monkeypatch):
+    """Listing the sets of millions of fibers takes minutes and gigabytes; here their sizes are enough."""
+    database = with_sets(400, 2, 2_000, 3, seed=0)
+    expected = form.shape(database, "float32")
+    monkeypatch.setattr(set_valued._Fibers, "numbered", property(lambda _: pytest.fail("the sets were listed")))
+    assert form.shape(database, "float32") == expected
+    layer = built(database)
+    assert layer.shape == expected
+    assert recall(layer, database).recall == 1.0
+
+
+def test_words_are_written_in_pieces(monkeypatch):
+    database = with_sets(60, 3, 16, 2, seed=0)
+    whole = to_arrays(built(database))
+    monkeypatch.setattr(block_layers, "WRITTEN_CELLS", 10)
+    for name, part in to_arrays(built(database)).items():
+        np.testing.assert_array_equal(part, whole[name])

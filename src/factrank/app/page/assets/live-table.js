@@ -4,7 +4,7 @@ import { call } from "./live-api.js";
 import { choice, fill, freshId, h } from "./dom.js";
 import { count } from "./names.js";
 
-const FORMATS = ".csv,.tsv,.tab,.txt,.jsonl,.ndjson,.nt,.ttl,.parquet,.pq,.gz";
+const FORMATS = ".csv,.tsv,.tab,.txt,.jsonl,.ndjson,.nt,.nq,.ttl,.parquet,.pq,.gz";
 
 /** The chooser of a table. `onread(job)` is called with the job that reads it; `fail(message)` with what is wrong. */
 export function makeTableChooser(state, { onread, fail }) {
@@ -15,7 +15,7 @@ export function makeTableChooser(state, { onread, fail }) {
   const header = checkbox("The first line names the columns", true);
   const file = h("input", { type: "file", accept: FORMATS, class: "hidden", id: freshId("file") });
   const drop = h("label", { class: "drop", for: file.id }, h("strong", {}, "Choose a file"), h("span", {}, " or drop it here"),
-    h("span", { class: "soft" }, `CSV, TSV, JSON Lines, N-Triples, Turtle or Parquet; up to ${count(Math.round(limits.upload_bytes / 1e6))} MB`));
+    h("span", { class: "soft" }, `CSV, TSV, JSON Lines, N-Triples, N-Quads, Turtle or Parquet; up to ${count(Math.round(limits.upload_bytes / 1e6))} MB`));
   const text = h("textarea", { id: freshId("paste"), rows: "5", spellcheck: "false", placeholder: "key,query,value\nOslo,country,Norway\nLima,country,Peru" });
   const paste = h("button", { type: "button", onclick: () => send(new Blob([text.value]), text.value.split("\n")[0].includes("\t") ? "pasted.tsv" : "pasted.csv") }, "Read this text");
 

@@ -11,7 +11,7 @@ values for a (key, query) if parameters are minimised, and otherwise on demand.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, cast, get_args
 
@@ -92,6 +92,7 @@ def construct_by_formula(  # noqa: PLR0913 - one argument per question
     tau: float | None = None,
     abstain: Abstention | None = None,
     with_search: bool = False,
+    report: Callable[[str], None] | None = None,
 ) -> Constructed:
     """Build the best closed form for a database, and prove that it recalls every fact.
 
@@ -111,13 +112,15 @@ def construct_by_formula(  # noqa: PLR0913 - one argument per question
         return _with_shared_tokens(database, precision or DEFAULT_PRECISION, only, claim)
     plain, database = database, with_reserved(database, claim)
     precisions = _precisions(precision, aim)
-    table = completed(database, claim)
-    options, refused = _considered(table, precisions, aim, _named(only, table, aim, with_search=with_search))
-    if not options:
-        reasons = "".join(f"\n  {candidate.construction}: {candidate.reason}" for candidate in refused)
-        raise InputError(f"no construction holds this database in {' or '.join(precisions)}:{reasons}")
-    with ProgressLine("constructing") as line:
-        options, failed = _built(_Asked(database, table, claim), options, aim, search, line)
+    with ProgressLine("constructing", wanted=report is None) as line:
+        tell = report or line.update
+        table = completed(database, claim)
+        forms = _named(only, table, aim, with_search=with_search)
+        options, refused = _considered(table, precisions, aim, forms, tell)
+        if not options:
+            reasons = "".join(f"\n  {candidate.construction}: {candidate.reason}" for candidate in refused)
+            raise InputError(f"no construction holds this database in {' or '.join(precisions)}:{reasons}")
+        options, failed = _built(_Asked(database, table, claim), options, aim, search, tell)
     refused = [*refused, *failed]
     if not options:
         raise SearchError("; ".join(f"{candidate.construction}: {candidate.reason}" for candidate in failed))
@@ -190,12 +193,17 @@ def _named(only: Iterable[str] | None, database: Database, aim: Minimise, *, wit
 
 
 def _considered(
-    database: Database, precisions: Sequence[Precision], minimise: Minimise, forms: Sequence[Construction]
+    database: Database,
+    precisions: Sequence[Precision],
+    minimise: Minimise,
+    forms: Sequence[Construction],
+    tell: Callable[[str], None],
 ) -> tuple[list[_Option], list[Candidate]]:
     """Return the options from best to worst, and the refused candidates with their reasons."""
     options, refused, room = [], [], memory_room()
     for precision in precisions:
         for form in forms:
+            tell(f"sizing {form.name}")
             candidate = _sized(form, database, precision, room)
             if candidate.reason:
                 refused.append(candidate)
@@ -252,7 +260,7 @@ def _cost(candidate: Candidate, minimise: Minimise) -> tuple[float, ...]:
 
 
 def _built(
-    asked: _Asked, options: Sequence[_Option], minimise: Minimise, search: FormSearch, line: ProgressLine
+    asked: _Asked, options: Sequence[_Option], minimise: Minimise, search: FormSearch, tell: Callable[[str], None]
 ) -> tuple[list[_Option], list[Candidate]]:
     """Build and verify options up to the first certified one, and later ones if they may turn out better.
 
@@ -272,7 +280,7 @@ def _built(
                 continue
         left = max(deadline - time.monotonic(), 0.0)
         seconds = SEARCH_SHARE * left if option.form.estimated and not last else left
-        line.update(f"building {option.candidate.construction}")
+        tell(f"building {option.candidate.construction}")
         try:
             built = option.form.build(asked.table, option.candidate.precision, FormSearch(seconds, search.seed))
         except SearchError as error:
@@ -282,7 +290,7 @@ def _built(
         smaller = replace(option.candidate, shape=built.layer.shape, parameters=built.layer.parameters)
         if best is not None and minimise != "margin" and _cost(smaller, minimise) >= best:
             continue  # too large to be worth a proof
-        line.update(f"proving {option.candidate.construction}")
+        tell(f"proving {option.candidate.construction}")
         built, found = _certified(built, asked)
         reason = "" if found.certified else f"not certified: {found.reason}"
         candidate = replace(smaller, margin=found.margin, reason=reason)

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from math import ceil
 
@@ -33,7 +34,14 @@ from jaxtyping import Float, Int
 
 from factrank.databases import Database
 from factrank.families.attention.forms.binary_codes import code_words
-from factrank.families.attention.forms.building import BlockPlan, Contents, bits_for, block_layer
+from factrank.families.attention.forms.building import (
+    BlockPlan,
+    Contents,
+    StoredMarks,
+    StoredWords,
+    bits_for,
+    block_layer,
+)
 from factrank.families.attention.forms.construction import Built, ClosedForm, FormSearch
 from factrank.families.attention.forms.shared_heads import grouped_by_range, plan_of
 from factrank.families.attention.layer_shape import LayerShape
@@ -51,16 +59,45 @@ LARGEST_SET = 53
 
 @dataclass(frozen=True, eq=False)
 class _Fibers:
-    """Fibers of queries that share a range: the sets of places in the range that occur, and where."""
+    """Fibers of queries that share a range: places in the range, and where the places of each fiber start."""
 
-    keys: Int[np.ndarray, " fibers"]
-    queries: Int[np.ndarray, " fibers"]
-    sets: Sets
-    set_of: Int[np.ndarray, " fibers"]
+    facts: Int[np.ndarray, "facts 3"]
+    places: Int[np.ndarray, " facts"]
+    starts: Int[np.ndarray, " fibers"]
+
+    @cached_property
+    def sizes(self) -> Int[np.ndarray, " fibers"]:
+        return np.diff(self.starts, append=len(self.places))
+
+    @property
+    def least(self) -> int:
+        return int(self.sizes.min())
 
     @property
     def most(self) -> int:
-        return max(map(len, self.sets))
+        return int(self.sizes.max())
+
+    @cached_property
+    def numbered(self) -> tuple[Sets, Int[np.ndarray, " fibers"]]:
+        """The distinct sets of places, and the number of each fiber's set; takes seconds for a million fibers."""
+        numbers: dict[tuple[int, ...], int] = {}
+        places, bounds = self.places.tolist(), [*self.starts.tolist(), len(self.places)]
+        set_of = [numbers.setdefault(tuple(places[start:end]), len(numbers)) for start, end in pairwise(bounds)]
+        return list(numbers), np.array(set_of)
+
+    @property
+    def sets(self) -> Sets:
+        return self.numbered[0]
+
+    def contents(self, words: Float[np.ndarray, "sets width"]) -> Contents:
+        """Return the word of each fiber's set."""
+        keys, queries, _ = self.facts[self.starts].T
+        return StoredWords(keys, queries, words, self.numbered[1])
+
+    def marks(self) -> Contents:
+        """Return the indicator of each fiber's set."""
+        keys, queries, _ = self.facts.T
+        return StoredMarks(keys, queries, self.places)
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,17 +120,20 @@ class SetValued(ClosedForm):
 
     def _build(self, database: Database, precision: Precision, search: FormSearch) -> Built:
         design = _designed(database, precision, FormSearch(seconds=0.0, seed=search.seed))
-        codes = [
-            _exact_code(found, len(group.values)) if circle is None else (circle.right, circle.left)
-            for group, found, circle in zip(design.plan.groups, design.fibers, design.circles, strict=True)
-        ]
-        contents = [
-            Contents(found.keys, found.queries, rows[found.set_of])
-            for found, (_, rows) in zip(design.fibers, codes, strict=True)
-        ]
-        words = [code for code, _ in codes]
+        codes, contents = [], []
+        for group, found, circle in zip(design.plan.groups, design.fibers, design.circles, strict=True):
+            n_values = len(group.values)
+            if circle is not None:
+                codes.append(circle.right)
+                contents.append(found.contents(circle.left))
+            elif found.most == 1:
+                codes.append(code_words(np.arange(n_values), bits_for(n_values)))
+                contents.append(found.contents(codes[-1][[places[0] for places in found.sets]]))
+            else:
+                codes.append(np.eye(n_values))
+                contents.append(found.marks())
         bias = float(_bias(design, database.n_values))
-        return Built(block_layer(database, design.plan, words, contents, bias, precision), self.name)
+        return Built(block_layer(database, design.plan, codes, contents, bias, precision), self.name)
 
 
 def _designed(database: Database, precision: Precision, search: FormSearch) -> _Design:
@@ -113,11 +153,7 @@ def _fibers(database: Database, queries: list[int], values: Int[np.ndarray, " ra
     wanted[queries] = True
     triples = database.triples[wanted[database.triples[:, 1]]]
     starts = np.flatnonzero(np.append(True, np.any(triples[1:, :2] != triples[:-1, :2], axis=1)))
-    places = np.searchsorted(values, triples[:, 2]).tolist()
-    numbers: dict[tuple[int, ...], int] = {}
-    bounds = [*starts.tolist(), len(places)]
-    set_of = [numbers.setdefault(tuple(places[start:end]), len(numbers)) for start, end in pairwise(bounds)]
-    return _Fibers(triples[starts, 0], triples[starts, 1], list(numbers), np.array(set_of))
+    return _Fibers(triples, np.searchsorted(values, triples[:, 2]), starts)
 
 
 def _circles(
@@ -152,11 +188,16 @@ def _may_be_circle(fibers: _Fibers, n_values: int) -> bool:
 
 
 def _circle(fibers: _Fibers, n_values: int, bias: int, precision: Precision) -> ReadoutCode | None:
-    most = fibers.most
-    if set_margin(fibers.sets, n_values) <= SAFETY * _error(2.0 * most, most, bias, precision):
-        return None  # for any coefficients
+    needed = SAFETY * _error(2.0 * fibers.most, fibers.most, bias, precision)  # for any coefficients
+    if _margin_at_most(fibers.least, n_values) <= needed or set_margin(fibers.sets, n_values) <= needed:
+        return None
     circle = set_code(fibers.sets, n_values)
     return circle if _survives(circle, bias, precision) else None
+
+
+def _margin_at_most(size: int, n_values: int) -> float:
+    """Bound the margin of a set from above: a value next to it has one factor 4 sin^2(pi/n), others at most 4."""
+    return float(4.0**size * np.sin(np.pi / n_values) ** 2)
 
 
 def _survives(circle: ReadoutCode, bias: int, precision: Precision) -> bool:
@@ -173,18 +214,6 @@ def _error(sizes: float, most: int, bias: int, precision: Precision) -> float:
 def _exact_width(fibers: _Fibers, n_values: int) -> int:
     """Return the width of the integer code: words of signs for single values, else indicators."""
     return bits_for(n_values) if fibers.most == 1 else n_values
-
-
-def _exact_code(
-    fibers: _Fibers, n_values: int
-) -> tuple[Float[np.ndarray, "range width"], Float[np.ndarray, "sets width"]]:
-    if fibers.most == 1:
-        words = code_words(np.arange(n_values), bits_for(n_values))
-        return words, words[[places[0] for places in fibers.sets]]
-    rows = np.zeros((len(fibers.sets), n_values))
-    for row, places in enumerate(fibers.sets):
-        rows[row, list(places)] = 1.0
-    return np.eye(n_values), rows
 
 
 def _bias(design: _Design, n_values: int) -> int:

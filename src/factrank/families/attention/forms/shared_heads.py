@@ -27,6 +27,7 @@ from factrank.families.attention.forms.building import BlockPlan, QueryGroup, bi
 from factrank.families.attention.forms.construction import Built, ClosedForm, FormSearch
 from factrank.families.attention.layer_shape import LayerShape
 from factrank.nn import Precision
+from factrank.tensors.core import run_starts
 
 Widths = Callable[[Sequence[int], int], int]
 """Maps the queries of a group and the size of its range to the width of its blocks."""
@@ -37,7 +38,8 @@ MOST_COMPARED = 300_000_000
 
 def ranges_of(database: Database) -> dict[int, Int[np.ndarray, " range"]]:
     """Return the sorted values of each query with facts."""
-    pairs = np.unique(database.triples[:, 1].astype(np.int64) * database.n_values + database.triples[:, 2])
+    pairs = np.sort(database.triples[:, 1].astype(np.int64) * database.n_values + database.triples[:, 2])
+    pairs = pairs[run_starts(pairs)]  # several times faster than np.unique for millions of facts
     queries, values = np.divmod(pairs, database.n_values)
     used = used_queries(database)
     ends = np.searchsorted(queries, used[1:])

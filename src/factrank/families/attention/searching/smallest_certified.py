@@ -76,7 +76,7 @@ def construct(  # noqa: PLR0913 - one argument per question
         folder: folder in which a search by training is kept, so that it can go on after a kill or with more time. It is
             removed when no smaller size is left to try.
         seed: seed of the initial weights of trained layers.
-        report: receives lines about the progress of training.
+        report: receives lines about the progress.
         minimize: same as `minimise`.
         maximize: same as `maximise`.
 
@@ -97,10 +97,10 @@ def construct(  # noqa: PLR0913 - one argument per question
     formula |= {"share_tokens": share_tokens, "tau": tau, "abstain": abstain}
     if method == "formula":
         return construct_by_formula(
-            database, precision, budget=FORMULA_SECONDS if budget is None else budget, **formula
+            database, precision, budget=FORMULA_SECONDS if budget is None else budget, report=report, **formula
         )
     _require_trainable(database, method, formula, budget)
-    by_formula = _by_formula(database, precision, formula, budget) if method == "any" else None
+    by_formula = _by_formula(database, precision, formula | {"report": report}, budget) if method == "any" else None
     kept = None if folder is None else Path(folder)
     share = 1 - FORMULA_SHARE if method == "any" else 1.0
     seconds = share * (TRAINED_SECONDS if budget is None else budget)

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from factrank.families.attention.forms.building.block_layers import Contents as Contents
     from factrank.families.attention.forms.building.block_layers import QueryGroup as QueryGroup
     from factrank.families.attention.forms.building.block_layers import RoutedQueries as RoutedQueries
+    from factrank.families.attention.forms.building.block_layers import StoredMarks as StoredMarks
+    from factrank.families.attention.forms.building.block_layers import StoredWords as StoredWords
     from factrank.families.attention.forms.building.block_layers import best_width as best_width
     from factrank.families.attention.forms.building.block_layers import block_layer as block_layer
     from factrank.families.attention.forms.building.block_layers import contents_by_value as contents_by_value

@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -36,6 +36,9 @@ from factrank.families.attention.layer_shape import LayerShape
 from factrank.nn import Precision, dtype_of
 
 D_QK = 1
+
+WRITTEN_CELLS = 1 << 20
+"""Numbers that are written into an embedding at a time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,13 +56,44 @@ class QueryGroup:
     width: int
 
 
+@runtime_checkable
+class Contents(Protocol):
+    """Entries of keys for the queries of a group."""
+
+    def write(self, embedding: Float[np.ndarray, "_ _"], starts: Int[np.ndarray, " _"]) -> None:
+        """Write the entries into the rows of the keys, given the first coordinate of each query's block."""
+
+
 @dataclass(frozen=True, eq=False)
-class Contents:
-    """Entries of keys for the queries of a group: one row per (key, query) with a fact."""
+class StoredWords:
+    """One word for each (key, query) with a fact, by its number."""
 
     keys: Int[np.ndarray, " fibers"]
     queries: Int[np.ndarray, " fibers"]
-    rows: Float[np.ndarray, "fibers width"]
+    words: Float[np.ndarray, "_ _"]
+    word_of: Int[np.ndarray, " fibers"]
+
+    def write(self, embedding: Float[np.ndarray, "_ _"], starts: Int[np.ndarray, " _"]) -> None:
+        """Write the word of each fiber; in pieces, which need little memory."""
+        within = np.arange(self.words.shape[1])
+        step = max(WRITTEN_CELLS // max(len(within), 1), 1)
+        for start in range(0, len(self.keys), step):
+            part = slice(start, start + step)
+            columns = starts[self.queries[part]][:, None] + within
+            embedding[self.keys[part][:, None], columns] = self.words[self.word_of[part]]
+
+
+@dataclass(frozen=True, eq=False)
+class StoredMarks:
+    """A one for each fact, at the place of its value in the range; all other entries are 0."""
+
+    keys: Int[np.ndarray, " facts"]
+    queries: Int[np.ndarray, " facts"]
+    places: Int[np.ndarray, " facts"]
+
+    def write(self, embedding: Float[np.ndarray, "_ _"], starts: Int[np.ndarray, " _"]) -> None:
+        """Write the ones."""
+        embedding[self.keys, starts[self.queries] + self.places] = 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,7 +162,9 @@ def best_width(copied: Int[np.ndarray, " classes"]) -> int:
     return int(candidates[::-1][cost[::-1].argmin()])
 
 
-def contents_by_value(database: Database, plan: BlockPlan, codes: Sequence[Float[np.ndarray, "_ _"]]) -> list[Contents]:
+def contents_by_value(
+    database: Database, plan: BlockPlan, codes: Sequence[Float[np.ndarray, "_ _"]]
+) -> list[StoredWords]:
     """Return the code word of each fact's value as the entry of its key, for functional databases."""
     keys, queries, values = database.triples.T
     contents = []
@@ -136,7 +172,7 @@ def contents_by_value(database: Database, plan: BlockPlan, codes: Sequence[Float
         mine = np.flatnonzero(plan.group_of[queries] == number)
         place = np.zeros(database.n_values, dtype=np.int64)
         place[group.values] = np.arange(len(group.values))
-        contents.append(Contents(keys[mine], queries[mine], codes[number][place[values[mine]]]))
+        contents.append(StoredWords(keys[mine], queries[mine], codes[number], place[values[mine]]))
     return contents
 
 
@@ -184,8 +220,7 @@ def block_layer(
     unembedding = np.zeros((d_model, database.n_values), dtype)
     biases = [bias] * len(plan.groups) if isinstance(bias, float) else bias
     for group, code, content, added, constant in zip(plan.groups, codes, contents, biases, constants, strict=True):
-        columns = plan.starts[content.queries][:, None] + np.arange(group.width)
-        embedding[content.keys[:, None], columns] = content.rows
+        content.write(embedding, plan.starts)
         output = plan.starts[group.queries[0]]
         unembedding[output : output + group.width, group.values] = code.T
         unembedding[np.array(constant)[:, None], group.values] = added

@@ -61,8 +61,7 @@ def dense_terms(terms: Decomposition, shape: tuple[int, int, int]) -> Terms:
 
 def about_terms(database: Database) -> int:
     """Estimate the terms of the witness by queries without building it, ignoring equal slices."""
-    n_pairs = len(np.unique(database.triples[:, 1].astype(np.int64) * database.n_values + database.triples[:, 2]))
-    n_queries = len(np.unique(database.triples[:, 1]))
+    n_pairs, n_queries = int(database.values_per_query.sum()), int((database.values_per_query > 0).sum())
     return n_pairs - n_queries + 1 if database.functional else n_pairs
 
 
