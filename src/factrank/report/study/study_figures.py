@@ -12,6 +12,7 @@ from factrank.experiments.columns import label
 from factrank.experiments.statistics import QUANTITY, Summary
 from factrank.experiments.store import many_rows
 from factrank.experiments.study import Chart, Records
+from factrank.report.study.page_opening import conditions
 from factrank.report.study.study_charts import draw, reading
 from factrank.report.study.summary_charts import draw_summary, summary_reading, x_title, y_title
 
@@ -57,7 +58,9 @@ def chart_figure(chart: Chart, records: Records) -> Figure:
     shown = chart.colour if chart.kind == "heatmap" else chart.y
     axes = f"{label(shown or '', chart.data)} against {chart.x_title or label(chart.x, chart.data)}"
     alternative = f"{KINDS[chart.kind]}: {chart.title}. {axes}"
-    caption = " ".join(filter(None, [reading(chart, records), _choosing(chart, records)]))
+    only = conditions(chart.where)
+    told = [reading(chart, records), _choosing(chart, records), f"Only for {only}." if only else ""]
+    caption = " ".join(filter(None, told))
     table = _chart_numbers(chart, records)
     return Figure(chart.name, chart.title, picture, len(records.rows), alternative, caption, records.notes, table)
 
