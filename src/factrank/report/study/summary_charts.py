@@ -32,6 +32,9 @@ from factrank.report.study.study_charts import (
 Y_TITLE_ROOM = 1.15
 """Longest line of a y title, as a fraction of the picture's height."""
 
+CLOSE_TO_ZERO = 0.05
+"""An axis starts at 0 if its least number is below this fraction of its greatest."""
+
 INK_BLUE = "#4c78a8"
 """Colour of pictures with a single colour, legible on light and dark pages."""
 
@@ -81,7 +84,7 @@ def _marks(summary: Summary, rows: list[ChartRecord], width: int, height: int) -
 
     def y(field: str) -> Any:
         title = lines_of(y_title(summary) or "value", int(height * Y_TITLE_ROOM))
-        scale = _scale(summary.log_y, nice=not summary.log_y, padding=6)
+        scale = _scale(summary.log_y, nice=not summary.log_y, padding=6, least=_foot(_ends_of(rows)))
         return alt.Y(f"{field}:Q", title=title, scale=scale, axis=number_axis(_ends_of(rows), log=summary.log_y))
 
     whole = base.transform_filter("isValid(datum.low)")
@@ -105,8 +108,15 @@ def _ends_of(rows: Sequence[ChartRecord]) -> list[int | float]:
     return [row[field] for row in rows for field in ("y", "low", "high") if row[field] is not None]
 
 
-def _scale(logarithmic: bool, nice: bool, padding: int) -> Any:
-    options = {"type": "log"} if logarithmic else {"zero": False}
+def _foot(numbers: Sequence[int | float]) -> int | None:
+    """Return 0 if an axis of these numbers should start there: they are not negative, and come close to 0."""
+    return 0 if 0 <= min(numbers) < CLOSE_TO_ZERO * max(numbers) else None
+
+
+def _scale(logarithmic: bool, nice: bool, padding: int, least: int | None = None) -> Any:
+    options: dict[str, Any] = {"type": "log"} if logarithmic else {"zero": False}
+    if least is not None and not logarithmic:
+        options["domainMin"] = least
     return alt.Scale(**options, nice=nice, padding=padding)
 
 
