@@ -66,7 +66,7 @@ def test_a_quick_run_is_not_published_as_a_full_one(call, study, tmp_path):
         (["--seeds", "0"], "at least one seed; got 0"),
     ],
 )
-@pytest.mark.parametrize("command", [["show"], ["run", "--dry-run"], ["publish"]])
+@pytest.mark.parametrize("command", [["run", "--dry-run"], ["publish"]])
 def test_options_that_cannot_be(call, study, command, options, problem):
     folder = ["made"] if command == ["publish"] else []
     code, _, err = call("study", command[0], study(), *folder, *command[1:], *options)
