@@ -68,6 +68,7 @@ if TYPE_CHECKING:
     from factrank.experiments.statistics.claims import Quantity as Quantity
     from factrank.experiments.statistics.fits import Fit as Fit
     from factrank.experiments.statistics.fits import fit_result as fit_result
+    from factrank.experiments.statistics.reference_lines import ReferenceLine as ReferenceLine
     from factrank.experiments.statistics.summaries import Summary as Summary
     from factrank.experiments.statistics.summaries import summary_table as summary_table
     from factrank.experiments.statistics.verdicts import evaluate as evaluate

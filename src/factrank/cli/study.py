@@ -6,14 +6,14 @@ failed; 2 bad input; 130 interrupted by Ctrl-C: finished trials are stored, and 
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from factrank.cli.study_new import new
+from factrank.cli.support.asked_studies import STORE, Asked
 from factrank.cli.support.commands import HELP_OPTIONS, PlainCommand
 from factrank.cli.support.study_words import finish_all, say_heading, say_plans, say_problems, say_tally
 from factrank.cli.support.terminal import Json, complain, display, say_json, say_result
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from factrank.experiments.execution import Executor, RunSummary
     from factrank.experiments.store import Store
     from factrank.experiments.study import Size, Study
-
-YAML_SUFFIXES = (".yaml", ".yml")
-STORE = Path("factrank-store")
 
 app = typer.Typer(
     name="study",
@@ -47,10 +44,23 @@ app.command(cls=PlainCommand)(new)
 Name = Annotated[
     str | None, typer.Argument(metavar="STUDY", help="A study or a paper of the catalogue, or a .yaml file.")
 ]
-Required = Annotated[str, typer.Argument(metavar="STUDY", help="A paper or a study of the catalogue, or a .yaml file.")]
 Python = Annotated[
     Path | None,
     typer.Option("--python", metavar="FILE", help="Execute this Python file and take its variable STUDY."),
+]
+Seeds = Annotated[
+    int | None, typer.Option("--seeds", metavar="N", help="Use this many seeds of every setting, instead of its own.")
+]
+Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="NAME=VALUES", help="Use these values of a setting: model.d_vo=1,2,4. Repeatable."),
+]
+Words = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="[STUDY] FOLDER",
+        help="A paper or a study of the catalogue, or a .yaml file (not with --python), and the published folder.",
+    ),
 ]
 Full = Annotated[bool, typer.Option("--full", help="Use the full size instead of the quick one.")]
 Folder = Annotated[Path, typer.Option("--store", metavar="FOLDER", help="Folder of the stored results.")]
@@ -74,7 +84,9 @@ def list_studies(json: Json = False) -> None:
 
 
 @app.command(cls=PlainCommand)
-def show(name: Name = None, python: Python = None, json: Json = False) -> None:
+def show(
+    name: Name = None, python: Python = None, seeds: Seeds = None, settings: Set = None, json: Json = False
+) -> None:
     """Describe a study: its question, its trials and its claims.
 
     The name of a paper describes all its studies.
@@ -83,8 +95,9 @@ def show(name: Name = None, python: Python = None, json: Json = False) -> None:
     """
     from factrank.report.study import study_data, study_lines  # noqa: PLC0415
 
-    studies = _studies(name, python)
-    command = _commands(studies, name, python, STORE, "quick")
+    asked = Asked(name, python, seeds, tuple(settings or ()))
+    studies = asked.studies()
+    command = asked.commands(studies, STORE, "quick")
     if json:
         say_json({"studies": [study_data(study, command(study)) for study in studies]})
         return
@@ -99,6 +112,8 @@ def run(
     name: Name = None,
     python: Python = None,
     full: Full = False,
+    seeds: Seeds = None,
+    settings: Set = None,
     executor: Annotated[
         Literal["local", "ray"], typer.Option(help="Run on this machine or on a Ray cluster.")
     ] = "local",
@@ -128,7 +143,8 @@ def run(
     from factrank.experiments.execution import run_study, tracker_named  # noqa: PLC0415
     from factrank.experiments.store import Store  # noqa: PLC0415
 
-    studies, size, kept = _studies(name, python), _size(full), Store(store)
+    asked = Asked(name, python, seeds, tuple(settings or ()))
+    studies, size, kept = asked.studies(), _size(full), Store(store)
     if dry_run:
         say_plans(studies, size, kept, rerun_failed=rerun_failed, keep_weights=keep_weights, json=json)
         return
@@ -145,7 +161,7 @@ def run(
             if tracker is not None:
                 tracker.close()
 
-    commands = _commands(studies, name, python, store, size)
+    commands = asked.commands(studies, store, size)
     finish_all(studies, size, kept, None if no_report else commands, run=run_one, json=json)
 
 
@@ -154,6 +170,8 @@ def report(
     name: Name = None,
     python: Python = None,
     full: Full = False,
+    seeds: Seeds = None,
+    settings: Set = None,
     store: Folder = STORE,
     output: Annotated[
         Path | None,
@@ -169,16 +187,19 @@ def report(
     """
     if output is not None and output.suffix.lower() != ".html":
         raise InputError(f"{output}: a report is written to a file whose name ends in .html")
-    studies, size = _studies(name, python), _size(full)
+    asked = Asked(name, python, seeds, tuple(settings or ()))
+    studies, size = asked.studies(), _size(full)
     if output is not None and len(studies) > 1:
         raise InputError(f"{output}: {name} has {len(studies)} studies, and each has its report; name one of them")
-    finish_all(studies, size, _existing(store), _commands(studies, name, python, store, size), output, json=json)
+    finish_all(studies, size, _existing(store), asked.commands(studies, store, size), output, json=json)
 
 
 @app.command(cls=PlainCommand)
 def publish(
-    name: Required,
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder to write to.")],
+    words: Words,
+    python: Python = None,
+    seeds: Seeds = None,
+    settings: Set = None,
     full: Annotated[bool, typer.Option("--full/--quick", help="Size to publish.")] = True,
     store: Folder = STORE,
     check: Annotated[bool, typer.Option("--check", help="Write nothing; check a folder that was published.")] = False,
@@ -191,6 +212,9 @@ def publish(
     with the trials of the studies, and all claims, summaries and texts with what the tables give. The exit code is 1 if
     anything differs, if trials are missing, or if the store has lost their curves or readings.
 
+    A study of which only the quick size was run is not published as the full one: use --quick. --check needs the same
+    --seeds and --set that were published.
+
     Example: factrank study publish wong2025 reproductions/wong2025
     """
     from factrank.experiments.store import CURVES, READINGS  # noqa: PLC0415
@@ -198,7 +222,8 @@ def publish(
     from factrank.report.publishing import publish as write  # noqa: PLC0415
     from factrank.report.study import results_data  # noqa: PLC0415
 
-    studies = _studies(name, None)
+    asked, folder = _asked(words, python, seeds, settings)
+    studies = asked.studies()
     if check:
         found = differences(folder, studies)
         text = "\n".join(found) or f"{folder}: no difference from its checksums, its tables and its text"
@@ -206,29 +231,31 @@ def publish(
         raise typer.Exit(1 if found else 0)
     kept = _existing(store)
     fixed = {study.name: kept.fixed_claims(study.name, _size(full)) for study in studies}
-    published = write(Path(name).stem, studies, _size(full), kept.tables(), folder, fixed)
+    published = write(asked.title, studies, _size(full), kept.tables(), folder, fixed)
     say_problems(kept)
     for path in published.strange:
-        complain(f"{path}: no study of {name} has this file; it is left in place")
+        complain(f"{path}: no study of {asked.title} has this file; it is left in place")
     missing = {study: found.n_missing for study, found in published.results.items() if found.n_missing}
     for study, n_missing in missing.items():
-        command = _command(study if len(studies) > 1 else name, None, _size(full), store)
+        command = asked.command(study if len(studies) > 1 else None, store, _size(full))
         complain(f"{study}: {n_missing:,} trials were not run: {command}")
     if json:
         documents = [results_data(found) for found in published.results.values()]
         say_json({"folder": str(folder), "strange_files": list(map(str, published.strange)), "studies": documents})
     else:
         say_tally(folder, published.results.values())
-    asked = {one for found in published.results.values() for one in found.tables.trials["hash"].to_pylist()}
+    requested = {one for found in published.results.values() for one in found.tables.trials["hash"].to_pylist()}
     lost = kept.lost()
-    if missing or asked & (lost[CURVES] | lost[READINGS]):
+    if missing or requested & (lost[CURVES] | lost[READINGS]):
         raise typer.Exit(1)
 
 
 @app.command(cls=PlainCommand)
 def restore(
-    name: Required,
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A folder written by `factrank study publish`.")],
+    words: Words,
+    python: Python = None,
+    seeds: Seeds = None,
+    settings: Set = None,
     store: Folder = STORE,
     json: Json = False,
 ) -> None:
@@ -242,7 +269,8 @@ def restore(
     from factrank.experiments.store import Store  # noqa: PLC0415
     from factrank.report.publishing import restore as fill  # noqa: PLC0415 - JAX takes a second to load
 
-    n_restored, n_unknown = fill(folder, _studies(name, None), Store(store))
+    asked, folder = _asked(words, python, seeds, settings)
+    n_restored, n_unknown = fill(folder, asked.studies(), Store(store))
     left = f"; {n_unknown:,} rows that no study requests were skipped" if n_unknown else ""
     data = {"store": str(store), "restored": n_restored, "skipped": n_unknown}
     say_result(f"{n_restored:,} trials restored to {store}{left}", data, json=json)
@@ -268,24 +296,16 @@ def export(
 # -------------------------------------------------------------------- options
 
 
-def _studies(name: str | None, python: Path | None) -> tuple[Study, ...]:
-    """Return the study, or all studies of the paper, with this name."""
-    if (name is None) == (python is None):
-        raise InputError("give the name of a study or a paper (factrank study list), a YAML file, or --python FILE")
-    if python is not None:
-        from factrank.experiments.study import load_python_study  # noqa: PLC0415
-
-        return (load_python_study(python),)
-    assert name is not None  # noqa: S101 - for mypy; checked above
-    if name.lower().endswith(YAML_SUFFIXES):
-        from factrank.experiments.study import load_study  # noqa: PLC0415
-
-        return (load_study(name),)
-    if name.lower().endswith(".py"):
-        raise InputError(f"{name}: a Python study is run by --python {name}, because that executes it")
-    from factrank.studies import studies_named  # noqa: PLC0415
-
-    return studies_named(name)
+def _asked(
+    words: Sequence[str], python: Path | None, seeds: int | None, settings: Sequence[str] | None
+) -> tuple[Asked, Path]:
+    """Return the studies and the folder of a command that takes both."""
+    n_names = 0 if python is not None else 1
+    if len(words) != n_names + 1:
+        expected = "FOLDER" if python is not None else "STUDY FOLDER"
+        raise InputError(f"expected {expected}; got {' '.join(words)}")
+    name = words[0] if n_names else None
+    return Asked(name, python, seeds, tuple(settings or ())), Path(words[-1])
 
 
 def _size(full: bool) -> Size:
@@ -299,18 +319,6 @@ def _existing(folder: Path) -> Store:
     if not store.exists:
         raise InputError(f"{folder}: there are no stored results")
     return store
-
-
-def _command(name: str | None, python: Path | None, size: Size, store: Path) -> str:
-    which = [name] if name is not None else ["--python", str(python)]
-    folder = ["--store", str(store)] if store != STORE else []
-    return shlex.join(["factrank", "study", "run", *which, *(["--full"] if size == "full" else []), *folder])
-
-
-def _commands(
-    studies: Sequence[Study], name: str | None, python: Path | None, store: Path, size: Size
-) -> Callable[[Study], str]:
-    return lambda study: _command(study.name if len(studies) > 1 else name, python, size, store)
 
 
 def _executor(wanted: Literal["local", "ray"], store: Store, keep_weights: bool) -> Executor | None:

@@ -39,7 +39,7 @@ def test_a_published_folder_has_the_searches_in_its_trials(whole, tmp_path):
 def test_a_page_says_how_the_searches_ended(whole):
     store, _ = whole
     page = build_page(results_of(study_with(searches(), **PARTS), "quick", store.tables()))
-    assert "<h2>Searches</h2><p>6 searches over sizes." in page
+    assert "<h2 id=searches>Searches</h2><p>6 searches over sizes." in page
     assert "largest size that holds" in page
     assert "Searches without an answer" not in page
 

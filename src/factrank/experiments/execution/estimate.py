@@ -1,9 +1,14 @@
 """Estimate the time and memory of a study, for `--dry-run`.
 
-The cost of a trial is its number of multiplications. The time per multiplication is read from rows in the store that
-the same engine computed or, if there are none, measured on a few epochs of one trial. Trials may stop early, so the
-time is an upper bound on the training. Closed forms before training and measures on the host are not included. A study
-without training has no estimate.
+The time of a run is
+
+    seconds per multiplication x multiplications + seconds per compilation x programs
+
+The time per multiplication is read from rows in the store that the same engine computed (their times include
+compilation) or, if there are none, measured on a few epochs of one trial. That trial is run twice: the first run also
+compiles, so their difference is the time of a compilation. Lanes need a program for each recipe and width, other
+engines one. Trials may stop early, so the time is an upper bound on the training. Closed forms before training and
+measures on the host are not included. A study without training has no estimate.
 """
 
 from __future__ import annotations
@@ -17,6 +22,7 @@ from typing import Literal
 from factrank.experiments.bundles import Bundle
 from factrank.experiments.execution.runner import missing, stored_rows
 from factrank.experiments.execution.study_bundles import study_bundles
+from factrank.experiments.lanes import recipe_of, rung_above
 from factrank.experiments.prepared import DataOfTrials
 from factrank.experiments.registry import family_of
 from factrank.experiments.specs import DRAWN, Data, Trial
@@ -29,6 +35,10 @@ ROWS_READ = 200
 
 SAMPLED, SAMPLE_PRODUCTS = 8, 2e8
 """Number of models and multiplications of a measurement, which takes a fraction of a second."""
+
+LEAST_COMPILATION = 1.5
+"""Least seconds to compile a program of lanes. JAX may find the measured program in its cache on disk, and the others
+not."""
 
 STATE_COPIES = 5
 """Weights, gradient, two moments of Adam, and the copy that a worker trains."""
@@ -76,8 +86,8 @@ def plan_run(
         if ours:
             stored = _stored_speed(engine, store, study.databases)
             sources.add("measurement" if stored is None else "store")
-            speed = _measured_speed(ours, study.databases) if stored is None else stored
-            seconds += speed * sum(bundle.products for bundle in ours)  # NaN if it could not be measured
+            speed = measured_speed(ours, study.databases) if stored is None else Speed(stored)
+            seconds += speed.seconds(ours)  # NaN if it could not be measured
     largest = max(_bytes_of(bundle) for bundle in bundles)
     source: Literal["store", "measurement"] = "measurement" if "measurement" in sources else "store"
     if not sources or not isfinite(seconds):
@@ -112,22 +122,47 @@ def _stored_speed(engine: str, store: Store, databases: Sequence[Data]) -> float
     return seconds / work if work and seconds else None
 
 
-def _measured_speed(bundles: Sequence[Bundle], databases: Sequence[Data]) -> float:
-    """Measure the seconds per multiplication of a few models of median cost, without compilation."""
+@dataclass(frozen=True)
+class Speed:
+    """Time of an engine on this machine: seconds per multiplication, and seconds to compile a program."""
+
+    per_product: float
+    per_program: float = 0.0
+
+    def seconds(self, bundles: Sequence[Bundle]) -> float:
+        """Return the time of these bundles."""
+        return self.per_product * sum(bundle.products for bundle in bundles) + self.per_program * n_programs(bundles)
+
+
+def n_programs(bundles: Sequence[Bundle]) -> int:
+    """Count the programs that these bundles compile: one per recipe and width in lanes, one per other engine."""
+    programs: set[object] = set()
+    for bundle in bundles:
+        first = bundle.members[0]
+        in_lanes = (recipe_of(first.trial, first.task), rung_above(len(bundle.members)))
+        programs.add(in_lanes if bundle.engine is None else bundle.engine_name)
+    return len(programs)
+
+
+def measured_speed(bundles: Sequence[Bundle], databases: Sequence[Data]) -> Speed:
+    """Measure the time of a few models of median cost, and of their compilation."""
     working = (member for bundle in bundles for member in bundle.members if member.products)
     members = sorted(working, key=lambda member: member.products)
     middle = members[len(members) // 2]
-    trial, each = middle.trial, middle.work.products
-    n_epochs = max(1, min(trial.training.epochs, int(SAMPLE_PRODUCTS / SAMPLED / max(each, 1))))
-    seconds = 0.0
+    trial, each = middle.trial, max(middle.work.products, 1)
+    n_models = max(1, min(SAMPLED, int(SAMPLE_PRODUCTS / each)))
+    n_epochs = max(1, min(trial.training.epochs, int(SAMPLE_PRODUCTS / n_models / each)))
+    times = []
     try:
         for _ in range(2):  # the first time compiles
             started = perf_counter()
-            train_many([_shortened(trial, n_epochs, seed) for seed in range(SAMPLED)], databases=databases)
-            seconds = perf_counter() - started
+            train_many([_shortened(trial, n_epochs, seed) for seed in range(n_models)], databases=databases)
+            times.append(perf_counter() - started)
     except Exception:  # the trial will fail in the run
-        return nan
-    return seconds / (SAMPLED * n_epochs * max(each, 1))
+        return Speed(nan)
+    compilation = max(0.0, times[0] - times[1])
+    least = LEAST_COMPILATION if middle.engine is None else 0.0
+    return Speed(times[1] / (n_models * n_epochs * each), max(compilation, least))
 
 
 def _shortened(trial: Trial, n_epochs: int, seed: int) -> Trial:

@@ -5,7 +5,7 @@ Neither package is a dependency: each is imported when it is used.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from math import isfinite
 from pathlib import Path
@@ -13,7 +13,10 @@ from typing import Any, Protocol, runtime_checkable
 
 from factrank.errors import InputError
 from factrank.experiments.execution.outcomes import Failure, Outcome
-from factrank.experiments.store import failed_row, row_of
+from factrank.experiments.store import failed_row, row_of, trial_columns
+
+PROJECT = "factrank"
+"""Project of all runs in Weights & Biases."""
 
 
 @runtime_checkable
@@ -28,20 +31,35 @@ class Tracker(Protocol):
 
 
 class WandbTracker:
-    """One Weights & Biases run per study; each trial is a step with the columns of its row."""
+    """One Weights & Biases run per trial, in the group of its study.
+
+    The settings of the trial are the config of its run, curves are logged at their epochs, and the other columns of its
+    row are the summary. A trial that failed ends with exit code 1.
+    """
 
     def __init__(self, name: str) -> None:
-        wandb = _module("wandb", "wandb")
-        self._run = wandb.init(project="factrank", name=name)
+        self._wandb, self._study = _module("wandb", "wandb"), name
 
     def log(self, outcomes: Sequence[Outcome]) -> None:
-        """Log each trial as a step."""
+        """Log each trial as a run of its own."""
         for outcome in outcomes:
-            self._run.log({name: value for name, value in _row(outcome).items() if value is not None})
+            trial = outcome.trial
+            config = {name: value for name, value in trial_columns(trial).items() if name != "trial"}
+            row = {name: value for name, value in _row(outcome).items() if name not in config and name != "trial"}
+            run = self._wandb.init(
+                project=PROJECT,
+                group=self._study,
+                name=f"{self._study}-{trial.hash[:12]}",
+                config=_known(config),
+                reinit=True,
+            )
+            for epoch, numbers in _curve(outcome):
+                run.log(numbers, step=epoch)
+            run.summary.update(_known(row))
+            run.finish(exit_code=1 if isinstance(outcome, Failure) else 0)
 
     def close(self) -> None:
-        """Finish the run."""
-        self._run.finish()
+        """Do nothing: every run is finished when its trial has been logged."""
 
 
 class TensorBoardTracker:
@@ -79,6 +97,17 @@ def tracker_named(kind: str, study: str, folder: Path) -> Tracker:
     if kind == "tensorboard":
         return TensorBoardTracker(study, folder)
     raise InputError(f"unknown tracker {kind!r}; expected wandb or tensorboard")
+
+
+def _curve(outcome: Outcome) -> Iterator[tuple[int, dict[str, float]]]:
+    """Yield the recorded epochs of a trial and its numbers there."""
+    curves = {} if isinstance(outcome, Failure) else outcome.curves
+    for at, epoch in enumerate(curves.get("epoch", ())):
+        yield int(epoch), {name: float(numbers[at]) for name, numbers in curves.items() if name != "epoch"}
+
+
+def _known(row: Mapping[str, object]) -> dict[str, object]:
+    return {name: value for name, value in row.items() if value is not None}
 
 
 def _row(outcome: Outcome) -> dict[str, object]:

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from factrank.experiments.statistics.frozen_claims import frozen as frozen
     from factrank.experiments.statistics.nested_variance import VarianceComponents as VarianceComponents
     from factrank.experiments.statistics.nested_variance import variance_components as variance_components
+    from factrank.experiments.statistics.reference_lines import ReferenceLine as ReferenceLine
+    from factrank.experiments.statistics.reference_lines import frozen_lines as frozen_lines
     from factrank.experiments.statistics.statements import Judged as Judged
     from factrank.experiments.statistics.statements import Statement as Statement
     from factrank.experiments.statistics.statements import counts as counts

@@ -16,6 +16,7 @@ from factrank.errors import InputError
 from factrank.experiments.statistics.claims import Claim, Quantity
 from factrank.experiments.statistics.expressions import Value, columns_in, missing_columns, selected, values
 from factrank.experiments.statistics.quantities import DATABASE_SEED, FINGERPRINT, SEED
+from factrank.experiments.statistics.reference_lines import ReferenceLine, frozen_lines
 from factrank.experiments.statistics.verdicts import evaluate
 from factrank.experiments.store import DataName, require_data
 from factrank.experiments.study import require_name
@@ -42,6 +43,7 @@ class Summary:
         data: Table that the quantities are computed from.
         x: Column on the x axis of the chart, one of `over` or "quantity". Labels of quantities that look like numbers
             are then drawn as numbers.
+        references: Lines drawn for comparison, such as a published constant.
     """
 
     name: str
@@ -54,11 +56,13 @@ class Summary:
     y_title: str = ""
     log_x: bool = False
     log_y: bool = False
+    references: tuple[ReferenceLine, ...] = ()
 
     def __post_init__(self) -> None:
         require_name("the name of a summary", self.name)
         require_data(f"summary {self.name}: the data", self.data)
         over: Any = self.over
+        object.__setattr__(self, "references", frozen_lines(self.references))
         object.__setattr__(self, "over", (over,) if isinstance(over, str) else tuple(over))
         object.__setattr__(self, "quantities", tuple((label, quantity) for label, quantity in self.quantities))
         labels = [label for label, _ in self.quantities]

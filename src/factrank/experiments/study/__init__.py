@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from factrank.experiments.study.study import Source as Source
     from factrank.experiments.study.study import Study as Study
     from factrank.experiments.study.study import no_trials as no_trials
+    from factrank.experiments.study.study_changes import changed_study as changed_study
     from factrank.experiments.study.study_files import load_python_study as load_python_study
     from factrank.experiments.study.study_files import load_study as load_study
     from factrank.experiments.study.study_results import Results as Results

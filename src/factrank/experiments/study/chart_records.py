@@ -26,10 +26,11 @@ ChartRecord = dict[str, Any]
 
 @dataclass(frozen=True)
 class Records:
-    """Records of a chart, and notes for the reader."""
+    """Records of a chart, notes for the reader, and what the means are over: "seed", or "trial" and the like."""
 
     rows: list[ChartRecord]
     notes: tuple[str, ...] = ()
+    over: str = "trial"
 
 
 def chart_records(chart: Chart, tables: Tables) -> Records:
@@ -46,6 +47,7 @@ def chart_records(chart: Chart, tables: Tables) -> Records:
         return Records([], (f"Nothing to draw yet: no {ROW_NAMES[chart.data]} has {what}.",))
     rows, unsound = _sound(table.filter(pa.array(selected(table, chart.where))))
     cells = {field: cells_of(values(rows, column)) for field, column in wanted.items()}
+    seeds = rows.column("seed").to_pylist() if "seed" in rows.column_names else [None] * rows.num_rows
     records = [dict(zip(cells, row, strict=True)) for row in zip(*cells.values(), strict=True)]
     measured = "colour" if chart.kind == "heatmap" else "y"
     known = [record for record in records if None not in record.values() and is_number(record[measured])]
@@ -59,9 +61,10 @@ def chart_records(chart: Chart, tables: Tables) -> Records:
     texts += [f"{unsound:,} {whose} that did not finish are not shown."] if unsound else []
     texts += [f"{lost:,} {many_rows(chart.data)} without these numbers are not shown."] if lost else []
     shown = known if chart.kind == "points" else _means(known, measured)
+    over = "seed" if _differ_in_seed(records, seeds, measured) else ROW_NAMES[chart.data]
     if not shown:
         texts.append("Nothing is left to draw.")
-    return Records(shown, tuple(texts))
+    return Records(shown, tuple(texts), over)
 
 
 def _sound(rows: pa.Table) -> tuple[pa.Table, int]:
@@ -109,6 +112,12 @@ def _positive(chart: Chart, records: list[ChartRecord]) -> tuple[list[ChartRecor
                 notes.append((dropped, f"{dropped:,} values of 0 or less have no place on the logarithmic axis."))
             records = kept
     return records, notes
+
+
+def _differ_in_seed(records: Sequence[ChartRecord], seeds: Sequence[Value], measured: str) -> bool:
+    """Return whether records that agree in all other fields have different seeds."""
+    settings = [tuple(cell for field, cell in record.items() if field != measured) for record in records]
+    return None not in seeds and len(set(zip(settings, seeds, strict=True))) == len(records)
 
 
 def _means(records: Sequence[ChartRecord], measured: str) -> list[ChartRecord]:

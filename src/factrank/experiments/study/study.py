@@ -15,7 +15,17 @@ from typing import Literal, get_args
 
 from factrank.errors import FactrankError, InputError
 from factrank.experiments.specs import Data, Given, Trial
-from factrank.experiments.statistics import Claim, Fit, Summary, Where, columns_in, frozen_where, require_columns_of
+from factrank.experiments.statistics import (
+    Claim,
+    Fit,
+    ReferenceLine,
+    Summary,
+    Where,
+    columns_in,
+    frozen_lines,
+    frozen_where,
+    require_columns_of,
+)
 from factrank.experiments.store import DataName, require_data, trial_columns
 from factrank.experiments.study.names import require_name
 from factrank.experiments.study.searches import Rows, TrialSearch, require_searches, rounds_of
@@ -43,11 +53,13 @@ class Chart:
 
     Arithmetic on columns is accepted in place of a column (`factrank.experiments.statistics.expressions`). Lines, bars
     and heat maps show means over all rows that agree in the columns shown, typically over seeds; lines have a band from
-    minimum to maximum.
+    minimum to maximum. A panel has at most three lines; further ones get panels of their own.
 
     Arguments:
         where: Only show rows with these values, given as (column, value) pairs or a dictionary.
         data: Table to draw: one row per trial, per trial and recorded epoch or reading, or per search.
+        references: Lines drawn for comparison, such as the diagonal or a published constant. On a heat map a line
+            separates the cells above it from the others.
     """
 
     name: str
@@ -63,6 +75,7 @@ class Chart:
     x_title: str = ""
     y_title: str = ""
     data: ChartData = "trials"
+    references: tuple[ReferenceLine, ...] = ()
 
     def __post_init__(self) -> None:
         require_name("the name of a chart", self.name)
@@ -70,6 +83,7 @@ class Chart:
             raise InputError(f"the kind of a chart must be one of {', '.join(get_args(ChartKind))}; got {self.kind!r}")
         require_data("the data of a chart", self.data)
         object.__setattr__(self, "where", frozen_where(self.where))
+        object.__setattr__(self, "references", frozen_lines(self.references))
         if self.kind == "heatmap" and not self.colour:
             raise InputError(f"chart {self.name}: a heat map needs `colour`, the column that its cells show")
         try:

@@ -306,7 +306,7 @@ class _Facts:
             arguments = {name: seed if value == SEED else value for name, value in data.items() if name != kinds[0]}
             if kinds[0] in described:
                 return _data_of_family(kinds[0], described[kinds[0]], data[kinds[0]], arguments)
-            _require_generator(data["generator"], arguments)
+            require_generator(data["generator"], arguments)
             return {"kind": "generated", "generator": data["generator"], "arguments": arguments}
         key = repr(sorted(data.items(), key=lambda item: item[0]))
         if key not in self.read:
@@ -346,7 +346,8 @@ def _data_of_family(word: str, named: Mapping[str, type], name: object, argument
     return cast("PlainSettings", to_plain(from_plain(named[name], arguments, "data")))
 
 
-def _require_generator(name: object, arguments: Mapping[str, object]) -> None:
+def require_generator(name: object, arguments: Mapping[str, object]) -> None:
+    """Raise unless there is such a generator and it takes these arguments."""
     if not isinstance(name, str) or name not in GENERATORS:
         raise InputError(f"data.generator: unknown {name!r}; expected {', '.join(GENERATORS)}")
     takes = inspect.signature(GENERATORS[name]).parameters

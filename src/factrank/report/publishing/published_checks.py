@@ -11,6 +11,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from hashlib import sha256
 from pathlib import Path
+from typing import get_args
 
 import pyarrow as pa
 
@@ -30,6 +31,26 @@ KEYS: dict[DataName, tuple[str, ...]] = {
     "readings": ("hash", *READING),
 }
 """Columns that identify a row of each table."""
+
+
+def require_size(study: Study, size: Size, trials: pa.Table) -> None:
+    """Raise if a study is to be published in full, but only its quick size was run.
+
+    This is so if some of its trials were run, and none that only the full size has.
+
+    Raises:
+        InputError: If only the quick size was run.
+    """
+    if size == "quick" or "hash" not in trials.column_names:
+        return
+    ran, sizes = set(trials["hash"].to_pylist()), get_args(Size)
+    asked = {one: {trial.hash for trial in asked_trials(study, one, trials)} for one in sizes}
+    full, quick = asked["full"], asked["quick"]
+    if ran & quick and full - quick and not ran & (full - quick):
+        raise InputError(
+            f"study {study.name}: only its quick size was run ({len(ran & quick):,} trials), so it cannot be published "
+            f"as the full one; run it with --full, or publish it with --quick"
+        )
 
 
 # ---------------------------------------------------------------- files

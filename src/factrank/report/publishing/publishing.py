@@ -33,7 +33,13 @@ from factrank.experiments.study import Results, Size, Study, StudyResults, resul
 from factrank.host import replacing, require_file, waiting_for_others
 from factrank.report.markdown import inline, steady_table
 from factrank.report.publishing.lab_report import drawn_parts, first_text, picture_name, pictures_named, render
-from factrank.report.publishing.published_checks import CHECKSUMS, checksum_differences, checksums_text, row_differences
+from factrank.report.publishing.published_checks import (
+    CHECKSUMS,
+    checksum_differences,
+    checksums_text,
+    require_size,
+    row_differences,
+)
 from factrank.report.publishing.published_tables import (
     TABLES,
     data_used,
@@ -101,8 +107,11 @@ def publish(
         fixed_claims: By study, the hashes of the claims that were recorded before its run (`Store.fixed_claims`).
 
     Raises:
-        InputError: the folder cannot be written, or its text quotes a result or shows a picture that does not exist.
+        InputError: If the folder cannot be written, if its text quotes a result or shows a picture that does not exist,
+            or if only the quick size was run of a study that is to be published in full.
     """
+    for study in studies:
+        require_size(study, size, tables.trials)
     try:
         for name in (TABLES, SUMMARIES, CHARTS):
             (folder / name).mkdir(parents=True, exist_ok=True)

@@ -12,8 +12,9 @@ from factrank.experiments.columns import label
 from factrank.experiments.statistics import QUANTITY, Summary
 from factrank.experiments.store import many_rows
 from factrank.experiments.study import Chart, Records
-from factrank.report.study.study_charts import MOST_BANDS, draw
-from factrank.report.study.summary_charts import draw_summary, x_title, y_title
+from factrank.report.study.page_opening import conditions
+from factrank.report.study.study_charts import draw, reading
+from factrank.report.study.summary_charts import draw_summary, summary_reading, x_title, y_title
 
 MOST_NUMBERS = 400
 """A chart with at most this many records also gets a table of them."""
@@ -57,7 +58,9 @@ def chart_figure(chart: Chart, records: Records) -> Figure:
     shown = chart.colour if chart.kind == "heatmap" else chart.y
     axes = f"{label(shown or '', chart.data)} against {chart.x_title or label(chart.x, chart.data)}"
     alternative = f"{KINDS[chart.kind]}: {chart.title}. {axes}"
-    caption = _reading(chart, records) if chart.kind in ("lines", "bars") else ""
+    only = conditions(chart.where)
+    told = [reading(chart, records), _choosing(chart, records), f"Only for {only}." if only else ""]
+    caption = " ".join(filter(None, told))
     table = _chart_numbers(chart, records)
     return Figure(chart.name, chart.title, picture, len(records.rows), alternative, caption, records.notes, table)
 
@@ -71,8 +74,7 @@ def summary_figure(summary: Summary, table: pa.Table, records: Records) -> Figur
     what = ", ".join(name for name, _ in summary.quantities)
     axes = f"{y_title(summary) or what} against {x_title(summary)}"
     alternative = f"Points with whiskers: {summary.title}. {axes}"
-    apart = " Points with the same x are drawn slightly apart." if "colour" in records.rows[0] else ""
-    caption = f"Whiskers are 95 % intervals over seeds.{apart}"
+    caption = summary_reading(records)
     return Figure(summary.name, summary.title, picture, len(records.rows), alternative, caption, records.notes, below)
 
 
@@ -83,15 +85,10 @@ def _specification(picture: Any, square: bool) -> dict[str, Any]:
     return plain | {"usermeta": {"square": square}}
 
 
-def _reading(chart: Chart, records: Records) -> str:
-    """Return the caption of a chart of means."""
-    if chart.kind == "bars":
-        return "Thin lines range from the least to the greatest value."
-    lines = len({row.get("colour") for row in records.rows})
-    band = "Bands range from the least to the greatest value."
-    if lines == 1:
-        return band
-    return f"{band} Click a line in the legend to {'highlight it' if lines <= MOST_BANDS else 'show its band'}."
+def _choosing(chart: Chart, records: Records) -> str:
+    """Explain the legend of a chart with several lines."""
+    several = chart.kind == "lines" and len({row.get("colour") for row in records.rows}) > 1
+    return "Click a line in the legend to highlight it." if several else ""
 
 
 # ---------------------------------------------------------------- numbers

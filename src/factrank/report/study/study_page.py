@@ -20,6 +20,8 @@ from markupsafe import Markup
 
 from factrank.experiments.study import StudyResults
 from factrank.foreign_text import visible
+from factrank.report.plain_output import many
+from factrank.report.study.page_opening import answer, badges
 from factrank.report.study.study_charts import theme
 from factrank.report.study.study_figures import Figure, chart_figure, summary_figure
 from factrank.report.study.study_sections import (
@@ -32,18 +34,34 @@ from factrank.report.study.study_sections import (
     tally,
     unanswered,
 )
+from factrank.version import __version__
 
 MANY_POINTS = 1500
 """Charts with more records are drawn on a canvas, because SVG would be slow."""
 MOST_ERRORS = 30
 
 
-def build_page(found: StudyResults, problems: Sequence[str] = (), command: str = "") -> str:
-    """Return the page of a study, with the problems of its store and the command that runs it again."""
+def build_page(
+    found: StudyResults, problems: Sequence[str] = (), command: str = "", *, written: str = "", data: str = ""
+) -> str:
+    """Return the page of a study. The answer, its verdicts, the contents and the first chart come first.
+
+    Charts and summaries without a record have no figure; they are listed at the end.
+
+    Arguments:
+        found: Results of the study.
+        problems: Problems of its store.
+        command: Command that runs it again.
+        written: Date of the page.
+        data: File name of the table of trials, next to the page.
+    """
     study, trials = found.study, found.tables.trials
     charts = [chart_figure(chart, records) for chart, records in found.charts]
-    drawn = zip(found.summaries, found.summary_charts, strict=True)
-    summaries = [summary_figure(summary, table, records) for (summary, table), (_, records) in drawn]
+    tables = zip(found.summaries, found.summary_charts, strict=True)
+    summaries = [summary_figure(summary, table, records) for (summary, table), (_, records) in tables]
+    drawn = [figure for figure in (*charts, *summaries) if figure.picture is not None]
+    not_drawn = [figure for figure in (*charts, *summaries) if figure.picture is None]
+    sections = _sections(drawn[1:], charts, summaries)
     varied, fixed = setting_rows(trials)
     failures = failure_rows(trials)
     scripts = [_library(), _part("study_page.js")]
@@ -51,10 +69,18 @@ def build_page(found: StudyResults, problems: Sequence[str] = (), command: str =
         study=study,
         size=found.size,
         link=study.source.link if study.source and study.source.link.startswith(("https://", "http://")) else "",
+        answer=answer(found),
+        badges=badges(found),
+        contents=_contents(found, sections, has_problems=bool(failures or problems)),
+        first=drawn[:1],
+        sections=sections,
+        not_drawn=not_drawn,
+        n_not_drawn=many(len(not_drawn), "figure"),
+        written=written,
+        version=__version__,
+        table=data,
         tally=tally(found),
         claims=claim_rows(found.judged),
-        charts=charts,
-        summaries=summaries,
         fits=fit_rows(found.fits),
         searches=searches_text(found),
         unanswered=unanswered(found.tables.searches)[:MOST_ERRORS],
@@ -67,9 +93,37 @@ def build_page(found: StudyResults, problems: Sequence[str] = (), command: str =
         problems=problems,
         policy=_policy(scripts),
         style=Markup(_part("study_page.css")),  # noqa: S704 - our own
-        data=Markup(_chart_data([*charts, *summaries])),  # noqa: S704 - cannot end a script element
+        data=Markup(_chart_data(drawn)),  # noqa: S704 - cannot end a script element
         scripts=[Markup(script) for script in scripts],  # noqa: S704 - our own
     )
+
+
+Section = tuple[str, str, list[Figure]]
+"""Anchor, title and figures of a section."""
+
+
+def _sections(shown: Sequence[Figure], charts: Sequence[Figure], summaries: Sequence[Figure]) -> list[Section]:
+    """Return the sections of these figures; a section without a figure is omitted."""
+    found: list[Section] = [
+        (anchor, title, [figure for figure in figures if figure in shown])
+        for anchor, title, figures in (("more-charts", "Charts", charts), ("summaries", "Summaries", summaries))
+    ]
+    return [section for section in found if section[2]]
+
+
+def _contents(found: StudyResults, sections: Sequence[Section], *, has_problems: bool) -> list[tuple[str, str]]:
+    """Return the table of contents: the anchor and the title of each section of the page."""
+    listed = [
+        ("question", "Question and method", True),
+        ("claims", "Claims", bool(found.judged)),
+        *((anchor, title, True) for anchor, title, _ in sections),
+        ("fits", "Fits", bool(found.fits)),
+        ("searches", "Searches", bool(found.n_searches)),
+        ("settings", "Settings", True),
+        ("run", "How it ran", True),
+        ("problems", "Problems", has_problems),
+    ]
+    return [(anchor, title) for anchor, title, is_shown in listed if is_shown]
 
 
 def script_data(data: object) -> str:

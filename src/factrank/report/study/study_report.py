@@ -1,11 +1,12 @@
-"""Write the report of a study: the page, and its charts as pictures."""
+"""Write the report of a study: the page, its charts as pictures, and its table of trials."""
 
 from __future__ import annotations
 
+from datetime import date
 from pathlib import Path
 
 from factrank.errors import InputError
-from factrank.experiments.store import Store
+from factrank.experiments.store import Store, write_table
 from factrank.experiments.study import StudyResults
 from factrank.host import replacing
 from factrank.report.study.study_page import build_page
@@ -13,7 +14,7 @@ from factrank.report.study.study_pictures import save_charts
 
 
 def write_report(found: StudyResults, store: Store, command: str, path: Path | None = None) -> Path:
-    """Write the page to a file, by default in the store, and the charts as SVG and PNG next to it.
+    """Write the page to a file, by default in the store, and its charts and its table of trials next to it.
 
     `command` is the command shown on the page to run the study again. An existing page is replaced atomically.
 
@@ -35,8 +36,10 @@ def write_report(found: StudyResults, store: Store, command: str, path: Path | N
             path.parent.mkdir(exist_ok=True)
         except OSError as error:
             raise InputError(f"{path.parent}: cannot create the folder: {error.strerror or error}; use -o") from None
-    page = build_page(found, store.problems(), command)
+    table = path.with_suffix(".csv")
+    page = build_page(found, store.problems(), command, written=f"{date.today():%d %B %Y}".lstrip("0"), data=table.name)
     with replacing(path) as stream:
         stream.write(page.encode())
+    write_table(found.table, table)
     save_charts(found, path.parent)
     return path

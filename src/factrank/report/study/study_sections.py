@@ -16,35 +16,23 @@ from factrank.experiments.statistics import SOUND, Claim, Fit, FitResult, Value,
 from factrank.experiments.store import TRIAL_GROUPS
 from factrank.experiments.study import StudyResults
 from factrank.report.plain_output import many
+from factrank.report.study.page_opening import DIRECTIONS, SYMBOLS, claim_conditions
 from factrank.report.study.study_findings import published_text
 
-BADGES = {
-    "reproduced": ("yes", "✓ reproduced"),
-    "not reproduced": ("no", "✗ not reproduced"),
-    "undecided": ("open", "? undecided"),
-    "by construction": ("measured", "○ by construction"),
-    "measured": ("measured", "○ measured"),
-    "not comparable": ("open", "– not comparable"),
-}
 KINDS = {"finished": "yes", "stopped": "yes", "failed": "no", "diverged": "no"}
-DIRECTIONS = {"greater": "greater than 0", "less": "less than 0", "flat": "flat", "not rising": "does not rise"}
 OURS = "our extension (not in the paper)"
 MOST_VALUES = 20
 
 
 def tally(found: StudyResults) -> list[tuple[str, str]]:
-    """Return (kind, text) pairs that count trials, searches and claims by status."""
+    """Return (kind, text) pairs that count trials and searches by status."""
     items = [("", many(found.n_trials, "trial"))]
     items += [(KINDS.get(status, "open"), f"{count:,} {status}") for status, count in found.statuses.items()]
     items += [("", many(found.n_searches, "search"))] if found.n_searches else []
-    items += [
+    return items + [
         (KINDS.get(status, "open"), f"{many(count, 'search')} {status}")
         for status, count in found.search_statuses.items()
         if status not in SOUND
-    ]
-    verdicts: Counter[str] = Counter(verdict.status for claim, verdict in found.judged if not claim.extension)
-    return items + [
-        (BADGES[status][0], f"{many(verdicts[status], 'claim')} {status}") for status in BADGES if verdicts[status]
     ]
 
 
@@ -53,6 +41,7 @@ class ClaimRow(NamedTuple):
 
     statement: str
     about: str
+    conditions: str
     note: str
     published: str
     ours: str
@@ -69,13 +58,14 @@ def claim_rows(judged: Sequence[tuple[Claim, Verdict]]) -> list[ClaimRow]:
         ClaimRow(
             statement=claim.statement,
             about=", ".join(filter(None, [claim.quote and f"“{claim.quote}”", claim.place, OURS * claim.extension])),
+            conditions=claim_conditions(claim),
             note=claim.note,
             published=published_text(claim, DIRECTIONS),
             ours=_number(verdict.value),
             interval="–" if verdict.interval is None else _ends(verdict.interval),
             seeds=str(verdict.n_seeds or "–"),
-            kind=BADGES[verdict.status][0],
-            badge=BADGES[verdict.status][1],
+            kind=SYMBOLS[verdict.status][0],
+            badge=f"{SYMBOLS[verdict.status][1]} {verdict.status}",
             why=verdict.why,
         )
         for claim, verdict in judged

@@ -12,7 +12,7 @@ scaling of scores, is the question of `knee`.
 from __future__ import annotations
 
 from factrank.experiments.specs import Trial
-from factrank.experiments.statistics import Claim, Fit, Quantity, Summary, Where
+from factrank.experiments.statistics import Claim, Fit, Quantity, ReferenceLine, Summary, Where
 from factrank.experiments.study import Chart, Size, Study
 from factrank.studies.mahdavi.settings import (
     CONTEXT_SIZE,
@@ -71,10 +71,11 @@ def trials(size: Size) -> list[Trial]:
 
 PLACE = "the experiments on the head size"
 DECIDED: Where = ((N_EXAMPLES, tuple(cells.n_examples for cells in CELLS.values())),)
+AT_N = (ReferenceLine("d_h = n", x=CONTEXT_SIZE["full"]),)
 
 
 CHARTS = tuple(
-    Chart(name, f"{title} by head size", "lines", x=D_QK, y=column, colour=N_EXAMPLES)
+    Chart(name, f"{title} by head size", "lines", x=D_QK, y=column, colour=N_EXAMPLES, references=AT_N)
     for name, title, column in (("accuracy", "Accuracy", RECALL), ("memorised", "Examples memorised", HELD))
 )
 
@@ -85,6 +86,7 @@ SUMMARIES = tuple(
         (("accuracy", Quantity("mean", RECALL, where=(*DECIDED, *where))),),
         over=(D_QK,),
         y_title=TITLES[RECALL],
+        references=AT_N if not where else (),
     )
     for name, text, where in (
         ("-on-20000", "", ()),

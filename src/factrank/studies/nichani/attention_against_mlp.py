@@ -23,7 +23,7 @@ from collections.abc import Mapping
 from functools import partial
 
 from factrank.experiments.specs import Trial
-from factrank.experiments.statistics import Claim, Fit, Quantity, Summary, Where
+from factrank.experiments.statistics import Claim, Fit, Quantity, ReferenceLine, Summary, Where
 from factrank.experiments.study import Chart, Size, Study
 from factrank.families.factual_recall import FactualRecallShape, PartsAlone
 from factrank.studies.nichani.factual_recall_settings import (
@@ -80,6 +80,9 @@ def published(n_heads: int) -> float:
     return TOTAL / D - PER_HEAD * n_heads
 
 
+PUBLISHED_LINE = ReferenceLine("published: m = 71.9 - 4 H", f"{TOTAL / D} - {PER_HEAD:g} * x")
+
+
 def boundary(n_heads: int | None = None, minus: Quantity | None = None, enough: float = MOST_RIGHT) -> Quantity:
     """Returns the smallest m at which enough answers are correct."""
     where = () if n_heads is None else ((N_HEADS, n_heads),)
@@ -132,6 +135,7 @@ CHARTS = (
         x=N_HEADS,
         y=MLP,
         colour=RECALL,
+        references=(PUBLISHED_LINE,),
     ),
     Chart(
         "recall-by-mlp-width",

@@ -22,11 +22,10 @@ from factrank.experiments.statistics import Claim, Fit, Quantity, Summary, Where
 from factrank.experiments.study import Chart, Size, Study
 from factrank.studies.nichani.attention_against_mlp import (
     PER_HEAD,
+    PUBLISHED_LINE,
     QUICK_SIDE,
     SIDE,
-    TOTAL,
     TRADE,
-    D,
     line_claims,
     transformer,
 )
@@ -101,7 +100,7 @@ def _rises(name: str, statement: str, against: str, within: str) -> Claim:
 
 
 def _heatmap(name: str, title: str, column: str) -> Chart:
-    return Chart(name, title, "heatmap", x=N_HEADS, y=MLP, colour=column)
+    return Chart(name, title, "heatmap", x=N_HEADS, y=MLP, colour=column, references=(PUBLISHED_LINE,))
 
 
 CHARTS = (
@@ -117,10 +116,10 @@ SUMMARIES = (
             ("authors, 99 %", boundary("authors", (), seeds=FIRST_SEEDS)),
             ("authors, 100 %", boundary("authors", (), enough=1.0, seeds=FIRST_SEEDS)),
             ("at the end, 99 %", boundary("at the end", (), seeds=FIRST_SEEDS)),
-            ("published line", Quantity("mean", f"{TOTAL / D} - {PER_HEAD:g} * {N_HEADS}", where=FIRST_SEEDS)),
         ),
         over=(N_HEADS,),
         y_title="smallest MLP width m",
+        references=(PUBLISHED_LINE,),
     ),
     Summary(
         "boundary-6-to-16-heads",

@@ -26,7 +26,7 @@ from itertools import product
 
 from factrank.experiments.capacity import CapacitySearch
 from factrank.experiments.columns import label
-from factrank.experiments.statistics import Claim, Fit, Quantity, Summary, Where
+from factrank.experiments.statistics import Claim, Fit, Quantity, ReferenceLine, Summary, Where
 from factrank.experiments.study import Size, Study, no_trials
 from factrank.families.factual_recall import FactualRecallShape
 from factrank.studies.nichani.factual_recall_settings import (
@@ -96,6 +96,9 @@ def _gain(against: str, within: str) -> Quantity:
     return Quantity("slope", FACTS, against, (D_MODEL, within), (*MAIN, (D_MODEL, (8, 16, 32))))
 
 
+PER_PARAMETER_LINE = ReferenceLine(f"published: {PUBLISHED} per parameter", f"{PUBLISHED} * x")
+"""The line of facts against parameters that the authors' script draws."""
+
 CHARTS = (
     searches_chart(
         "facts-by-parameters",
@@ -107,6 +110,7 @@ CHARTS = (
         where=MAIN,
         log_x=True,
         log_y=True,
+        references=(PER_PARAMETER_LINE,),
     ),
     searches_chart(
         "facts-by-mlp-width",
@@ -134,6 +138,7 @@ SUMMARIES = (
         f"Facts stored per parameter (published: about {PUBLISHED})",
         (("facts per parameter", Quantity("mean", PER_PARAMETER, where=MAIN)),),
         over=(MLP, D_VO, D_MODEL),
+        references=(ReferenceLine(f"published: {PUBLISHED}", str(PUBLISHED)),),
     ),
     Summary(
         "recall-at-the-end",

@@ -33,10 +33,16 @@ from math import sqrt
 
 from factrank.experiments.capacity import CapacitySearch, Criterion
 from factrank.experiments.specs import Trial
-from factrank.experiments.statistics import Claim, Fit, Quantity, Summary, Where
+from factrank.experiments.statistics import Claim, Fit, Quantity, ReferenceLine, Summary, Where
 from factrank.experiments.study import Size, Study, no_trials
 from factrank.families.factual_recall import FactualRecallShape
-from factrank.studies.nichani.factual_recall_capacity import PROPORTIONAL, PUBLISHED, shapes, trade_claims
+from factrank.studies.nichani.factual_recall_capacity import (
+    PER_PARAMETER_LINE,
+    PROPORTIONAL,
+    PUBLISHED,
+    shapes,
+    trade_claims,
+)
 from factrank.studies.nichani.factual_recall_settings import (
     AT_END,
     AUTHORS,
@@ -202,8 +208,11 @@ CHARTS = (
         colour=COUNTED,
         log_x=True,
         log_y=True,
+        references=(PER_PARAMETER_LINE,),
     ),
 )
+
+PUBLISHED_LINE = (ReferenceLine(f"published: {PUBLISHED}", str(PUBLISHED)),)
 
 SUMMARIES = (
     *(
@@ -212,10 +221,11 @@ SUMMARIES = (
             f"{title} {MEANT[counted]}",
             ((title.lower(), Quantity("mean", column, where=_of(counted))),),
             over=(MLP, D_VO, D_MODEL),
+            references=lines,
         )
-        for name, title, column in (
-            ("facts-held", "Facts held", FACTS),
-            ("facts-per-parameter", "Facts per parameter", PER_PARAMETER),
+        for name, title, column, lines in (
+            ("facts-held", "Facts held", FACTS, ()),
+            ("facts-per-parameter", "Facts per parameter", PER_PARAMETER, PUBLISHED_LINE),
         )
         for counted in CRITERIA
     ),
@@ -224,6 +234,7 @@ SUMMARIES = (
         f"Facts stored per parameter, by width and criterion (published: about {PUBLISHED})",
         (("facts per parameter", Quantity("mean", PER_PARAMETER)),),
         over=(D_MODEL, COUNTED),
+        references=PUBLISHED_LINE,
     ),
     Summary(
         "recall-by-rate",

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from factrank.experiments.columns import label
 from factrank.experiments.specs import Trial
-from factrank.experiments.statistics import Claim, Quantity, Summary, Where
+from factrank.experiments.statistics import Claim, Quantity, ReferenceLine, Summary, Where
 from factrank.experiments.study import Chart, Size, Study
 from factrank.families.attention import LayerShape, TransformerShape
 from factrank.studies.wong.settings import (
@@ -105,6 +105,7 @@ CHARTS = (
         colour="model.mlp_width",
         facet="model.n_layers",
         where=(("model.kind", "transformer"),),
+        references=(ReferenceLine("equal", "x"),),
     ),
 )
 

@@ -12,7 +12,7 @@ is checked after every epoch.
 from __future__ import annotations
 
 from factrank.experiments.specs import Curve, EpochsTo, TauRecall, Training, Trial
-from factrank.experiments.statistics import Claim, Quantity, Summary, Where
+from factrank.experiments.statistics import Claim, Quantity, ReferenceLine, Summary, Where
 from factrank.experiments.study import Chart, Size, Study
 from factrank.families.attention import LayerShape
 from factrank.studies.wong.settings import (
@@ -91,6 +91,7 @@ CHARTS = (
         log_y=True,
         x_title=f"epochs to confidence {LEAST_TAU}",
         y_title=f"epochs to confidence {GREATEST_TAU}",
+        references=(ReferenceLine("as many", "x"),),
     ),
 )
 

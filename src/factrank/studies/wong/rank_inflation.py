@@ -15,7 +15,7 @@ to 400.
 from __future__ import annotations
 
 from factrank.experiments.specs import Trial
-from factrank.experiments.statistics import Claim, Quantity, Summary, Where
+from factrank.experiments.statistics import Claim, Quantity, ReferenceLine, Summary, Where
 from factrank.experiments.study import Chart, Size, Study
 from factrank.families.attention import LayerShape, Ranks
 from factrank.studies.parts import mean_difference
@@ -84,6 +84,7 @@ CHARTS = (
         facet=N_KEYS,
         where=BOXES,
         y_title="rank of the table",
+        references=(ReferenceLine("rank(D) = rank(L)", "x"),),
     ),
     Chart(
         "recall-by-layer-rank",

@@ -17,7 +17,7 @@ rank(readout(L)) is a theorem for full tables only; boxes of rank 40 (full), `un
 from __future__ import annotations
 
 from factrank.experiments.specs import Generated, Trial, generated
-from factrank.experiments.statistics import Claim, Quantity, Summary, Where
+from factrank.experiments.statistics import Claim, Quantity, ReferenceLine, Summary, Where
 from factrank.experiments.study import Chart, Size, Study
 from factrank.families.attention import Ranks, Readings
 from factrank.studies.parts import mean_difference
@@ -101,6 +101,7 @@ CHARTS = (
         colour=MEMORISED,
         where=BOXES,
         y_title="rank of the table",
+        references=(ReferenceLine("rank(D) = rank(L)", "x"),),
     ),
     Chart(
         "recall-by-shape",

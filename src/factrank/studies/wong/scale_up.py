@@ -16,7 +16,7 @@ whose rank is lower; small single-head layers for the boxes, since larger ones r
 from __future__ import annotations
 
 from factrank.experiments.specs import Trial, generated
-from factrank.experiments.statistics import Claim, Quantity, Summary, Where
+from factrank.experiments.statistics import Claim, Quantity, ReferenceLine, Summary, Where
 from factrank.experiments.study import Chart, Size, Study
 from factrank.families.attention import LayerShape, PlantedCP, Ranks
 from factrank.studies.parts import mean_difference
@@ -133,6 +133,7 @@ CHARTS = (
         where=BOXES,
         log_x=True,
         x_title="rank bound of the layer / rank of the table",
+        references=(ReferenceLine("equal ranks", x=1),),
     ),
 )
 
@@ -194,6 +195,7 @@ SUMMARIES = (
         x_title="planted rank",
         y_title="CP rank / planted rank",
         log_x=True,
+        references=(ReferenceLine("the planted rank", "1"),),
     ),
 )
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from factrank.experiments.capacity import CapacitySearch
 from factrank.experiments.specs import Training
-from factrank.experiments.statistics import Fit, Quantity, Where
+from factrank.experiments.statistics import Fit, Quantity, ReferenceLine, Where
 from factrank.experiments.study import Size, Study, no_trials
 from factrank.families.memory import MemoryShape
 from factrank.studies.nichani.memories.memory_parts import Law, interval_summary
@@ -82,11 +82,12 @@ SUMMARIES = (
     searches_summary(
         "capacity-by-width",
         "N log N of a linear memory, measured and on the published line",
-        (("N log N", Quantity("mean", N_LOG_N)), ("published line", Quantity("mean", f"{D_SQUARED} / {PUBLISHED}"))),
+        (("N log N", Quantity("mean", N_LOG_N)),),
         over=(D_MODEL,),
         y_title="N log N",
         log_x=True,
         log_y=True,
+        references=(ReferenceLine(f"published: d² / {PUBLISHED}", f"x * x / {PUBLISHED}"),),
     ),
     interval_summary("Capacity interval, and facts and bits per parameter", over=(D_MODEL,)),
     searches_summary(
@@ -95,6 +96,7 @@ SUMMARIES = (
         (("d² / (N log N)", Quantity("mean", CONSTANT)),),
         over=(D_MODEL,),
         log_x=True,
+        references=(ReferenceLine(f"published: {PUBLISHED}", str(PUBLISHED)),),
     ),
 )
 
@@ -104,12 +106,9 @@ FITS = (
         "N log N as a multiple of d²",
         "capacity-by-width",
         (D_SQUARED,),
-        quantity="N log N",
         intervals=True,
     ),
-    Fit(
-        "line", "The same with an intercept", "capacity-by-width", ("1", D_SQUARED), quantity="N log N", intervals=True
-    ),
+    Fit("line", "The same with an intercept", "capacity-by-width", ("1", D_SQUARED), intervals=True),
 )
 
 LAW = Law(N_LOG_N, D_SQUARED, CONSTANT, PUBLISHED, "Figure 1 (left), dashed line in the authors' script", COUNTED)

@@ -23,7 +23,7 @@ from functools import partial
 
 from factrank.experiments.capacity import CapacitySearch, Criterion
 from factrank.experiments.specs import DRAWN, Training
-from factrank.experiments.statistics import Quantity, Where
+from factrank.experiments.statistics import Quantity, ReferenceLine, Where
 from factrank.experiments.study import Size, Study, no_trials
 from factrank.families.memory import MemoryShape
 from factrank.studies.nichani.settings import (
@@ -122,13 +122,11 @@ SUMMARIES = (
     searches_summary(
         "share",
         "N log N / d² by form; the limit is 1/2 for large d",
-        (
-            *((name, Quantity("mean", SHARE, where=_of(start))) for start, name in NAMES.items()),
-            ("limit for large d", Quantity("mean", f"0.5 * {D_MODEL} / {D_MODEL}")),
-        ),
+        tuple((name, Quantity("mean", SHARE, where=_of(start))) for start, name in NAMES.items()),
         over=(D_MODEL,),
         y_title="N log N / d²",
         log_x=True,
+        references=(ReferenceLine("limit for large d", "0.5"),),
     ),
     searches_summary(
         "facts",

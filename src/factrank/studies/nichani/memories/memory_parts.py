@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from factrank.experiments.statistics import Claim, Fit, Quantity, Summary, Where
+from factrank.experiments.statistics import Claim, Fit, Quantity, ReferenceLine, Summary, Where
 from factrank.experiments.study import Chart
 from factrank.studies.nichani.settings import D_MODEL, FACTS, PRODUCT, RATIO, WIDTH
 from factrank.studies.parts import mean_difference, searches_chart, searches_claim, searches_summary
@@ -114,6 +114,7 @@ def mlp_chart(title: str) -> Chart:
 
 def mlp_summaries(law: Law, label: str, memory: str, y_title: str, shown: Where = ()) -> tuple[Summary, ...]:
     """Returns sizes by m d and m / d, the published line, and the constant; `label` is the size in a formula."""
+    published = (ReferenceLine(f"published: m d / {law.published}", f"x / {law.published}"),)
     quotient = f"m d / {label}" if label == "N" else f"m d / ({label})"
     return (
         searches_summary(
@@ -124,18 +125,17 @@ def mlp_summaries(law: Law, label: str, memory: str, y_title: str, shown: Where 
             y_title=y_title,
             log_x=True,
             log_y=True,
+            references=published,
         ),
         searches_summary(
             "beside-the-line",
             f"{label} by m d, measured and on the published line",
-            (
-                ("measured", Quantity("mean", law.size, where=law.counted)),
-                ("published line", Quantity("mean", f"{PRODUCT} / {law.published}", where=law.counted)),
-            ),
+            ((label, Quantity("mean", law.size, where=law.counted)),),
             over=(PRODUCT,),
             y_title=y_title,
             log_x=True,
             log_y=True,
+            references=published,
         ),
         searches_summary(
             "constant",
@@ -143,6 +143,7 @@ def mlp_summaries(law: Law, label: str, memory: str, y_title: str, shown: Where 
             ((quotient, Quantity("mean", law.constant, where=shown)),),
             over=(PRODUCT, RATIO),
             log_x=True,
+            references=(ReferenceLine(f"published: {law.published}", str(law.published)),),
         ),
         interval_summary("Capacity interval, and facts and bits per parameter (2 m d)", over=(D_MODEL, WIDTH)),
     )
