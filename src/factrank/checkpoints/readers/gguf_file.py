@@ -134,7 +134,7 @@ class _Header:
         if end > self.size:
             raise self.wrong(f"of shape {shape} ends at byte {end:,}, but the file has {self.size:,}; is it truncated?")
         read = _reader(self.path, shape, kind, row, start + offset)
-        return StoredTensor(name, shape, title, str(self.path), 2.0**-bits, read)
+        return StoredTensor(name, shape, title, str(self.path), 2.0**-bits, 8 * width / block, read)
 
     def value(self, kind: int, name: str) -> Any:
         """Read the value of a setting; arrays that are too long to matter become None."""

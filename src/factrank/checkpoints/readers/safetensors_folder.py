@@ -118,9 +118,10 @@ def _entry(path: Path, name: str, entry: Any, start: int, size: int) -> _Entry:
 
 def _tensor(path: Path, name: str, entry: _Entry) -> StoredTensor:
     if entry.kind not in FLOATING:
-        return StoredTensor(name, entry.shape, entry.kind[:20], str(path), 0.0, _refusal(path, name, entry.kind))
+        return StoredTensor(name, entry.shape, entry.kind[:20], str(path), 0.0, 0.0, _refusal(path, name, entry.kind))
     dtype, bits = FLOATING[entry.kind]
-    return StoredTensor(name, entry.shape, entry.kind, str(path), 2.0**-bits, _reader(path, entry, np.dtype(dtype)))
+    width, read = np.dtype(dtype).itemsize, _reader(path, entry, np.dtype(dtype))
+    return StoredTensor(name, entry.shape, entry.kind, str(path), 2.0**-bits, 8.0 * width, read)
 
 
 def _refusal(path: Path, name: str, kind: str) -> ReadRows:

@@ -11,7 +11,8 @@ import numpy as np
 from factrank.checkpoints.readers.stored_tensor import StoredTensor, Tensors
 from factrank.errors import InputError
 
-BITS = {"float64": 53, "float32": 24, "float16": 11, "bfloat16": 8}
+BITS: dict[str, int] = {"float64": 53, "float32": 24, "float16": 11, "bfloat16": 8}
+"""Bits of the significands."""
 KINDS = {"float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF16"}
 
 
@@ -25,13 +26,12 @@ def read_state_dict(arrays: Mapping[str, Any], place: str = "state dict") -> Ten
     kinds = {name: str(getattr(array, "dtype", None)).removeprefix("torch.") for name, array in arrays.items()}
     if not any(kind in BITS for kind in kinds.values()):
         raise InputError(f"{place}: expected arrays of {', '.join(BITS)} by name")
-    return {
-        name: StoredTensor(
-            name, tuple(array.shape), KINDS[kinds[name]], place, 2.0 ** -BITS[kinds[name]], partial(_rows, array)
-        )
-        for name, array in arrays.items()
-        if kinds[name] in BITS
-    }
+    return {name: _tensor(name, array, kinds[name], place) for name, array in arrays.items() if kinds[name] in BITS}
+
+
+def _tensor(name: str, array: Any, kind: str, place: str) -> StoredTensor:
+    bits = float(KINDS[kind].strip("BF"))
+    return StoredTensor(name, tuple(array.shape), KINDS[kind], place, 2.0 ** -BITS[kind], bits, partial(_rows, array))
 
 
 def _rows(array: Any, start: int, stop: int) -> np.ndarray:

@@ -24,6 +24,7 @@ class StoredTensor:
         kind: Stored type, such as "F32", "BF16" or "Q4_1".
         place: File, for messages.
         unit: Unit roundoff of the stored type. Quantised values are taken as they are: as float32.
+        bits: Bits that a stored number takes, on average over a block.
         read: Reads some rows as floating-point numbers.
     """
 
@@ -32,6 +33,7 @@ class StoredTensor:
     kind: str
     place: str
     unit: float
+    bits: float
     read: ReadRows
 
     @property

@@ -1,0 +1,153 @@
+"""Tables of an audit: the model, its layers and its conventions, or the updates of an adapter."""
+
+from __future__ import annotations
+
+from statistics import median
+
+from factrank.auditing import AuditedUpdate, LayerAudit, LoraAudit, ModelAudit, Spectrum
+from factrank.foreign_text import shown_name
+from factrank.report.display import Description, Kind, PlainTable, Words, described, plain_table
+
+MOST_LAYERS, MOST_UPDATES = 128, 40
+
+
+def describe_audit(found: ModelAudit | LoraAudit) -> Description:
+    """Describe an audit: sizes, the circuits of each layer, parameters by part, and conventions."""
+    return _model(found) if isinstance(found, ModelAudit) else _lora(found)
+
+
+def _model(found: ModelAudit) -> Description:
+    sizes = found.sizes
+    shared = f", {sizes.n_kv_heads} key and value heads" if sizes.group_size > 1 else ""
+    words = (
+        f"{found.architecture}: {sizes.n_layers} layers of {sizes.n_heads} heads{shared}, width {sizes.width}, "
+        f"d_qk {sizes.d_qk}, d_vo {sizes.d_vo}"
+    )
+    below = (
+        f"QK has the smaller effective rank in {found.qk_below_ov:.0%} of {len(found.heads):,} heads; medians: QK "
+        f"{found.qk_effective:.1f}, OV {found.ov_effective:.1f}"
+    )
+    return described(
+        Words(shown_name(found.title, None), "title"),
+        Words(words),
+        Words(below),
+        Words(),
+        _layers(found),
+        Words(),
+        _parameters(found),
+        Words(),
+        *(Words(text, lead=lead) for lead, text in _conventions(found)),
+    )
+
+
+def _layers(found: ModelAudit) -> PlainTable:
+    by_distance: list[tuple[str, Kind]] = [("by distance", "word")] if found.heads[0].distances else []
+    table = plain_table(
+        ("layer", "number"),
+        ("QK rank", "number"),
+        ("effective", "number"),
+        ("stable", "number"),
+        *by_distance,
+        ("OV rank", "number"),
+        ("effective", "number"),
+        ("stable", "number"),
+        ("QK < OV", "number"),
+    )
+    for layer in found.layers[:MOST_LAYERS]:
+        table.add_row(
+            f"{layer.layer}",
+            *_circuit([head.qk for head in layer.heads]),
+            *([_by_distance(layer)] if by_distance else []),
+            *_circuit([head.ov for head in layer.heads]),
+            f"{layer.qk_below_ov:.0%}",
+        )
+    return table
+
+
+def _circuit(spectra: list[Spectrum]) -> tuple[str, str, str]:
+    """Return the range of ranks, and the medians of effective and stable rank over the heads."""
+    ranks = [each.rank for each in spectra]
+    least, most = min(ranks), max(ranks)
+    return (
+        f"{least}" if least == most else f"{least}-{most}",
+        f"{median(each.effective_rank for each in spectra):.1f}",
+        f"{median(each.stable_rank for each in spectra):.1f}",
+    )
+
+
+def _by_distance(layer: LayerAudit) -> str:
+    """Return the least and largest median effective rank of QK over the distances."""
+    columns = zip(*([at.effective_rank for at in head.distances] for head in layer.heads), strict=True)
+    medians = [median(column) for column in columns]
+    return f"{min(medians):.1f}-{max(medians):.1f}"
+
+
+def _parameters(found: ModelAudit) -> PlainTable:
+    table = plain_table(("parameters", "word"), ("", "number"), ("of all", "number"))
+    whole = found.parameters["all"]
+    for part, count in found.parameters.items():
+        if count:
+            table.add_row(part, f"{count:,}", f"{count / whole:.1%}")
+    return table
+
+
+def _conventions(found: ModelAudit) -> list[tuple[str, str]]:
+    tolerance = found.heads[0].qk
+    rank = (
+        "singular values above what rounding to the stored type may have changed (first order)"
+        if tolerance.decided == "rounding"
+        else f"singular values above {tolerance.tolerance / tolerance.largest if tolerance.largest else 0:.1e} of the largest"
+    )
+    lines = [
+        ("rank", rank),
+        ("effective", "exp of the entropy of the singular values over their sum; stable: squared Frobenius over spectral norm; medians"),
+        *(("circuits", text) for text in dict.fromkeys(layer.convention for layer in found.layers)),
+    ]  # fmt: skip
+    facts = [found.facts_of(layer) for layer in found.layers]
+    if found.n_values is not None:
+        most = f"a layer's attention {max(each or 0 for each in facts):,}, by information, of nearly every table with"
+        lines.append(("facts at most", f"{most} {found.n_values:,} values; an upper bound, not a capacity"))
+    return lines[:8]
+
+
+def _lora(found: LoraAudit) -> Description:
+    updates = found.updates
+    full = sum(update.spectrum.rank == update.allowed for update in updates)
+    last: list[tuple[str, Kind]] = [("facts at most", "number")] if found.n_values is not None else []
+    table = plain_table(
+        ("update", "name"),
+        ("r", "number"),
+        ("rank", "number"),
+        ("effective", "number"),
+        ("stable", "number"),
+        ("parameters", "number"),
+        *last,
+    )
+    for update in updates[:MOST_UPDATES]:
+        table.add_row(*_update(found, update))
+    more = len(updates) - MOST_UPDATES
+    values = f" of nearly every table with {found.n_values:,} values" if found.n_values is not None else ""
+    return described(
+        Words(shown_name(found.title, None), "title"),
+        Words(f"LoRA: {len(updates):,} updates, {full:,} of full rank; {sum(u.parameters for u in updates):,} parameters"),
+        Words(f"median effective rank {median(u.spectrum.effective_rank for u in updates):.1f}"),
+        Words(),
+        table,
+        *([Words(f"... and {more:,} more updates", option="; --json has all")] if more > 0 else []),
+        Words(),
+        Words("singular values above what rounding to the stored type may have changed", lead="rank"),
+        *([Words(f"by information,{values}; an upper bound, not a capacity", lead="facts at most")] if values else []),
+    )  # fmt: skip
+
+
+def _update(found: LoraAudit, update: AuditedUpdate) -> list[str]:
+    facts = found.facts_of(update)
+    return [
+        shown_name(update.name, None),
+        f"{update.allowed}",
+        f"{update.spectrum.rank}",
+        f"{update.spectrum.effective_rank:.1f}",
+        f"{update.spectrum.stable_rank:.1f}",
+        f"{update.parameters:,}",
+        *([] if facts is None else [f"{facts:,}"]),
+    ]
