@@ -20,6 +20,7 @@ COMMANDS = (
     "ask",
     "explore",
     "assumptions",
+    "audit",
     "samples",
     "generate",
     "convert",

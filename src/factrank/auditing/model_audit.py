@@ -219,6 +219,13 @@ def audit(
 
     Raises:
         InputError: If the source cannot be read; the message names the file and the tensor.
+
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> weights = {f"h.0.attn.{name}.weight": rng.normal(size=(4, 4 * n)) for name, n in (("c_attn", 3), ("c_proj", 1))}
+    >>> found = audit(weights, settings={"model_type": "gpt2", "n_embd": 4, "n_layer": 1, "n_head": 2})
+    >>> [(head.qk.rank, head.ov.rank) for head in found.heads]
+    [(2, 2), (2, 2)]
     """
     say = progress or (lambda _: None)
     if tolerance is not None and not 0 < tolerance < 1:

@@ -92,17 +92,17 @@ def _parameters(found: ModelAudit) -> PlainTable:
 
 
 def _conventions(found: ModelAudit) -> list[tuple[str, str]]:
-    tolerance = found.heads[0].qk
-    rank = (
-        "singular values above what rounding to the stored type may have changed (first order)"
-        if tolerance.decided == "rounding"
-        else f"singular values above {tolerance.tolerance / tolerance.largest if tolerance.largest else 0:.1e} of the largest"
-    )
+    first = found.heads[0].qk
+    above = "what rounding to the stored type may have changed (first order)"
+    if first.decided == "chosen":
+        above = f"{first.tolerance / first.largest if first.largest else 0:.1e} of the largest"
+    effective = "exp of the entropy of the singular values over their sum; medians over the heads"
     lines = [
-        ("rank", rank),
-        ("effective", "exp of the entropy of the singular values over their sum; stable: squared Frobenius over spectral norm; medians"),
+        ("rank", f"singular values above {above}"),
+        ("effective", effective),
+        ("stable", "squared Frobenius norm over squared spectral norm; medians"),
         *(("circuits", text) for text in dict.fromkeys(layer.convention for layer in found.layers)),
-    ]  # fmt: skip
+    ]
     facts = [found.facts_of(layer) for layer in found.layers]
     if found.n_values is not None:
         most = f"a layer's attention {max(each or 0 for each in facts):,}, by information, of nearly every table with"
@@ -127,17 +127,19 @@ def _lora(found: LoraAudit) -> Description:
         table.add_row(*_update(found, update))
     more = len(updates) - MOST_UPDATES
     values = f" of nearly every table with {found.n_values:,} values" if found.n_values is not None else ""
+    parameters = sum(update.parameters for update in updates)
+    effective = median(update.spectrum.effective_rank for update in updates)
     return described(
         Words(shown_name(found.title, None), "title"),
-        Words(f"LoRA: {len(updates):,} updates, {full:,} of full rank; {sum(u.parameters for u in updates):,} parameters"),
-        Words(f"median effective rank {median(u.spectrum.effective_rank for u in updates):.1f}"),
+        Words(f"LoRA: {len(updates):,} updates, {full:,} of full rank; {parameters:,} parameters"),
+        Words(f"median effective rank {effective:.1f}"),
         Words(),
         table,
         *([Words(f"... and {more:,} more updates", option="; --json has all")] if more > 0 else []),
         Words(),
         Words("singular values above what rounding to the stored type may have changed", lead="rank"),
         *([Words(f"by information,{values}; an upper bound, not a capacity", lead="facts at most")] if values else []),
-    )  # fmt: skip
+    )
 
 
 def _update(found: LoraAudit, update: AuditedUpdate) -> list[str]:
