@@ -19,6 +19,12 @@ if TYPE_CHECKING:
     from factrank.auditing.model_audit import ModelAudit as ModelAudit
     from factrank.auditing.model_audit import audit as audit
     from factrank.auditing.model_audit import most_facts as most_facts
+    from factrank.auditing.token_facts import FactsInWeights as FactsInWeights
+    from factrank.auditing.token_facts import HeadFacts as HeadFacts
+    from factrank.auditing.token_facts import SkipTrigram as SkipTrigram
+    from factrank.auditing.token_facts import TableRecall as TableRecall
+    from factrank.auditing.token_facts import extract as extract
+    from factrank.auditing.token_facts import facts_in_weights as facts_in_weights
     from factrank.auditing.tokens import Request as Request
     from factrank.auditing.tokens import TokenVectors as TokenVectors
     from factrank.auditing.tokens import token_vectors as token_vectors

@@ -21,6 +21,7 @@ from factrank.cli.ask import ask
 from factrank.cli.assumptions import assumptions
 from factrank.cli.capacity import capacity
 from factrank.cli.checkpoints.audit import audit
+from factrank.cli.checkpoints.extract import extract
 from factrank.cli.construct import construct
 from factrank.cli.edit import EditCommand, edit
 from factrank.cli.explore import explore
@@ -69,7 +70,7 @@ app = typer.Typer(
 )
 COMMANDS = (
     *(measure, plan, capacity, train, construct, solve, edit, verify, recall, examine, ask, explore),
-    *(assumptions, audit, samples, generate, convert, ls, explorer),
+    *(assumptions, audit, extract, samples, generate, convert, ls, explorer),
 )
 for command in COMMANDS:
     app.command(cls=EditCommand if command is edit else PlainCommand)(command)

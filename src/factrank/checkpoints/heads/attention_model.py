@@ -89,19 +89,19 @@ class AttentionModel:
             return self.norm(self._name(layer, layout.norm))
         return self.norm(self._name(layer - 1, layout.norm) if layer else layout.first_norm)
 
-    def layer(self, layer: int, *, fold: bool = False) -> AttentionFactors:
+    def layer(self, layer: int, *, fold: bool = False, head_gains: bool = True) -> AttentionFactors:
         """Read the factors of one layer.
 
         Arguments:
             layer: Number of the layer, from 0.
             fold: Whether to fold the gains and shifts of the norms into the factors.
+            head_gains: Whether to fold the gains of the norms of queries and keys.
         """
         parts = self._latent(layer) if self.layout.latent else self._plain(layer)
         norm = self.input_norm(layer) if fold else None
         parts = parts if norm is None else parts.folded(norm)
-        if self.layout.head_norms is not None:
-            gains = [self.norm(self._name(layer, name)) for name in self.layout.head_norms]
-            parts = parts.with_head_gains(*(norm.gain for norm in gains if norm is not None))
+        if head_gains and self.layout.head_norms is not None:
+            parts = parts.with_head_gains(*self.head_gains(layer))
         query, key, value = parts.extended()
         rotation, notes = rotation_of(self.settings, self.layout, self.sizes, layer, self.tensors)
         output, output_bias = self._output(layer, fold=fold)
@@ -118,6 +118,11 @@ class AttentionModel:
             tuple(dict.fromkeys(self.tensor(name).kind for name in self.attention_names(layer))),
             (*self.layout.notes, *notes),
         )
+
+    def head_gains(self, layer: int) -> tuple[Rounded, ...]:
+        """Return the gains of the norms of queries and keys; empty if there are none."""
+        norms = [self.norm(self._name(layer, name)) for name in self.layout.head_norms or ()]
+        return tuple(norm.gain for norm in norms if norm is not None)
 
     def attention_names(self, layer: int) -> tuple[str, ...]:
         """Return the names of the weights of a layer's projections and output map, without biases."""

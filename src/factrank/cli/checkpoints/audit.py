@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from factrank.cli.support.outputs import require_page
+from factrank.cli.support.sources import Table as AnyTable
 from factrank.cli.support.terminal import Json, display, progress, say, say_json
 from factrank.errors import InputError
+
+if TYPE_CHECKING:
+    from factrank.auditing import FactsInWeights
 
 Checkpoint = Annotated[
     Path,
@@ -17,6 +22,11 @@ Checkpoint = Annotated[
 ]
 Layers = Annotated[
     str | None, typer.Option(metavar="LIST", help="Layers to audit, from 0, such as 0,5,10-12; all by default.")
+]
+
+Tokens = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Tokens for the facts, one per line; frequent ones by default."),
 ]
 
 
@@ -37,6 +47,14 @@ def audit(
     values: Annotated[
         int | None,
         typer.Option(min=2, metavar="N", help="Values of a table of facts; the vocabulary by default."),
+    ] = None,
+    facts: Annotated[
+        bool, typer.Option("--facts", help="Also list the strongest skip trigrams and copying scores of each head.")
+    ] = False,
+    tokens: Tokens = None,
+    table: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Also measure the recall of this table, whose names are single tokens."),
     ] = None,
     json: Json = False,
     html: Annotated[
@@ -64,18 +82,28 @@ def audit(
             n_values=values,
             progress=lambda what: status.update(f"auditing: {what}"),
         )
+        held = _facts(path, chosen, tokens, table, status.update) if facts or tokens or table else None
     if html is not None:
         from factrank.report.audits import write_audit_page  # noqa: PLC0415 - charts take a second to load
 
         write_audit_page(found, html)
     if json:
-        say_json(found.to_dict())
+        say_json(found.to_dict() | ({} if held is None else {"facts": held.to_dict()}))
         return
-    from factrank.report.audits import describe_audit  # noqa: PLC0415
+    from factrank.report.audits import describe_audit, describe_facts  # noqa: PLC0415
 
-    display(describe_audit(found))
+    display(describe_audit(found), *([] if held is None else ["", describe_facts(held)]))
     if html is not None:
         say(f"\nwrote {html}")
+
+
+def _facts(
+    path: Path, layers: list[int] | None, tokens: Path | None, table: str | None, say: Callable[[str], None]
+) -> FactsInWeights:
+    from factrank.auditing import facts_in_weights  # noqa: PLC0415
+
+    facts = None if table is None else AnyTable().load([table])
+    return facts_in_weights(path, layers=layers, tokens=tokens, table=facts, progress=say)
 
 
 def _numbers(text: str) -> list[int]:

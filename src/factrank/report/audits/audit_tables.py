@@ -4,16 +4,57 @@ from __future__ import annotations
 
 from statistics import median
 
-from factrank.auditing import AuditedUpdate, LayerAudit, LoraAudit, ModelAudit, Spectrum
+from factrank.auditing import (
+    AuditedUpdate,
+    FactsInWeights,
+    LayerAudit,
+    LoraAudit,
+    ModelAudit,
+    SkipTrigram,
+    Spectrum,
+)
 from factrank.foreign_text import shown_name
 from factrank.report.display import Description, Kind, PlainTable, Words, described, plain_table
 
-MOST_LAYERS, MOST_UPDATES = 128, 40
+MOST_LAYERS, MOST_UPDATES, MOST_HEADS = 128, 40, 30
 
 
 def describe_audit(found: ModelAudit | LoraAudit) -> Description:
     """Describe an audit: sizes, the circuits of each layer, parameters by part, and conventions."""
     return _model(found) if isinstance(found, ModelAudit) else _lora(found)
+
+
+def describe_facts(found: FactsInWeights) -> Description:
+    """Describe the facts in the weights: entries and copying scores of heads, and the recall of a table."""
+    parts: list[Words | PlainTable] = []
+    if found.heads:
+        table = plain_table(
+            ("head", "word"), ("copying", "number"), ("copied", "number"), ("strongest entries", "text")
+        )
+        for head in sorted(found.heads, key=lambda each: -each.copying)[:MOST_HEADS]:
+            table.add_row(
+                f"{head.layer}.{head.head}", f"{head.copying:.2f}", f"{head.copied:.1%}", _entries(head.entries[:2])
+            )
+        words = f"Facts in the weights: {found.n_tokens:,} tokens through one layer at a time, most copying heads first"
+        parts += [Words(words, "title"), table]
+        if len(found.heads) > MOST_HEADS:
+            parts.append(Words(f"... and {len(found.heads) - MOST_HEADS:,} more heads", option="; --json has all"))
+    if found.recalls:
+        recalls = plain_table(
+            ("layer", "number"), ("whole path", "number"), ("direct", "number"), ("best head", "text")
+        )
+        for recall in found.recalls:
+            best = max(range(len(recall.heads)), key=lambda head: recall.heads[head])
+            row = (f"{recall.whole:.1%}", f"{recall.direct:.1%}", f"{best} ({recall.heads[best]:.1%})")
+            recalls.add_row(f"{recall.layer}", *row)
+        parts += [Words("Recall of the table by the path of each layer", "title"), recalls]
+    return described(*parts)
+
+
+def _entries(entries: tuple[SkipTrigram, ...]) -> str:
+    return ", ".join(
+        f"{shown_name(each.key)} ... {shown_name(each.query)} -> {shown_name(each.value)}" for each in entries
+    )
 
 
 def _model(found: ModelAudit) -> Description:
