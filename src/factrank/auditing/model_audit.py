@@ -19,7 +19,7 @@ from threadpoolctl import threadpool_limits
 from factrank.auditing.circuit_spectra import Spectrum, reduced, spectrum
 from factrank.auditing.head_audits import LEADING, HeadCircuits, LayerAudit, audit_layer
 from factrank.checkpoints import read_object
-from factrank.checkpoints.heads import AttentionModel, HeadSizes, Rounded, open_model, open_state_dict
+from factrank.checkpoints.heads import AttentionModel, CheckpointSizes, Rounded, open_model, open_state_dict
 from factrank.checkpoints.readers import LORA_CONFIGURATION, LowRankUpdate, read_lora
 from factrank.display import Drawn
 from factrank.errors import InputError
@@ -56,7 +56,7 @@ class ModelAudit(Drawn):
 
     title: str
     architecture: str
-    sizes: HeadSizes
+    sizes: CheckpointSizes
     fold: Fold | None
     layers: tuple[LayerAudit, ...]
     parameters: dict[str, int]

@@ -49,7 +49,7 @@ class TokenCircuits:
     @property
     def n_keys(self) -> int:
         """Number of key tokens."""
-        return self.weights.shape[1]
+        return int(self.weights.shape[1])
 
     def head_logits(self, head: int, keys: slice) -> Float[np.ndarray, "keys queries values"]:
         """Return A V[k] + (1 - A) V[q] of one head for some keys and all queries."""

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from factrank.checkpoints.heads.attention_model import AttentionModel as AttentionModel
     from factrank.checkpoints.heads.attention_model import open_model as open_model
     from factrank.checkpoints.heads.attention_model import open_state_dict as open_state_dict
+    from factrank.checkpoints.heads.head_layout import CheckpointSizes as CheckpointSizes
     from factrank.checkpoints.heads.head_layout import HeadLayout as HeadLayout
-    from factrank.checkpoints.heads.head_layout import HeadSizes as HeadSizes
     from factrank.checkpoints.heads.rotary import Rotation as Rotation
     from factrank.checkpoints.heads.rounded import Rounded as Rounded
 else:

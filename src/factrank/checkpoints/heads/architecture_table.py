@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from factrank.checkpoints.configuration import Settings
-from factrank.checkpoints.heads.head_layout import HeadLayout, HeadSizes, usual_scale, usual_sizes
+from factrank.checkpoints.heads.head_layout import CheckpointSizes, HeadLayout, usual_scale, usual_sizes
 from factrank.errors import InputError
 from factrank.plugins import Registry
 
@@ -23,12 +23,12 @@ AFTER_NORM = "the norm after attention: its division by the length is left out"
 ALIBI = "ALiBi is left out: it adds to the scores what depends on the distance alone"
 
 
-def _gpt2_scale(settings: Settings, sizes: HeadSizes, layer: int) -> float:
+def _gpt2_scale(settings: Settings, sizes: CheckpointSizes, layer: int) -> float:
     scale = sizes.d_qk**-0.5 if settings.truth("scale_attn_weights", True) else 1.0
     return scale / (layer + 1) if settings.truth("scale_attn_by_inverse_layer_idx", False) else scale
 
 
-def _falcon_sizes(settings: Settings) -> HeadSizes:
+def _falcon_sizes(settings: Settings) -> CheckpointSizes:
     sizes = usual_sizes(
         Settings(settings.place, {**settings.entries, "num_kv_heads": None, "num_key_value_heads": None})
     )
@@ -56,13 +56,13 @@ def _opt(layout: HeadLayout, settings: Settings) -> HeadLayout:
     return replace(layout, norm="final_layer_norm", first_norm="", final_norm="")
 
 
-def _latent_sizes(settings: Settings) -> HeadSizes:
+def _latent_sizes(settings: Settings) -> CheckpointSizes:
     width, heads = settings.size("hidden_size"), settings.size("num_attention_heads")
     d_qk = settings.size("qk_nope_head_dim") + settings.size("qk_rope_head_dim")
-    return HeadSizes(width, settings.size("num_hidden_layers"), heads, heads, d_qk, settings.size("v_head_dim"))
+    return CheckpointSizes(width, settings.size("num_hidden_layers"), heads, heads, d_qk, settings.size("v_head_dim"))
 
 
-def _latent_scale(settings: Settings, sizes: HeadSizes, layer: int) -> float:
+def _latent_scale(settings: Settings, sizes: CheckpointSizes, layer: int) -> float:
     from factrank.checkpoints.heads.rotary import rotary_settings, yarn_gain  # noqa: PLC0415 - reads this table's types
 
     rope = rotary_settings(settings, layer)

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from factrank.checkpoints.heads.head_layout import HeadLayout, HeadSizes, NormKind
+from factrank.checkpoints.heads.head_layout import CheckpointSizes, HeadLayout, NormKind
 from factrank.checkpoints.heads.rotary import Rotation
 from factrank.checkpoints.heads.rounded import Rounded, joined
 from factrank.checkpoints.readers import StoredTensor
@@ -66,7 +66,7 @@ class AttentionFactors:
 
 
 @dataclass(frozen=True)
-class Norm:
+class StoredNorm:
     """Gain and shift of a norm."""
 
     kind: NormKind
@@ -87,7 +87,7 @@ class Projections:
     weights: tuple[Rounded, Rounded, Rounded]
     biases: tuple[Rounded | None, Rounded | None, Rounded | None]
 
-    def folded(self, norm: Norm) -> Projections:
+    def folded(self, norm: StoredNorm) -> Projections:
         """Return the projections of the normalised input before gain and shift."""
         gain, shift = norm.gain.reshape(-1, 1), norm.bias and Rounded.read(norm.bias).reshape(1, -1)
         weights, biases = [], []
@@ -121,7 +121,7 @@ class Projections:
         return rows[0], rows[1], rows[2]
 
 
-def split_rows(rows: Rounded, layout: HeadLayout, sizes: HeadSizes) -> tuple[Rounded, Rounded, Rounded]:
+def split_rows(rows: Rounded, layout: HeadLayout, sizes: CheckpointSizes) -> tuple[Rounded, Rounded, Rounded]:
     """Split the rows [outputs, inputs] of a fused map into heads [heads, d, inputs] of queries, keys and values.
 
     A group has its query heads, then its keys, then its values; if the map is not grouped, all heads are one group.
@@ -135,7 +135,7 @@ def split_rows(rows: Rounded, layout: HeadLayout, sizes: HeadSizes) -> tuple[Rou
 
 
 def latent_projections(
-    query: Rounded, key_value: Rounded, down: Rounded, down_bias: Rounded | None, nope: int, sizes: HeadSizes
+    query: Rounded, key_value: Rounded, down: Rounded, down_bias: Rounded | None, nope: int, sizes: CheckpointSizes
 ) -> Projections:
     r"""Return the projections of multi-head latent attention (MLA).
 

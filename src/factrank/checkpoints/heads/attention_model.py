@@ -14,13 +14,13 @@ from factrank.checkpoints.configuration import Settings, read_settings
 from factrank.checkpoints.heads.architecture_table import ARCHITECTURES, gguf_layout, gguf_settings
 from factrank.checkpoints.heads.attention_factors import (
     AttentionFactors,
-    Norm,
     Projections,
+    StoredNorm,
     latent_projections,
     split_rows,
     stacked,
 )
-from factrank.checkpoints.heads.head_layout import HeadLayout, HeadSizes
+from factrank.checkpoints.heads.head_layout import CheckpointSizes, HeadLayout
 from factrank.checkpoints.heads.rotary import rotation_of
 from factrank.checkpoints.heads.rounded import Rounded, joined
 from factrank.checkpoints.readers import (
@@ -54,7 +54,7 @@ class AttentionModel:
 
     place: str
     layout: HeadLayout
-    sizes: HeadSizes
+    sizes: CheckpointSizes
     settings: Settings
     tensors: Tensors
     prefix: str
@@ -73,16 +73,16 @@ class AttentionModel:
         names = (self.prefix + name, name, self.prefix + old)
         return next((self.tensors[each] for each in names if each in self.tensors), None)
 
-    def norm(self, name: str) -> Norm | None:
+    def norm(self, name: str) -> StoredNorm | None:
         """Return a norm; None if the layout has none of this name, or it has no gain."""
         weight = self.optional(f"{name}.weight") if name else None
         if name and weight is None and self.layout.norm_kind != "layer":
             self.tensor(f"{name}.weight")
         if weight is None:
             return None
-        return Norm(self.layout.norm_kind, weight, self.optional(f"{name}.bias"))
+        return StoredNorm(self.layout.norm_kind, weight, self.optional(f"{name}.bias"))
 
-    def input_norm(self, layer: int) -> Norm | None:
+    def input_norm(self, layer: int) -> StoredNorm | None:
         """Return the norm whose output a layer reads."""
         layout = self.layout
         if layout.first_norm is None:

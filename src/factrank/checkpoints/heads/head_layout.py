@@ -1,4 +1,4 @@
-"""`HeadLayout`: how an architecture stores its attention heads; `HeadSizes`: how many there are and how wide."""
+"""`HeadLayout`: how an architecture stores its attention heads; `CheckpointSizes`: how many there are and how wide."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ KV_HEADS = ("num_key_value_heads", "num_kv_heads")
 
 
 @dataclass(frozen=True)
-class HeadSizes:
+class CheckpointSizes:
     """Sizes of the attention layers of a model.
 
     Arguments:
@@ -52,7 +52,7 @@ def one_of(settings: Settings, names: tuple[str, ...], default: int | None = Non
     return settings.size(given[0] if given else names[0], default)
 
 
-def usual_sizes(settings: Settings) -> HeadSizes:
+def usual_sizes(settings: Settings) -> CheckpointSizes:
     """Read the sizes of an architecture with the usual settings; `head_dim` need not be width / heads."""
     width, heads = one_of(settings, WIDTH), one_of(settings, HEADS)
     kv_heads = one_of(settings, KV_HEADS, heads)
@@ -61,10 +61,10 @@ def usual_sizes(settings: Settings) -> HeadSizes:
     if settings.entries.get("head_dim") is None and width % heads:
         raise InputError(f"{settings.place}: a width of {width} cannot be divided among {heads} heads")
     d_head = settings.size("head_dim", max(width // heads, 1))
-    return HeadSizes(width, one_of(settings, LAYERS), heads, kv_heads, d_head, d_head)
+    return CheckpointSizes(width, one_of(settings, LAYERS), heads, kv_heads, d_head, d_head)
 
 
-def usual_scale(settings: Settings, sizes: HeadSizes, _layer: int) -> float:
+def usual_scale(settings: Settings, sizes: CheckpointSizes, _layer: int) -> float:
     """Return 1 / sqrt(query_pre_attn_scalar) (Gemma) or 1 / sqrt(d_qk)."""
     return float(settings.number("query_pre_attn_scalar", float(sizes.d_qk)) ** -0.5)
 
@@ -122,7 +122,7 @@ class HeadLayout:
     embedding_scaled: bool = False
     unembedding: str = "lm_head.weight"
     final_norm: str = "norm"
-    sizes: Callable[[Settings], HeadSizes] = usual_sizes
-    scale: Callable[[Settings, HeadSizes, int], float] = usual_scale
+    sizes: Callable[[Settings], CheckpointSizes] = usual_sizes
+    scale: Callable[[Settings, CheckpointSizes, int], float] = usual_scale
     adapted: Callable[[HeadLayout, Settings], HeadLayout] = lambda layout, _: layout
     notes: tuple[str, ...] = ()

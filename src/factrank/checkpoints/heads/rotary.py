@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Float
 
 from factrank.checkpoints.configuration import Settings
-from factrank.checkpoints.heads.head_layout import HeadLayout, HeadSizes, Pairs
+from factrank.checkpoints.heads.head_layout import CheckpointSizes, HeadLayout, Pairs
 from factrank.checkpoints.readers import Tensors
 from factrank.errors import InputError
 
@@ -100,7 +100,7 @@ def rotary_settings(settings: Settings, layer: int) -> RotarySettings:
 
 
 def rotation_of(
-    settings: Settings, layout: HeadLayout, sizes: HeadSizes, layer: int, tensors: Tensors
+    settings: Settings, layout: HeadLayout, sizes: CheckpointSizes, layer: int, tensors: Tensors
 ) -> tuple[Rotation | None, tuple[str, ...]]:
     """Return the rotation of a layer and notes; None if there is none, or if it is of an unknown kind."""
     if layout.rotary is None:
@@ -118,7 +118,7 @@ def rotation_of(
     return Rotation(start, frequencies, layout.rotary, gain), ()
 
 
-def _rotated(settings: Settings, layout: HeadLayout, sizes: HeadSizes, rope: RotarySettings) -> tuple[int, int]:
+def _rotated(settings: Settings, layout: HeadLayout, sizes: CheckpointSizes, rope: RotarySettings) -> tuple[int, int]:
     """Return the first rotated coordinate and their number."""
     if layout.latent:
         return settings.size("qk_nope_head_dim"), settings.size("qk_rope_head_dim")

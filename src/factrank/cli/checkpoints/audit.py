@@ -92,7 +92,9 @@ def audit(
         return
     from factrank.report.audits import describe_audit, describe_facts  # noqa: PLC0415
 
-    display(describe_audit(found), *([] if held is None else ["", describe_facts(held)]))
+    display(describe_audit(found))
+    if held is not None:
+        display("", describe_facts(held))
     if html is not None:
         say(f"\nwrote {html}")
 
