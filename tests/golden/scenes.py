@@ -21,6 +21,7 @@ COMMANDS = (
     "explore",
     "assumptions",
     "audit",
+    "extract",
     "samples",
     "generate",
     "convert",
