@@ -19,6 +19,9 @@ from factrank.version import __version__ as __version__
 if TYPE_CHECKING:
     from factrank.app.page.explorer_page import ExplorerPage as ExplorerPage
     from factrank.app.page.explorer_page import explore as explore
+    from factrank.auditing.model_audit import LoraAudit as LoraAudit
+    from factrank.auditing.model_audit import ModelAudit as ModelAudit
+    from factrank.auditing.model_audit import audit as audit
     from factrank.bridges.examination import Examination as Examination
     from factrank.bridges.examination import examine as examine
     from factrank.bridges.pytorch import from_torch as from_torch

@@ -166,7 +166,7 @@ def test_tensors_of_eight_bits_and_strange_shards_are_refused(tmp_path):
     }
     text = json.dumps(header).encode()
     (folder / "model.safetensors").write_bytes(len(text).to_bytes(8, "little") + text + bytes(ends[-1]))
-    with pytest.raises(InputError, match="is of type F8_E4M3; expected one of F64"):
+    with pytest.raises(InputError, match=r"'wte.weight' cannot be read: its scales are missing"):
         read_model(folder)
     (folder / "model.safetensors").unlink()
     places = {"weight_map": {"wte.weight": "a\n\x1b[31m.safetensors"}}

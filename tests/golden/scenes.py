@@ -21,6 +21,8 @@ COMMANDS = (
     "ask",
     "explore",
     "assumptions",
+    "audit",
+    "extract",
     "samples",
     "generate",
     "convert",

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
-from factrank.audit.vector_files import read_array
+from factrank.auditing.vector_files import read_array
 from factrank.checkpoints.checkpoint import read_model
 from factrank.errors import InputError
 from factrank.experiments.store.kept_weights import weights_problems

@@ -1,7 +1,7 @@
 """Checkpoints of pretrained models.
 
-Contains: readers for Hugging Face folders, and the first block of ViT, BERT and GPT-2, which turns text or images into
-token vectors. Add here: another reader or architecture, but no analysis.
+Contains: `readers` of files, the attention `heads` of many architectures as factors, and the first block of ViT, BERT
+and GPT-2, which turns text or images into token vectors. Add here: another architecture, but no analysis.
 """
 
 from typing import TYPE_CHECKING
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from factrank.checkpoints.checkpoint import random_weights as random_weights
     from factrank.checkpoints.checkpoint import read_family as read_family
     from factrank.checkpoints.checkpoint import read_model as read_model
+    from factrank.checkpoints.configuration import read_object as read_object
     from factrank.checkpoints.layers import TokenStage as TokenStage
     from factrank.checkpoints.token_representations import CONTEXT_SIZE as CONTEXT_SIZE
     from factrank.checkpoints.token_representations import EXAMPLES as EXAMPLES

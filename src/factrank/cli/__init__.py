@@ -20,6 +20,8 @@ import factrank
 from factrank.cli.ask import ask
 from factrank.cli.assumptions import assumptions
 from factrank.cli.capacity import capacity
+from factrank.cli.checkpoints.audit import audit
+from factrank.cli.checkpoints.extract import extract
 from factrank.cli.construct import construct
 from factrank.cli.edit import EditCommand, edit
 from factrank.cli.explore import explore
@@ -70,7 +72,7 @@ app = typer.Typer(
 )
 COMMANDS = (
     *(measure, plan, capacity, train, construct, solve, edit, verify, recall, ranking, examine, ask, explore),
-    *(assumptions, samples, generate, convert, split, ls, explorer),
+    *(assumptions, audit, extract, samples, generate, convert, split, ls, explorer),
 )
 for command in COMMANDS:
     app.command(cls=EditCommand if command is edit else PlainCommand)(command)

@@ -78,7 +78,7 @@ def assumptions(
 
     Example: factrank assumptions random:bert
     """
-    from factrank.audit import Request, token_vectors  # noqa: PLC0415 - SciPy takes a moment to load
+    from factrank.auditing import Request, token_vectors  # noqa: PLC0415 - SciPy takes a moment to load
     from factrank.families.memoriser.ranks import check_assumptions  # noqa: PLC0415
     from factrank.report import assumptions_table, plain_assumptions  # noqa: PLC0415
 

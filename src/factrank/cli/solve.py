@@ -15,7 +15,7 @@ from factrank.cli.support.terminal import Json, progress
 from factrank.errors import InputError
 
 if TYPE_CHECKING:
-    from factrank.audit import TokenVectors
+    from factrank.auditing import TokenVectors
 
 FAMILY = "memoriser"
 
@@ -70,7 +70,7 @@ def solve(
         require_output(output)
     if labels is not None and classes is not None:
         raise InputError("--classes draws random labels, which --labels replaces: give one of them")
-    from factrank.audit import Request, token_vectors  # noqa: PLC0415 - JAX takes a second to load
+    from factrank.auditing import Request, token_vectors  # noqa: PLC0415 - JAX takes a second to load
 
     family = family_named(FAMILY)
     with progress().status("solving"):
@@ -85,7 +85,7 @@ def _examples(tokens: TokenVectors, source: str, labels: Path | None, classes: i
     """Return the queries and their contexts with labels from a file, or with random labels."""
     import numpy as np  # noqa: PLC0415
 
-    from factrank.audit import read_array  # noqa: PLC0415
+    from factrank.auditing import read_array  # noqa: PLC0415
     from factrank.families.memoriser.examples import VectorExamples  # noqa: PLC0415
 
     if tokens.contexts is None:

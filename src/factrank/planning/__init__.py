@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from factrank.lazy_face import lazy_face
 
 if TYPE_CHECKING:
+    from factrank.planning.exclusions import EXCLUDED_BITS as EXCLUDED_BITS
     from factrank.planning.exclusions import Exclusion as Exclusion
     from factrank.planning.exclusions import exclusion as exclusion
     from factrank.planning.low_rank_updates import UpdatePlan as UpdatePlan

@@ -18,6 +18,7 @@ from factrank.report.display.description import Description, Words, described
 from factrank.report.display.html_fragments import description_html
 
 HERE, PICTURES_ROOM = "factrank.report.display", "factrank.report.pictures"
+AUDITS_ROOM = "factrank.report.audits"
 
 DESCRIPTIONS: dict[str, str] = {
     "factrank.databases.database.Database": f"{HERE}.tables_described.describe_database",
@@ -42,6 +43,9 @@ DESCRIPTIONS: dict[str, str] = {
     "factrank.families.attention.circuits.diagnosis.Diagnosis": f"{HERE}.results_described.describe_diagnosis",
     "factrank.families.attention.circuits.attribution.Attribution": f"{HERE}.results_described.describe_attribution",
     "factrank.planning.plans.Plan": f"{HERE}.results_described.describe_plan",
+    "factrank.auditing.model_audit.ModelAudit": f"{AUDITS_ROOM}.audit_tables.describe_audit",
+    "factrank.auditing.token_facts.FactsInWeights": f"{AUDITS_ROOM}.audit_tables.describe_facts",
+    "factrank.auditing.model_audit.LoraAudit": f"{AUDITS_ROOM}.audit_tables.describe_audit",
     "factrank.experiments.study.study_results.StudyResults": f"{HERE}.results_described.describe_study",
     "factrank.experiments.execution.runner.RunSummary": f"{HERE}.results_described.describe_run",
     "factrank.experiments.capacity.capacity_interval.CapacityInterval": f"{HERE}.results_described.describe_capacity",
@@ -84,6 +88,14 @@ PICTURES: dict[str, dict[str, str]] = {
     "factrank.families.attention.circuits.attribution.Attribution": {
         "contributions": f"{PICTURES_ROOM}.fact_pictures.draw_attribution",
         "margins": f"{PICTURES_ROOM}.fact_pictures.draw_attributed_margins",
+    },
+    "factrank.auditing.model_audit.ModelAudit": {
+        "effective ranks": f"{PICTURES_ROOM}.audit_pictures.draw_effective_ranks",
+        "singular values": f"{PICTURES_ROOM}.audit_pictures.draw_circuit_values",
+        "distances": f"{PICTURES_ROOM}.audit_pictures.draw_distances",
+    },
+    "factrank.auditing.model_audit.LoraAudit": {
+        "effective ranks": f"{PICTURES_ROOM}.audit_pictures.draw_update_ranks",
     },
     "factrank.planning.plans.Plan": {"front": f"{PICTURES_ROOM}.result_pictures.draw_plan"},
     "factrank.experiments.study.study_results.StudyResults": {

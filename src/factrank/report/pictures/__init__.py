@@ -10,6 +10,10 @@ from typing import TYPE_CHECKING
 from factrank.lazy_face import lazy_face
 
 if TYPE_CHECKING:
+    from factrank.report.pictures.audit_pictures import draw_circuit_values as draw_circuit_values
+    from factrank.report.pictures.audit_pictures import draw_distances as draw_distances
+    from factrank.report.pictures.audit_pictures import draw_effective_ranks as draw_effective_ranks
+    from factrank.report.pictures.audit_pictures import draw_update_ranks as draw_update_ranks
     from factrank.report.pictures.axis_blocks import MOST_MARKS as MOST_MARKS
     from factrank.report.pictures.axis_blocks import AxisBlocks as AxisBlocks
     from factrank.report.pictures.axis_blocks import block_means as block_means

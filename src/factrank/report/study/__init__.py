@@ -27,7 +27,10 @@ if TYPE_CHECKING:
     from factrank.report.study.study_findings import statements_text as statements_text
     from factrank.report.study.study_findings import summary_text as summary_text
     from factrank.report.study.study_findings import verdict_text as verdict_text
+    from factrank.report.study.study_page import page_part as page_part
     from factrank.report.study.study_page import script_data as script_data
+    from factrank.report.study.study_page import script_policy as script_policy
+    from factrank.report.study.study_page import vega_library as vega_library
     from factrank.report.study.study_pictures import pictures as pictures
     from factrank.report.study.study_report import write_report as write_report
     from factrank.report.study.study_terminal import catalogue_table as catalogue_table

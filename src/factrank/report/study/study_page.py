@@ -64,7 +64,7 @@ def build_page(
     sections = _sections(drawn[1:], charts, summaries)
     varied, fixed = setting_rows(trials)
     failures = failure_rows(trials)
-    scripts = [_library(), _part("study_page.js")]
+    scripts = [vega_library(), page_part("study_page.js")]
     return _template().render(
         study=study,
         size=found.size,
@@ -91,8 +91,8 @@ def build_page(
         failures=failures[:MOST_ERRORS],
         n_more_failures=f"{len(failures) - MOST_ERRORS:,}" if len(failures) > MOST_ERRORS else "",
         problems=problems,
-        policy=_policy(scripts),
-        style=Markup(_part("study_page.css")),  # noqa: S704 - our own
+        policy=script_policy(scripts),
+        style=Markup(page_part("study_page.css")),  # noqa: S704 - our own
         data=Markup(_chart_data(drawn)),  # noqa: S704 - cannot end a script element
         scripts=[Markup(script) for script in scripts],  # noqa: S704 - our own
     )
@@ -140,7 +140,8 @@ def _chart_data(figures: Sequence[Figure]) -> str:
     return script_data({"charts": charts, "canvas": canvas, "themes": themes})
 
 
-def _policy(scripts: Sequence[str]) -> str:
+def script_policy(scripts: Sequence[str]) -> str:
+    """Return a content security policy that allows only these scripts, by their hashes."""
     digests = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
     hashes = " ".join(f"'sha256-{digest}'" for digest in digests)
     allowed = {"default-src": "'none'", "script-src": hashes, "style-src": "'unsafe-inline'", "img-src": "data:"}
@@ -155,7 +156,7 @@ def _template() -> Template:
     environment = Environment(
         autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined, finalize=_shown
     )
-    return environment.from_string(_part("study_page.html"))
+    return environment.from_string(page_part("study_page.html"))
 
 
 def _shown(value: object) -> object:
@@ -163,13 +164,14 @@ def _shown(value: object) -> object:
 
 
 @cache
-def _library() -> str:
+def vega_library() -> str:
     """Return Vega, Vega-Lite and Vega-Embed."""
     return _inside_script(vl_convert.javascript_bundle())  # type: ignore[call-arg]  # its stub lacks the default
 
 
 @cache
-def _part(name: str) -> str:
+def page_part(name: str) -> str:
+    """Return a style or script of the page."""
     part = files(__package__).joinpath(name).read_text(encoding="utf-8")
     return _inside_script(part) if name.endswith(".js") else part
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from factrank.audit.tokens import Request, token_vectors
-from factrank.audit.vector_files import read_vectors
+from factrank.auditing.tokens import Request, token_vectors
+from factrank.auditing.vector_files import read_vectors
 from factrank.checkpoints.checkpoint import read_model
 from factrank.checkpoints.token_representations import tokens_of
 from factrank.checkpoints.token_sources import digit_images, passage, windows, word_ids, words_of

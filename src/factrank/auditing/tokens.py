@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 from jaxtyping import Num
 
-from factrank.audit.vector_files import read_ids, read_images, read_vectors
+from factrank.auditing.vector_files import read_ids, read_images, read_vectors
 from factrank.checkpoints import (
     BUNDLED_NAME,
     CONTEXT_SIZE,

@@ -1,0 +1,119 @@
+"""`factrank audit`: what the attention heads of a real model can hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from factrank.cli.support.outputs import require_page
+from factrank.cli.support.sources import Table as AnyTable
+from factrank.cli.support.terminal import Json, display, progress, say, say_json
+from factrank.errors import InputError
+
+if TYPE_CHECKING:
+    from factrank.auditing import FactsInWeights
+
+Checkpoint = Annotated[
+    Path,
+    typer.Argument(metavar="PATH", help="A Hugging Face folder with safetensors, a GGUF file, or a LoRA folder."),
+]
+Layers = Annotated[
+    str | None, typer.Option(metavar="LIST", help="Layers to audit, from 0, such as 0,5,10-12; all by default.")
+]
+
+Tokens = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Tokens for the facts, one per line; frequent ones by default."),
+]
+
+
+def audit(
+    path: Checkpoint,
+    layers: Layers = None,
+    fold: Annotated[
+        Literal["norm"] | None, typer.Option(help="Fold the norms into the circuits; not folded by default.")
+    ] = None,
+    tolerance: Annotated[
+        float | None,
+        typer.Option(
+            metavar="X",
+            help="Fraction of the largest singular value that counts as zero; by default, what rounding to the stored "
+            "type may have changed.",
+        ),
+    ] = None,
+    values: Annotated[
+        int | None,
+        typer.Option(min=2, metavar="N", help="Values of a table of facts; the vocabulary by default."),
+    ] = None,
+    facts: Annotated[
+        bool, typer.Option("--facts", help="Also list the strongest skip trigrams and copying scores of each head.")
+    ] = False,
+    tokens: Tokens = None,
+    table: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Also measure the recall of this table, whose names are single tokens."),
+    ] = None,
+    json: Json = False,
+    html: Annotated[
+        Path | None, typer.Option(metavar="OUT", help="Also write a page with heat maps to this .html file.")
+    ] = None,
+) -> None:
+    """Measure the circuits of every attention head in a checkpoint.
+
+    Reports ranks, effective ranks and stable ranks of QK and OV from their factors, per head, group and layer, and the
+    most facts that the weights can hold. A LoRA folder is audited update by update. Nothing in a file is executed.
+
+    Example: factrank audit model.gguf --fold norm --html audit.html
+    """
+    from factrank.auditing import audit as audited  # noqa: PLC0415 - SciPy takes a moment to load
+
+    if html is not None:
+        require_page(html)
+    chosen = None if layers is None else _numbers(layers)
+    with progress().status("auditing") as status:
+        found = audited(
+            path,
+            layers=chosen,
+            fold=fold,
+            tolerance=tolerance,
+            n_values=values,
+            progress=lambda what: status.update(f"auditing: {what}"),
+        )
+        held = _facts(path, chosen, tokens, table, status.update) if facts or tokens or table else None
+    if html is not None:
+        from factrank.report.audits import write_audit_page  # noqa: PLC0415 - charts take a second to load
+
+        write_audit_page(found, html)
+    if json:
+        say_json(found.to_dict() | ({} if held is None else {"facts": held.to_dict()}))
+        return
+    from factrank.report.audits import describe_audit, describe_facts  # noqa: PLC0415
+
+    display(describe_audit(found))
+    if held is not None:
+        display("", describe_facts(held))
+    if html is not None:
+        say(f"\nwrote {html}")
+
+
+def _facts(
+    path: Path, layers: list[int] | None, tokens: Path | None, table: str | None, say: Callable[[str], None]
+) -> FactsInWeights:
+    from factrank.auditing import facts_in_weights  # noqa: PLC0415
+
+    facts = None if table is None else AnyTable().load([table])
+    return facts_in_weights(path, layers=layers, tokens=tokens, table=facts, progress=say)
+
+
+def _numbers(text: str) -> list[int]:
+    """Return the numbers of a list such as 0,5,10-12."""
+    try:
+        ends = [[int(end) for end in part.split("-")] for part in text.split(",")]
+        if any(len(end) > 2 or end[-1] - end[0] > 10_000 for end in ends):
+            raise ValueError
+        return [number for end in ends for number in range(end[0], end[-1] + 1)]
+    except ValueError:
+        raise InputError(f"--layers: expected numbers such as 0,5,10-12; got {text[:40]!r}") from None

@@ -1,0 +1,127 @@
+"""Facts in the weights: the path of one layer against `transformers`, planted copying heads, and tables."""
+
+import json
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from factrank.auditing.token_circuits import token_circuits
+from factrank.auditing.token_facts import extract, facts_in_weights, frequent_tokens, numbers_of, token_numbers
+from factrank.checkpoints.heads import open_model
+from factrank.cli import app
+from factrank.databases import Database
+from factrank.databases.files import read
+from factrank.errors import InputError
+from planted_models import D_HEAD, HEADS, KV_HEADS, WIDTH, llama_tensors, write_model
+
+WORDS = [f"Ġ{letter}word" for letter in "abcdefghijklmnopqrstuvwxyz"] + ["the", "of", "!", "Ġsolo"]
+
+
+def named(folder):
+    vocabulary = {"model": {"vocab": {word: i for i, word in enumerate(WORDS)}}}
+    (folder / "tokenizer.json").write_text(json.dumps(vocabulary), encoding="utf-8")
+    return folder
+
+
+@pytest.mark.parametrize("family", ["Llama", "Qwen3", "Qwen2"])
+def test_the_path_of_a_layer_is_that_of_transformers(family, tmp_path):
+    torch = pytest.importorskip("torch")
+    transformers = pytest.importorskip("transformers")
+    sizes = {"hidden_size": 24, "intermediate_size": 16, "num_hidden_layers": 1, "vocab_size": 30, "head_dim": 6}
+    config = getattr(transformers, f"{family}Config")(
+        **sizes, num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=16
+    )
+    torch.manual_seed(0)
+    reference = getattr(transformers, f"{family}ForCausalLM")._from_config(config, attn_implementation="eager").eval()
+    with torch.no_grad():
+        for weight in reference.parameters():
+            weight.copy_(0.5 * torch.randn(weight.shape) + (0.5 if weight.ndim == 1 else 0))
+    reference.save_pretrained(tmp_path)
+    keys, queries, values = [3, 7, 11], [5, 2], [1, 2, 3, 5, 8]
+    found = token_circuits(open_model(tmp_path), 0, keys, queries, values)
+    seen = []
+    hook = reference.model.layers[0].self_attn.register_forward_hook(lambda _m, _a, out: seen.append(out[0]))
+    unembedding = reference.lm_head.weight.double() * reference.model.norm.weight.double()
+    for k, key in enumerate(keys):
+        for q, query in enumerate(queries):
+            with torch.no_grad():
+                reference(torch.tensor([[key, query]]))
+                written = (seen.pop()[0, -1].double() @ unembedding.T)[values].numpy()
+                direct = (reference.model.embed_tokens.weight[query].double() @ unembedding.T)[values].numpy()
+            np.testing.assert_allclose(found.logits(slice(k, k + 1))[0, q], written + direct, rtol=1e-4, atol=1e-4)
+            heads = sum(found.head_logits(head, slice(k, k + 1))[0, q] for head in range(4))
+            np.testing.assert_allclose(heads, written, rtol=1e-4, atol=1e-4)
+    hook.remove()
+
+
+def test_a_planted_copying_head_is_found(tmp_path):
+    """OV = embedding-space identity on the head's coordinates: each token raises itself."""
+    tensors = llama_tensors()
+    basis = np.linalg.qr(np.random.default_rng(3).normal(size=(WIDTH, WIDTH)))[0]
+    tensors["model.embed_tokens.weight"] = np.concatenate([basis, basis[:6]]) * 5
+    value = tensors["model.layers.0.self_attn.v_proj.weight"].reshape(KV_HEADS, D_HEAD, WIDTH)
+    output = tensors["model.layers.0.self_attn.o_proj.weight"].reshape(WIDTH, HEADS, D_HEAD)
+    value[0] = basis[:D_HEAD]
+    output[:, 1] = 7 * basis[:D_HEAD].T
+    output[:, 0] = -7 * basis[:D_HEAD].T
+    folder = named(write_model(tmp_path / "m", tensors | {"model.norm.weight": np.ones(WIDTH)}))
+    tensors["model.layers.0.input_layernorm.weight"][:] = 1
+    folder = named(write_model(tmp_path / "m", tensors | {"model.norm.weight": np.ones(WIDTH)}))
+    (tmp_path / "tokens.txt").write_text("\n".join(word.removeprefix("Ġ") for word in WORDS[:D_HEAD]), encoding="utf-8")
+    found = facts_in_weights(folder, layers=[0], tokens=tmp_path / "tokens.txt")
+    against, copying = found.heads[0], found.heads[1]
+    assert copying.copying == pytest.approx(1)
+    assert copying.copied == 1
+    assert {entry.key == entry.value for entry in copying.entries} == {True}
+    assert against.copying == pytest.approx(-1)
+    assert against.copied == 0
+
+
+def test_recall_of_a_table_counts_the_argmax(tmp_path):
+    folder = named(write_model(tmp_path / "m", llama_tensors() | {"model.norm.weight": np.ones(WIDTH)}))
+    rng = np.random.default_rng(0)
+    words = [word.removeprefix("Ġ") for word in WORDS[:9]]
+    facts = [(words[k], words[q], words[rng.integers(9)]) for k in range(3) for q in range(3, 6)]
+    table = Database.from_facts(facts)
+    found = facts_in_weights(folder, table=table).recalls[1]
+    model = open_model(folder)
+    ids = [numbers_of(list(axis), token_numbers(model), "table") for axis in table.vocabularies]
+    circuits = token_circuits(model, 1, *ids)
+    whole = circuits.logits(slice(0, 3))
+    right = [whole[k, q].argmax() == v for k, q, v in table.triples]
+    assert found.whole == np.mean(right)
+    alone = circuits.head_logits(2, slice(0, 3))
+    assert found.heads[2] == np.mean([alone[k, q].argmax() == v for k, q, v in table.triples])
+
+
+def test_extracted_tables_are_read_again(tmp_path):
+    folder = named(write_model(tmp_path / "m", llama_tensors() | {"model.norm.weight": np.ones(WIDTH)}))
+    run = CliRunner().invoke(app, ["extract", str(folder), "-o", str(tmp_path / "facts.parquet"), "--layer", "1"])
+    assert run.exit_code == 0
+    table = read(tmp_path / "facts.parquet")
+    assert table == extract(folder, 1)
+    assert table.functional
+    assert table.n_facts == len(frequent_tokens(token_numbers(open_model(folder)), 100)) ** 2
+    with pytest.raises(InputError, match="the layers are 0 to 1"):
+        extract(folder, 5)
+
+
+def test_names_that_are_no_tokens_are_named(tmp_path):
+    folder = named(write_model(tmp_path / "m", llama_tensors() | {"model.norm.weight": np.ones(WIDTH)}))
+    (tmp_path / "tokens.txt").write_text("aword\nnowhere\n", encoding="utf-8")
+    with pytest.raises(InputError, match="'nowhere' is not a single token"):
+        facts_in_weights(folder, tokens=tmp_path / "tokens.txt")
+    (folder / "tokenizer.json").unlink()
+    with pytest.raises(InputError, match="facts need the strings of the tokens"):
+        facts_in_weights(folder)
+
+
+def test_the_command_lists_facts(tmp_path):
+    folder = named(write_model(tmp_path / "m", llama_tensors() | {"model.norm.weight": np.ones(WIDTH)}))
+    (tmp_path / "facts.csv").write_text("key,query,value\naword,bword,cword\n", encoding="utf-8")
+    run = CliRunner().invoke(app, ["audit", str(folder), "--facts", "--table", str(tmp_path / "facts.csv")])
+    assert run.exit_code == 0
+    assert "Recall of the table by the path of each layer" in run.stdout
+    run = CliRunner().invoke(app, ["audit", str(folder), "--facts", "--json", "--layers", "0"])
+    assert len(json.loads(run.stdout)["facts"]["heads"]) == HEADS
