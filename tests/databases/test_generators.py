@@ -446,7 +446,8 @@ def test_databases_that_no_memory_holds_are_refused_before_they_are_made(kind, s
 def test_the_expected_number_of_facts_is_that_of_the_database():
     small = {
         "n": 3, "n_keys": 6, "n_queries": 2, "n_values": 4, "values_per_query": 3, "answers_per_query": 3, "rank": 4,
-        "n_inputs": 5, "n_outputs": 5, "n_people": 4, "digits": 3, "n_classes": 2, "shapes": [(2, 1), (1, 3)], "seed": 0,
+        "n_inputs": 5, "n_outputs": 5, "n_people": 4, "digits": 3, "n_classes": 2, "shapes": [(2, 1), (1, 3)],
+        "seed": 0,
     }  # fmt: skip
     for kind, generator in GENERATORS.built_in.items():
         taken = inspect.signature(generator).parameters

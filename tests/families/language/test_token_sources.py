@@ -181,7 +181,7 @@ def test_what_is_no_corpus_says_so(tmp_path):
     path.write_text("too short " * 30)
     with pytest.raises(InputError, match=r"the text has only 2\d\d tokens; n_tokens must be at most that, got 1,024"):
         TextFile.of(path).build()
-    with pytest.raises(InputError, match="the held-out part has .* too few for a sequence of 64"):
+    with pytest.raises(InputError, match=r"the held-out part has .* too few for a sequence of 64"):
         TextFile.of(path, n_tokens=258).build()
     spec = TextFile.of(path)
     path.write_text("something else")

@@ -18,7 +18,10 @@ from factrank.databases.generators.random_tables import require_positive, stream
 from factrank.databases.vocabulary import Vocabulary
 from factrank.errors import InputError
 
-MONTHS = tuple("January February March April May June July August September October November December".split())
+MONTHS = (
+    *("January", "February", "March", "April", "May", "June"),
+    *("July", "August", "September", "October", "November", "December"),
+)
 
 ATTRIBUTES: dict[str, tuple[str, ...]] = {
     "birth month": MONTHS,

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from factrank.families.language.language_data import PartsRemoved as PartsRemoved
     from factrank.families.language.language_data import Sentences as Sentences
     from factrank.families.language.language_data import TextFile as TextFile
+    from factrank.families.language.language_model import NORM_EPSILON as NORM_EPSILON
     from factrank.families.language.language_model import LanguageModel as LanguageModel
     from factrank.families.language.language_model import init_language_model as init_language_model
     from factrank.families.language.language_shape import LanguageShape as LanguageShape

@@ -1,8 +1,8 @@
 r"""LanguageModel: a small pre-norm decoder with independent query-key and value-output widths (`LanguageShape`).
 
 Weights of all layers are stacked, so a part such as `w_q` is one array and can be frozen by one name. Rotary positions
-rotate the pairs (i, i + d_qk / 2) by $t\, b^{-2i/d_{qk}}$ at position t, as Llama does. The model computes in the type of
-its weights; norms, scores and softmax are in float32 even if the weights are bfloat16.
+rotate the pairs (i, i + d_qk / 2) by $t\, b^{-2i/d_{qk}}$ at position t, as Llama does. The model computes in the type
+of its weights; norms, scores and softmax are in float32 even if the weights are bfloat16.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@ $$x \leftarrow x + \sum_h \mathrm{softmax}\Bigl(\frac{R(\bar x W_Q^h)\,R(\bar x 
   W_V^h W_O^h, \qquad x \leftarrow x + \bigl(\mathrm{silu}(\bar x W_{gate}) \odot \bar x W_{up}\bigr) W_{down}, \qquad
   \mathrm{logits} = \bar x\, U^T$$
 
-in every layer, with $\bar x = g \odot x / \mathrm{rms}(x)$, R the rotation of rotary positions, and U the embedding if it
-is tied. Without a bias anywhere; with $d_{qk} = d_{vo}$ and an MLP this is the architecture of Llama.
+in every layer, with $\bar x = g \odot x / \mathrm{rms}(x)$, R the rotation of rotary positions, and U the embedding if
+it is tied. Without a bias anywhere; with $d_{qk} = d_{vo}$ and an MLP this is the architecture of Llama.
 """
 
 from __future__ import annotations

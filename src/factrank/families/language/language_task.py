@@ -2,7 +2,7 @@
 
 An epoch is one step on `batch_size` sequences (256 by default). The loss is the mean cross-entropy of the tokens that
 count in the sequences of each source, averaged over sources by their fractions of the batch. `sentences`,
-`in_context_sequences` and `text_windows` list the measures of each source; `loss` is their average by the same fractions.
+`in_context_sequences` and `text_windows` list the measures of each source; `loss` is averaged by the same fractions.
 The final results also contain, for facts,
 
     facts, bits                          n, and the sum of log2 |V_q| over all facts

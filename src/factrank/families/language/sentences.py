@@ -10,7 +10,7 @@ before its slot. With p the probability of v there and $|V_q|$ the number of val
     recall          fraction of facts whose value has the largest logit; recall_<tau> with p >= tau
     margin          logit of the value minus the largest other one, the least over facts; median_margin is the median
 
-Values are asked for after the right values of earlier sentences; they are independent, so this tells nothing about them.
+Values are asked for after the right values of earlier sentences; they are independent, so these reveal nothing.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
+from jaxtyping import Array, Int, PRNGKeyArray, Shaped
 
 from factrank.databases import Database
 from factrank.errors import InputError
@@ -140,7 +140,7 @@ class FactSource:
     # ---------------------------------------------------------------- traced
 
     def records(self, data: SourceArrays, people: Int[Array, " n"], key: PRNGKeyArray) -> tuple[Array, Array]:
-        """Return the records of some people, and which token is a value: [n, queries] places in the order of queries."""
+        """Return the records of some people, and the places of their values, [n, queries] in the order of queries."""
         templates, n_queries, size = data["sentences"].shape
         drawn, order_key = jax.random.split(key)
         chosen = jax.random.randint(drawn, (len(people), n_queries), 0, templates)

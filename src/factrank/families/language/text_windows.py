@@ -1,8 +1,8 @@
 """Text as token sequences: windows of a tokenised file, and bits per byte of the part that is held out.
 
-The vocabulary is a byte-level BPE, trained on the first part of the text alone, so every text has tokens and a round trip
-loses no byte. Training windows begin at random tokens of the first part. The held-out part is cut into windows one after
-the other, at most `MOST_WINDOWS` of them; the first token of a window is not predicted, so
+The vocabulary is a byte-level BPE, trained on the first part of the text alone, so every text has tokens and a round
+trip loses no byte. Training windows begin at random tokens of the first part. The held-out part is cut into windows one
+after the other, at most `MOST_WINDOWS` of them; the first token of a window is not predicted, so
 
     bits_per_byte = sum of -log2 p over the predicted tokens / bytes of these tokens.
 """
@@ -154,7 +154,7 @@ class TextSource:
         return {
             "training": self.first_token + self.text.training,
             "held_out": self.first_token + self._windows,
-            "bytes": np.float32(predicted),
+            "bytes": np.array(predicted, np.float32),
         }
 
     # ---------------------------------------------------------------- traced

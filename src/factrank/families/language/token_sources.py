@@ -1,7 +1,7 @@
 """Sources of token sequences: what a language model is trained and examined on, one class per kind of data.
 
-A source has a range of tokens of its own, from `first_token` on. Token 0 is common to all of them: it begins a record and
-fills gaps. `arrays` are passed to the compiled functions, which may only use what `signature` determines besides.
+A source has a range of tokens of its own, from `first_token` on. Token 0 is common to all of them: it begins a record
+and fills gaps. `arrays` are passed to the compiled functions, which otherwise only use what `signature` determines.
 """
 
 from __future__ import annotations

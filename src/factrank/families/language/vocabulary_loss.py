@@ -1,8 +1,9 @@
 r"""Cross-entropies over a vocabulary, computed in chunks: the logits of a batch are never in memory all at once.
 
-With last states h_i, output vectors u_v and targets t_i, the loss is $\sum_i w_i (\log \sum_v e^{h_i u_v} - h_i u_{t_i})$.
-Its gradients are products with $G_{iv} = w_i (p_{iv} - [v = t_i])$: $\partial h = G U$ and $\partial U = G^T h$. They are
-computed together with the loss, chunk by chunk, so the backward pass neither keeps nor recomputes a logit.
+With last states h_i, output vectors u_v and targets t_i, the loss is
+$\sum_i w_i (\log \sum_v e^{h_i u_v} - h_i u_{t_i})$. Its gradients are products of $G_{iv} = w_i (p_{iv} - [v = t_i])$:
+$\partial h = G U$ and $\partial U = G^T h$. They are computed together with the loss, chunk by chunk, so the backward
+pass neither keeps nor recomputes a logit.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ def total_cross_entropy(
         _, log_sums, at_target = _logits(own, outputs, wanted)
         return (counted * (log_sums - at_target)).sum()
 
-    return jax.lax.map(of_chunk, rows).sum()
+    total: Float[Array, ""] = jax.lax.map(of_chunk, rows).sum()
+    return total
 
 
 Residuals = tuple[Float[Array, "n d"], Float[Array, "v d"]]
