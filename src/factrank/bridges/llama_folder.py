@@ -64,7 +64,9 @@ def export_language_model(folder: str | os.PathLike[str], given: Any, data: Any 
     refusal = llama_refusal(model.shape)
     if refusal is not None:
         if data is None:
-            raise InputError(f"{path}: the model is no Llama, because {refusal}; also pass the data that it was trained on")
+            raise InputError(
+                f"{path}: the model is no Llama, because {refusal}; also pass the data that it was trained on"
+            )
         save(path / OWN_FILE, model, data, spec=model.shape)
         return path / OWN_FILE
     with replacing(path / "model.safetensors") as file:
