@@ -34,15 +34,17 @@ class LanguageFamily(Family):
         ResultColumn("value_loss", "loss of values", "nats", "cross-entropy of value tokens given the name"),
         ResultColumn("stored_bits", "bits stored, by the loss", "bits", "bits that value tokens need less"),
         ResultColumn("recalled_bits", "bits recalled", "bits", "information in the facts that are recalled"),
-        ResultColumn("inner_parameters", "parameters without embeddings"),
-        ResultColumn("bits_per_inner_parameter", "bits recalled per parameter, without embeddings", "bits"),
+        ResultColumn("inner_parameters", "parameters without embeddings", "", "nor positions and unembedding"),
+        ResultColumn(
+            "bits_per_inner_parameter", "bits recalled per parameter, without embeddings", "bits", "by recall"
+        ),
         ResultColumn("stored_bits_per_parameter", "bits stored per parameter", "bits", "by the loss"),
         ResultColumn(
             "stored_bits_per_inner_parameter", "bits stored per parameter, without embeddings", "bits", "by the loss"
         ),
         ResultColumn("in_context", "in-context accuracy", "", "averaged over the numbers of pairs"),
-        ResultColumn("in_context_*", "in-context accuracy with * pairs"),
-        ResultColumn("bits_per_byte", "bits per byte of held-out text", "bits"),
+        ResultColumn("in_context_*", "in-context accuracy with * pairs", "", "fraction of answers that are right"),
+        ResultColumn("bits_per_byte", "bits per byte", "bits", "of held-out text"),
     )
 
     def refusal(self, spec: ModelSpec, data: object) -> str | None:

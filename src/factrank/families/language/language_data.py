@@ -1,8 +1,8 @@
 """Data of language models: sentences about facts, in-context recall, text, and mixtures of them, as specifications.
 
-`sentences`, `in_context` and `text_windows` turn them into sequences of tokens. A trial names a database (its facts are
-written as sentences), `Sentences` (a database with options, possibly mixed with the other two), `InContextRecall` or
-`TextFile`.
+`sentences`, `in_context_sequences` and `text_windows` turn them into sequences of tokens. A trial names a database (its
+facts are written as sentences), `Sentences` (a database with options, possibly mixed with the others),
+`InContextRecall` or `TextFile`.
 """
 
 from __future__ import annotations
@@ -201,6 +201,6 @@ class PartsRemoved(Measure):
     """Recall without the attention, or without the MLP, of each layer; the rest of the model stays as it is."""
 
     columns: ClassVar[tuple[ResultColumn, ...]] = (
-        ResultColumn("recall_without_attention_*", "recall without the attention of layer *"),
-        ResultColumn("recall_without_mlp_*", "recall without the MLP of layer *"),
+        ResultColumn("recall_without_attention_*", "recall without the attention of layer *", "", "after training"),
+        ResultColumn("recall_without_mlp_*", "recall without the MLP of layer *", "", "after training"),
     )

@@ -54,7 +54,7 @@ class Scale:
         """Parameters of the model without an MLP, with the vocabulary of the phone book."""
         return self.shape(2).parameters(1 + 3 * self.names + 10)
 
-    def people(self, load: float) -> int:
+    def people(self, load: int) -> int:
         """Return the number of people whose digits are `load` bits per parameter, rounded to 100 or to 1."""
         exact = load * self.parameters / (self.digits * 3.321928094887362)
         return 100 * round(exact / 100) if exact > 1000 else max(1, round(exact))
