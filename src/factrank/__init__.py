@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from factrank.app.page.explorer_page import explore as explore
     from factrank.bridges.examination import Examination as Examination
     from factrank.bridges.examination import examine as examine
-    from factrank.bridges.llama_folder import export_language_model as export_language_model
     from factrank.bridges.pytorch import from_torch as from_torch
     from factrank.bridges.tensor_roles import Wiring as Wiring
     from factrank.bridges.torch_modules import to_torch as to_torch
@@ -116,6 +115,7 @@ if TYPE_CHECKING:
     from factrank.families.language.language_data import Sentences as Sentences
     from factrank.families.language.language_data import TextFile as TextFile
     from factrank.families.language.language_shape import LanguageShape as LanguageShape
+    from factrank.families.language.llama_folder import export_language_model as export_language_model
     from factrank.families.memoriser.examples.example_vectors import stored as stored
     from factrank.families.memoriser.examples.examples import RandomExamples as RandomExamples
     from factrank.families.memoriser.examples.examples import VectorExamples as VectorExamples

@@ -11,7 +11,6 @@ from factrank.lazy_face import lazy_face
 if TYPE_CHECKING:
     from factrank.bridges.examination import Examination as Examination
     from factrank.bridges.examination import examine as examine
-    from factrank.bridges.llama_folder import export_language_model as export_language_model
     from factrank.bridges.pytorch import from_torch as from_torch
     from factrank.bridges.tensor_roles import Wiring as Wiring
     from factrank.bridges.torch_modules import to_torch as to_torch

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from factrank.bridges.llama_folder import export_language_model, llama_refusal
+from factrank.families.language.llama_folder import export_language_model, llama_refusal
 from factrank.errors import InputError
 from factrank.experiments.models import load
 from factrank.families.language import InContextRecall, LanguageShape, init_language_model

@@ -18,7 +18,8 @@ from safetensors.numpy import save as to_safetensors
 
 from factrank.errors import InputError
 from factrank.experiments.models import save
-from factrank.families.language import NORM_EPSILON, LanguageModel, LanguageShape
+from factrank.families.language.language_model import NORM_EPSILON, LanguageModel
+from factrank.families.language.language_shape import LanguageShape
 from factrank.host import replacing
 from factrank.nn import to_arrays
 
