@@ -7,10 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from factrank.families.language.llama_folder import export_language_model, llama_refusal
 from factrank.errors import InputError
 from factrank.experiments.models import load
 from factrank.families.language import InContextRecall, LanguageShape, init_language_model
+from factrank.families.language.llama_folder import export_language_model, llama_refusal
 
 
 @pytest.mark.parametrize("tied", [True, False])

@@ -1,6 +1,6 @@
 """The language family: small decoders with independent query-key and value-output widths.
 
-Contents: shapes, the model, its loss over the vocabulary, sequences of facts, in-context recall and text, measures, export.
+Contents: shapes, the model, its loss over the vocabulary, sequences of facts, in-context recall and text, export.
 Another kind of sequence belongs here, as a `TokenSource`.
 """
 

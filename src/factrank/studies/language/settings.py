@@ -92,11 +92,11 @@ LARGE: dict[Size, Scale] = {
 }
 """`full` has 1.48 M parameters."""
 
-SPLITS: dict[Size, tuple[int, ...]] = {"quick": (2, 4, 6), "full": (2, 4, 8, 16, 24, 28, 30)}
+SPLITS: dict[Size, tuple[int, ...]] = {"quick": (2, 6), "full": (2, 4, 8, 16, 24, 28, 30)}
 """Values of d_qk; d_vo is the rest of the head."""
 FEW_SPLITS: dict[Size, tuple[int, ...]] = {"quick": (2, 6), "full": (4, 16, 28)}
 
-RATES: dict[Size, tuple[float, ...]] = {"quick": (3e-3, 1e-2), "full": (1e-3, 3e-3, 1e-2)}
+RATES: dict[Size, tuple[float, ...]] = {"quick": (3e-3, 1e-2, 3e-2), "full": (1e-3, 3e-3, 1e-2)}
 RATE = 3e-3
 """Of studies that do not tune it."""
 SEEDS = (0, 1, 2)
