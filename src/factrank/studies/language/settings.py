@@ -46,8 +46,7 @@ class Scale:
         """
         heads = self.n_heads // 2 if mlp == "equal total" else self.n_heads
         width = 0 if mlp == "none" else round(2 * self.head * (self.n_heads // 2) / 3)
-        split = {"d_qk": d_qk, "d_vo": self.head - d_qk}
-        return LanguageShape(self.d_model, heads, **split, n_layers=self.n_layers, mlp_width=width)
+        return LanguageShape(self.d_model, heads, d_qk, self.head - d_qk, self.n_layers, width)
 
     @property
     def parameters(self) -> int:
@@ -107,7 +106,7 @@ COUNTED = (("seed", SEEDS),)
 
 def fractions_of(steps: int) -> Curve:
     """Return the epochs at which curves are recorded: 10, 20, 40, 60, 80 and 100 % of the exposures."""
-    return Curve(sorted({max(1, steps * percent // 100) for percent in (10, 20, 40, 60, 80, 100)}))
+    return Curve(tuple(max(1, steps * percent // 100) for percent in (10, 20, 40, 60, 80, 100)))
 
 
 D_QK, D_VO, MLP_WIDTH, N_HEADS = "model.d_qk", "model.d_vo", "model.mlp_width", "model.n_heads"
