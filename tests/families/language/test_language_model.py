@@ -9,7 +9,7 @@ from factrank.errors import InputError
 from factrank.families.language import vocabulary_loss
 from factrank.families.language.language_model import draw_language_model, init_language_model
 from factrank.families.language.language_shape import EMBEDDINGS, LanguageShape
-from factrank.families.language.vocabulary_loss import next_tokens, total_cross_entropy
+from factrank.families.language.vocabulary_loss import embedded, next_tokens, total_cross_entropy
 from factrank.nn import to_arrays
 
 torch = pytest.importorskip("torch")
@@ -136,6 +136,21 @@ def test_the_chunked_loss_and_its_gradients_are_those_of_the_formula(rows, most,
     np.testing.assert_allclose(total_cross_entropy(states, outputs, targets, weights), expected, rtol=1e-5)
     for found, wanted in zip(slopes, expected_slopes, strict=True):
         np.testing.assert_allclose(found, 3 * wanted, atol=1e-5)
+
+
+@pytest.mark.parametrize("most", [12, 10**6])
+def test_the_gradient_of_embeddings_is_that_of_looking_them_up(rows, most, monkeypatch):
+    monkeypatch.setattr(vocabulary_loss, "CHUNK_LOGITS", most)
+    states, outputs, tokens, _ = rows
+
+    def loss(embedding, look_up):
+        return (states * look_up(embedding, tokens) ** 2).sum()
+
+    expected = jax.grad(loss)(outputs, lambda embedding, at: embedding[at])
+    found = jax.grad(loss)(outputs, embedded)
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+    text = str(jax.make_jaxpr(jax.grad(lambda embedding: loss(embedding, embedded)))(outputs))
+    assert "scatter" not in text
 
 
 def test_no_array_holds_the_logits_of_a_batch(rows, monkeypatch):

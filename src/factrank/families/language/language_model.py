@@ -17,6 +17,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from factrank.families.language.language_shape import LanguageShape
+from factrank.families.language.vocabulary_loss import embedded
 from factrank.nn import AnyArray, RandomKey, ShownModel, draw, generator_of, on_device
 
 NORM_EPSILON = 1e-6
@@ -66,7 +67,7 @@ class LanguageModel(ShownModel, eqx.Module):
 
     def states(self, tokens: Int[Array, "batch length"], removed: Removed = ()) -> Float[Array, "batch length d_model"]:
         """Return the normalised last states, whose products with `outputs` are the logits of the next token."""
-        stream = self.embedding[tokens]
+        stream = embedded(self.embedding, tokens.reshape(-1)).reshape(*tokens.shape, self.shape.d_model)
         if self.positions is not None:
             stream = stream + self.positions[: tokens.shape[1]]
         for layer in range(self.shape.n_layers):

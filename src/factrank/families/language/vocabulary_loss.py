@@ -67,6 +67,39 @@ def _backward(kept: Residuals, slope: Float[Array, ""]) -> tuple[Array, Array, N
 total_cross_entropy.defvjp(_forward, _backward)
 
 
+@jax.custom_vjp
+def embedded(embedding: Float[Array, "v d"], tokens: Int[Array, " n"]) -> Float[Array, "n d"]:
+    """Return the rows of these tokens.
+
+    The gradient of a row is the sum over the places of its token. It is computed as a product with a 0/1 matrix, also
+    in chunks: a scatter would add in an order that changes from run to run on a GPU.
+    """
+    return embedding[tokens]
+
+
+def _look_up(
+    embedding: Float[Array, "v d"], tokens: Int[Array, " n"]
+) -> tuple[Float[Array, "n d"], tuple[Float[Array, "v 0"], Int[Array, " n"]]]:
+    return embedding[tokens], (embedding[:, :0], tokens)
+
+
+def _spread(kept: tuple[Float[Array, "v 0"], Int[Array, " n"]], slopes: Float[Array, "n d"]) -> tuple[Array, None]:
+    like, tokens = kept
+    wide = jnp.promote_types(slopes.dtype, jnp.float32)
+
+    def of_chunk(total: Float[Array, "v d"], chunk: tuple[Array, Array, Array]) -> tuple[Float[Array, "v d"], None]:
+        own, at, counted = chunk
+        where = ((jnp.arange(len(like)) == at[:, None]) & (counted[:, None] > 0)).astype(own.dtype)
+        return total + jnp.einsum("nv,nd->vd", where, own, preferred_element_type=wide), None
+
+    rows = _chunks(slopes, tokens, jnp.ones(len(tokens)), len(like))
+    total, _ = jax.lax.scan(of_chunk, jnp.zeros((len(like), slopes.shape[1]), wide), rows)
+    return total.astype(slopes.dtype), None
+
+
+embedded.defvjp(_look_up, _spread)
+
+
 class NextTokens(NamedTuple):
     """How a model predicts each of several tokens."""
 
