@@ -45,7 +45,7 @@ def _frozen(name: str) -> tuple[tuple[str, str], ...]:
 def _cost(name: str) -> Claim:
     return Claim(
         f"cost of freezing {name}",
-        f"How many bits per parameter are lost if {name} keep their random weights?",
+        f"How many bits per parameter are lost if training leaves out the {name}?",
         mean_difference(STORED, _frozen("nothing"), _frozen(name)),
         None,
         place="our open questions",
