@@ -118,6 +118,12 @@ if TYPE_CHECKING:
         FactualRecallOneHotShape as FactualRecallOneHotShape,
     )
     from factrank.families.factual_recall.factual_recall_shape import FactualRecallShape as FactualRecallShape
+    from factrank.families.language.language_data import InContextRecall as InContextRecall
+    from factrank.families.language.language_data import PartsRemoved as PartsRemoved
+    from factrank.families.language.language_data import Sentences as Sentences
+    from factrank.families.language.language_data import TextFile as TextFile
+    from factrank.families.language.language_shape import LanguageShape as LanguageShape
+    from factrank.families.language.llama_folder import export_language_model as export_language_model
     from factrank.families.memoriser.examples.example_vectors import stored as stored
     from factrank.families.memoriser.examples.examples import RandomExamples as RandomExamples
     from factrank.families.memoriser.examples.examples import VectorExamples as VectorExamples

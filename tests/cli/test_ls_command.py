@@ -16,7 +16,7 @@ from toy_families import NumberFamily
 
 NAMES = {
     "generators": list(GENERATORS.built_in),
-    "families": ["attention", "memory", "factual_recall", "memoriser"],
+    "families": ["attention", "memory", "factual_recall", "memoriser", "language"],
     "bounds": sorted(method.name for method in BOUNDS.built_in.values()),
     "formats": list(FORMATS.built_in),
     "studies": list(CATALOGUE),

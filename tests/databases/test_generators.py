@@ -17,6 +17,7 @@ from factrank.databases.generators.association_tables import associations
 from factrank.databases.generators.expected_sizes import expected_facts
 from factrank.databases.generators.known_rank import KnownRank, boxes, overlapping_boxes
 from factrank.databases.generators.named import diagonal, diagonal2, matmul, unit, w_state
+from factrank.databases.generators.people_tables import BIOS_BITS, phonebook
 from factrank.databases.generators.random_tables import bijections, disjoint, structured, uniform, zipf
 from factrank.databases.generators.registry import GENERATORS, generate
 from factrank.errors import InputError
@@ -34,6 +35,8 @@ SEEDED = {
     "zipf": {"n_keys": 6, "n_queries": 5, "n_values": 7, "n_facts": 20},
     "associations": {"n_inputs": 6, "n_outputs": 9, "kind": "random"},
     "answer-sets": {"n_keys": 6, "n_queries": 5, "answers_per_query": 7},
+    "bios": {"n_people": 5},
+    "phonebook": {"n_people": 5, "digits": 3, "n_names": 4, "n_last": 4},
     "boxes": {"shapes": [(2, 3), (1, 4), (5, 1)]},
     "overlapping-boxes": {"n_keys": 6, "n_queries": 5, "rank": 9},
 }
@@ -306,6 +309,25 @@ def test_diagonal2_uses_both_values() -> None:
     assert diagonal(1).n_facts == 1
 
 
+# -------------------------------------------------------------------- people
+
+
+def test_people_have_the_bits_of_their_attributes() -> None:
+    """12 x 28 x 200 birth dates, 200 cities, 300 universities, 100 majors, 263 employers: Allen-Zhu and Li 2024."""
+    people, book = generate("bios", n_people=5000, seed=1), phonebook(500, n_names=8, n_last=8, seed=1)
+    assert people.values_per_query.tolist() == [12, 28, 200, 200, 300, 100, 263]
+    assert people.bits_by_query == pytest.approx(5000 * np.log2(12 * 28 * 200 * 200 * 300 * 100 * 263))
+    assert people.bits_by_query == pytest.approx(5000 * BIOS_BITS)
+    assert book.bits_by_query == pytest.approx(500 * 10 * np.log2(10))
+    assert people.full
+    assert book.full
+    assert {len(name.split()) for name in (*people.keys, *book.keys)} == {3}
+
+
+def test_every_name_may_be_drawn_once() -> None:
+    assert phonebook(8, n_names=2, n_last=2, seed=0).n_keys == 8
+
+
 # -------------------------------------------------------------------- seeds
 
 
@@ -332,6 +354,8 @@ GOLDEN = {
     "zipf": "84aa2474d8d1324e",
     "associations": "7e4a0cc3223cccb4",
     "answer-sets": "2e30135aade4212c",
+    "bios": "875ee0b792faf746",
+    "phonebook": "1717a5b90b012296",
     "boxes": "4132e860353d82ee",
     "overlapping-boxes": "e442309cfb722bfa",
 }
@@ -387,6 +411,8 @@ def test_the_registry_is_complete() -> None:
         ("structured", {**SEEDED["structured"], "n_classes": 7, "seed": 0}, "at most n_keys = 6, got 7"),
         ("zipf", {**SEEDED["zipf"], "seed": 0, "exponent": -1.0}, "exponent must be a finite number"),
         ("zipf", {**SEEDED["zipf"], "seed": 0, "exponent": float("nan")}, "exponent must be a finite number"),
+        ("phonebook", {"n_people": 28, "n_names": 3, "n_last": 3, "seed": 0}, "there are 27 names"),
+        ("bios", {"n_people": 0, "seed": 0}, "n_people must be a positive integer, got 0"),
         ("diagonal2", {"n": 1}, "2 or more"),
         ("associations", {"n_inputs": 3, "n_outputs": 2, "seed": 0}, "n_outputs >= n_inputs = 3, got 2"),
         ("associations", {"n_inputs": 3, "n_outputs": 3, "kind": 1, "seed": 0}, "kind must be one of injective, ran"),
@@ -408,6 +434,7 @@ def test_bad_requests_say_what_was_expected(kind: str, arguments: dict[str, obje
         ("uniform", {"n_keys": 10**6, "n_queries": 10**6, "n_values": 9, "seed": 0}, "1,000,000,000,000"),
         ("disjoint", {"n_keys": 9, "n_queries": 10**6, "values_per_query": 10**7, "seed": 0}, "9,000,000"),
         ("boxes", {"shapes": [(10**6, 10**6)], "seed": 0}, "1,000,000,000,000"),
+        ("bios", {"n_people": 10**12, "seed": 0}, "7,000,000,000,000"),
         ("associations", {"n_inputs": 10**12, "n_outputs": 10**12, "seed": 0}, "1,000,000,000,000"),
     ],
 )
@@ -419,7 +446,8 @@ def test_databases_that_no_memory_holds_are_refused_before_they_are_made(kind, s
 def test_the_expected_number_of_facts_is_that_of_the_database():
     small = {
         "n": 3, "n_keys": 6, "n_queries": 2, "n_values": 4, "values_per_query": 3, "answers_per_query": 3, "rank": 4,
-        "n_inputs": 5, "n_outputs": 5, "n_classes": 2, "shapes": [(2, 1), (1, 3)], "seed": 0,
+        "n_inputs": 5, "n_outputs": 5, "n_people": 4, "digits": 3, "n_classes": 2, "shapes": [(2, 1), (1, 3)],
+        "seed": 0,
     }  # fmt: skip
     for kind, generator in GENERATORS.built_in.items():
         taken = inspect.signature(generator).parameters

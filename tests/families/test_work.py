@@ -17,6 +17,7 @@ from factrank.experiments.specs.trial import Trial
 from factrank.families.attention.layer_shape import LayerShape
 from factrank.families.factual_recall import factual_recall_shape
 from factrank.families.factual_recall.factual_recall_shape import FactualRecallOneHotShape, FactualRecallShape
+from factrank.families.language import InContextRecall, LanguageShape, Sentences, language_shape
 from factrank.families.memoriser import memoriser_shape
 from factrank.families.memoriser.examples.examples import RandomExamples, VectorExamples
 from factrank.families.memoriser.memoriser_shape import MemoriserShape
@@ -118,6 +119,31 @@ def test_work_of_memorisers_grows_with_what_there_is_to_do():
         for spec, examples in ((Given(vectors.fingerprint), vectors), (drawn, drawn))
     )
     assert kept - recomputed == (400 + 12) * 16  # random examples are made again in every step
+
+
+RECALL = InContextRecall(pairs=(8,), n_keys=16, n_values=16)
+LANGUAGE = {
+    "attention alone": (LanguageShape(32, 2, 4, 12, n_layers=2), {}),
+    "with an MLP": (LanguageShape(16, 2, 4, 12, mlp_width=64), {"people": 2}),
+    "mixed": (LanguageShape(16, 2, 4, 12), {"recall": RECALL, "recall_fraction": 0.25}),
+}
+
+
+@pytest.mark.parametrize("name", LANGUAGE)
+def test_products_of_language_models_are_those_of_the_loss(name):
+    model, shown = LANGUAGE[name]
+    trial = Trial(Sentences(Given(ANSWERS.fingerprint), **shown), model)
+    task = task_of(trial, ANSWERS)
+    data, drawn = task.data(), task.init(np.random.default_rng(0))
+    batches = jax.eval_shape(task.batches, data, jax.random.key(0), 0)
+    assert sum(one.tokens.shape[1] for one in batches.values()) == language_shape.BATCH_SIZE
+    one = jax.tree.map(lambda rows: jax.ShapeDtypeStruct(rows.shape[1:], rows.dtype), batches)
+    traced = jax.make_jaxpr(task.loss)(drawn, data, one)
+    assert epoch_products(trial, ANSWERS) == pytest.approx(products_of(traced.jaxpr), rel=0.1)
+    assert work_of(trial, ANSWERS).parameters == drawn.parameters
+    smaller = replace(trial, training=Training(batch_size=16))
+    for work in (epoch_products, working_numbers):
+        assert 0 < work(smaller, ANSWERS) < work(trial, ANSWERS)
 
 
 def test_a_task_needs_what_the_model_reads():

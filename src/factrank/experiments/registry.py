@@ -33,6 +33,7 @@ BUILT_IN = (
     "factrank.families.memory.family",
     "factrank.families.factual_recall.family",
     "factrank.families.memoriser.family",
+    "factrank.families.language.family",
 )
 """Modules of the built-in families; each defines `FAMILY`."""
 
@@ -132,8 +133,8 @@ def registered_family(family: Family) -> Iterator[Family]:
 def families() -> Mapping[str, Family]:
     """Return all families by name.
 
-    >>> list(families())[:4]
-    ['attention', 'memory', 'factual_recall', 'memoriser']
+    >>> list(families())[:5]
+    ['attention', 'memory', 'factual_recall', 'memoriser', 'language']
     """
     _load()
     return MappingProxyType(_families)

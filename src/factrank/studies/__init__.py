@@ -11,12 +11,13 @@ from difflib import get_close_matches
 
 from factrank.errors import InputError
 from factrank.experiments.study import Study
-from factrank.studies import mahdavi, nichani, wong
+from factrank.studies import language, mahdavi, nichani, wong
 
 PAPERS: dict[str, tuple[Study, ...]] = {
     "wong2025": wong.STUDIES,
     "nichani2025": nichani.STUDIES,
     "mahdavi2024": mahdavi.STUDIES,
+    "language": language.STUDIES,
 }
 """The studies of each paper, in the order of its lab report."""
 

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from factrank.databases.generators.known_rank import boxes as boxes
     from factrank.databases.generators.named import matmul as matmul
     from factrank.databases.generators.named import unit as unit
+    from factrank.databases.generators.people_tables import ATTRIBUTES as ATTRIBUTES
+    from factrank.databases.generators.people_tables import BIOS_BITS as BIOS_BITS
     from factrank.databases.generators.random_tables import disjoint as disjoint
     from factrank.databases.generators.random_tables import structured as structured
     from factrank.databases.generators.random_tables import uniform as uniform

@@ -13,7 +13,10 @@ FACT, LISTED_FACT, NAME, PAIR = 100, 250, 250, 8
 MOST_PAIRS_PER_FACT = 50
 """With more pairs than that NumPy draws facts without listing all pairs."""
 
-NAMES = ("n_keys", "n_queries", "n_values", "n_inputs", "n_outputs")
+NAMES = ("n_keys", "n_queries", "n_values", "n_inputs", "n_outputs", "n_people")
+
+ATTRIBUTES_OF_PEOPLE = 7
+"""Facts of a biography; a person of a phone book has a fact per digit."""
 
 
 def require_room(kind: str, sizes: Mapping[str, Any]) -> None:
@@ -39,6 +42,8 @@ def expected_facts(kind: str, sizes: Mapping[str, Any]) -> int:
         return sum(n_keys * n_queries for n_keys, n_queries in sizes["shapes"])
     if "n" in sizes:
         return int(sizes["n"] ** 3 if kind == "matmul" else sizes["n"])
+    if "n_people" in sizes:
+        return int(sizes["n_people"] * sizes.get("digits", ATTRIBUTES_OF_PEOPLE))
     if not {"n_inputs", "n_keys"} & sizes.keys():
         return 3  # the W state
     return int(sizes.get("n_inputs") or sizes.get("n_facts") or sizes["n_keys"] * sizes["n_queries"])

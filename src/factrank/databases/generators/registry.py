@@ -16,6 +16,7 @@ from factrank.databases.generators.association_tables import associations
 from factrank.databases.generators.expected_sizes import require_room
 from factrank.databases.generators.known_rank import KnownRank, boxes, overlapping_boxes
 from factrank.databases.generators.named import diagonal, diagonal2, matmul, unit, w_state
+from factrank.databases.generators.people_tables import bios, phonebook
 from factrank.databases.generators.random_tables import bijections, disjoint, structured, uniform, zipf
 from factrank.errors import FactrankError, InputError
 from factrank.plugins import Registry
@@ -199,6 +200,8 @@ def _built_in() -> Mapping[str, Generator]:
         zipf,
         associations,
         answer_sets,
+        bios,
+        phonebook,
         boxes,
         overlapping_boxes,
         unit,

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from factrank.experiments.specs.specification import canonical_json as canonical_json
     from factrank.experiments.specs.specification import from_plain as from_plain
     from factrank.experiments.specs.specification import has_role as has_role
+    from factrank.experiments.specs.specification import hash_of as hash_of
     from factrank.experiments.specs.specification import kind_of as kind_of
     from factrank.experiments.specs.specification import register_kind as register_kind
     from factrank.experiments.specs.specification import to_plain as to_plain

@@ -41,8 +41,8 @@ class Training:
 
     An epoch is one pass over the facts: one step on all of them or, with a `batch_size`, one step per batch in a new
     random order. Sequence models train on sampled sequences: an epoch is one step on `batch_size` new sequences, 1,024
-    by default. Memorisers visit their examples in a new random order in every pass: an epoch is one step on the next
-    `batch_size` examples, 256 by default.
+    by default; 256 for language models. Memorisers visit their examples in a new random order in every pass: an epoch
+    is one step on the next `batch_size` examples, 256 by default.
 
     Arguments:
         optimiser: An optax optimiser, by name or as `Optimiser(name, options)`. `optimizer` is an alias.

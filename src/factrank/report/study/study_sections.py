@@ -100,6 +100,11 @@ def searches_text(found: StudyResults) -> str:
     searches = found.tables.searches
     if not searches.num_rows:
         return ""
+    if "probes" not in searches.column_names:
+        return (
+            f"{many(searches.num_rows, 'search')} for settings. Each compares settings on trials that are not counted, "
+            "and then requests the trials that are."
+        )
     probes = [number for number in _column(searches, "probes") if isinstance(number, int)]
     uneven = sum(value is False for value in _column(searches, "monotone"))
     said = (
