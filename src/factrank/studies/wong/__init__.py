@@ -1,7 +1,7 @@
 """Wong 2025, "Paying attention to facts" (arXiv 2502.05076): every experiment of the paper, and those it proposes.
 
-Each study has a module of its own; `settings` holds what they share. `STUDIES` lists them in the order of the lab
-report.
+Each study has a module of its own; `settings` holds what they share, and `questions` contains the studies of questions
+that are still open. `STUDIES` lists them in the order of the lab report.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from factrank.studies.wong.effective_rank import EFFECTIVE_RANK
 from factrank.studies.wong.epochs_to_recall import EPOCHS_TO_RECALL
 from factrank.studies.wong.heads_against_width import HEADS_AGAINST_WIDTH
 from factrank.studies.wong.minimal_routing import MINIMAL_ROUTING
+from factrank.studies.wong.questions.least_d_qk import LEAST_D_QK
+from factrank.studies.wong.questions.sign_of_d_qk import SIGN_OF_D_QK
 from factrank.studies.wong.rank_inflation import RANK_INFLATION
 from factrank.studies.wong.rank_validity import RANK_VALIDITY
 from factrank.studies.wong.scale_up import SCALE_UP
@@ -37,4 +39,6 @@ STUDIES: tuple[Study, ...] = (
     ARCHITECTURES,
     ATTENTION_STORAGE,
     EFFECTIVE_RANK,
+    SIGN_OF_D_QK,
+    LEAST_D_QK,
 )
