@@ -17,6 +17,7 @@ from factrank.databases.generators.expected_sizes import require_room
 from factrank.databases.generators.known_rank import KnownRank, boxes, overlapping_boxes
 from factrank.databases.generators.named import diagonal, diagonal2, matmul, unit, w_state
 from factrank.databases.generators.random_tables import bijections, disjoint, structured, uniform, zipf
+from factrank.databases.generators.shared_function_tables import shared_functions
 from factrank.errors import FactrankError, InputError
 from factrank.plugins import Registry
 
@@ -201,6 +202,7 @@ def _built_in() -> Mapping[str, Generator]:
         answer_sets,
         boxes,
         overlapping_boxes,
+        shared_functions,
         unit,
         matmul,
         w_state,
