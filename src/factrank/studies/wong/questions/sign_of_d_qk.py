@@ -30,8 +30,8 @@ from factrank.studies.wong.settings import (
 WIDTH, VALUES = 8, 20
 QUERIES = (5, 10, 20)
 LOADS: dict[Size, tuple[int, ...]] = {"quick": (200,), "full": (100, 200, 400)}
-VALUE_WIDTHS = (2, 4, 8)
-ROUTING_WIDTHS = (1, 2, 4, 8)
+VALUE_WIDTHS = (2, 8)
+ROUTING_WIDTHS = (1, 4, 8)
 SEEDS: dict[Size, range] = {"quick": range(3), "full": range(100)}
 FEW, MANY = QUERIES[0], QUERIES[-1]
 SMALL, LARGE = VALUE_WIDTHS[0], VALUE_WIDTHS[-1]
@@ -162,8 +162,8 @@ SIGN_OF_D_QK = Study(
     question="At equal load, does more query-key width help or hurt, and does its sign follow from the number of "
     "queries, from the number of facts, or from d_vo?",
     method="We train single-head layers with d_model 8 on full random tables of 20 values: 5, 10 and 20 queries, each "
-    "with 100, 200 and 400 facts (the number of keys is their quotient), d_vo 2, 4 and 8, d_qk 1, 2, 4 and 8, and 100 "
-    "tables for each. The effect of d_qk is the slope of recall against it. Tables with equally many facts have equal "
+    "with 100, 200 and 400 facts (the number of keys is their quotient), d_vo 2 and 8, d_qk 1, 4 and 8, and 100 tables "
+    "for each. The effect of d_qk is the slope of recall against it. Tables with equally many facts have equal "
     "bits, so queries and load vary independently. The quick size has 200 facts only.",
     trials=trials,
     charts=CHARTS,
