@@ -16,9 +16,11 @@ from factrank.studies.wong.effective_rank import EFFECTIVE_RANK
 from factrank.studies.wong.epochs_to_recall import EPOCHS_TO_RECALL
 from factrank.studies.wong.heads_against_width import HEADS_AGAINST_WIDTH
 from factrank.studies.wong.minimal_routing import MINIMAL_ROUTING
+from factrank.studies.wong.questions.bits_by_family import BITS_BY_FAMILY
 from factrank.studies.wong.questions.least_d_qk import LEAST_D_QK
 from factrank.studies.wong.questions.rank_or_information import RANK_OR_INFORMATION
 from factrank.studies.wong.questions.sign_of_d_qk import SIGN_OF_D_QK
+from factrank.studies.wong.questions.stored_bits import STORED_BITS
 from factrank.studies.wong.rank_inflation import RANK_INFLATION
 from factrank.studies.wong.rank_validity import RANK_VALIDITY
 from factrank.studies.wong.scale_up import SCALE_UP
@@ -42,5 +44,7 @@ STUDIES: tuple[Study, ...] = (
     EFFECTIVE_RANK,
     RANK_OR_INFORMATION,
     SIGN_OF_D_QK,
+    STORED_BITS,
+    BITS_BY_FAMILY,
     LEAST_D_QK,
 )
