@@ -43,8 +43,8 @@ KEYS = {0: 40, 1: 50}
 """By the number of queries that a key lacks: 200 facts in both cases."""
 WIDTHS: dict[Size, tuple[int, ...]] = {"quick": (4,), "full": (3, 4, 6, 8)}
 SEEDS: dict[Size, range] = {"quick": range(3), "full": range(30)}
-READ = 2
-"""Number of tables of each full kind whose readouts are measured."""
+READ, READ_WIDTHS = 2, (4, 8)
+"""Number of tables of each full kind, and widths of layers, whose readouts are measured."""
 
 Kind = tuple[int, int, int | None]
 """Number of functions, of shared values, and of classes of keys (None: every key is its own)."""
@@ -93,7 +93,7 @@ def trials(size: Size) -> list[Trial]:
             single_head(width, -(-width // 2), -(-width // 2)),
             TRAINING,
             seed=seed,
-            measures=_measures(seed, n_missing),
+            measures=_measures(seed, n_missing, width),
         )
         for seed in SEEDS[size]
         for kind, n_missing in kinds
@@ -101,9 +101,9 @@ def trials(size: Size) -> list[Trial]:
     ]
 
 
-def _measures(seed: int, n_missing: int) -> tuple[Measure, ...]:
+def _measures(seed: int, n_missing: int, width: int) -> tuple[Measure, ...]:
     """Returns the ranks of the table; for the first full tables also the rank of the readout."""
-    read = seed < READ and not n_missing
+    read = seed < READ and not n_missing and width in READ_WIDTHS
     return (Ranks(), Readings(taus=(TAU,), ranks=True)) if read else (Ranks(),)
 
 
