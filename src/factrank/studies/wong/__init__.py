@@ -17,6 +17,7 @@ from factrank.studies.wong.epochs_to_recall import EPOCHS_TO_RECALL
 from factrank.studies.wong.heads_against_width import HEADS_AGAINST_WIDTH
 from factrank.studies.wong.minimal_routing import MINIMAL_ROUTING
 from factrank.studies.wong.questions.bits_by_family import BITS_BY_FAMILY
+from factrank.studies.wong.questions.cp_at_scale import CP_AT_SCALE
 from factrank.studies.wong.questions.least_d_qk import LEAST_D_QK
 from factrank.studies.wong.questions.rank_or_information import RANK_OR_INFORMATION
 from factrank.studies.wong.questions.sign_of_d_qk import SIGN_OF_D_QK
@@ -47,4 +48,5 @@ STUDIES: tuple[Study, ...] = (
     STORED_BITS,
     BITS_BY_FAMILY,
     LEAST_D_QK,
+    CP_AT_SCALE,
 )
