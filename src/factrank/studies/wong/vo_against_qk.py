@@ -80,10 +80,10 @@ def trials(size: Size) -> list[Trial]:
         for d_qk in range(1, d_model + 1)
         for seed in SEEDS[size]
     ]
-    return grid if size == "quick" else [*grid, *_diagonals()]
+    return grid if size == "quick" else [*grid, *diagonals()]
 
 
-def _diagonals() -> list[Trial]:
+def diagonals() -> list[Trial]:
     """Returns the constant-parameter trials with 1, 2 and 4 heads on larger tables and on tables with |K| != |V|."""
     return [
         _trial((n_keys, n_queries, n_values), LayerShape(d_model, n_heads, d_model - d_vo + 1, d_vo), seed)

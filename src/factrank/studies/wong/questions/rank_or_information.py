@@ -11,7 +11,7 @@ bits, by query too. Only what the queries share differs (generator `shared-funct
 - In 20 kinds the table is full (40 keys), so completion rank and rank are equal. In 12 kinds every key lacks one query
   (50 keys, again 200 facts). This raises the rank to 31 to 40; the completion rank is still at most s + 1 + g (7 - s).
 
-Layers are single heads with d_model 3, 4, 6 and 8, chosen on tables of seeds from 1,000 up so that most fail.
+Layers are single heads with d_model 4 and 8, chosen on tables of seeds from 1,000 up so that most fail.
 Correlations are of ranks (Spearman), at each width, with intervals over kinds of table: a kind is one observation,
 however many tables of it were drawn.
 """
@@ -41,10 +41,10 @@ from factrank.studies.wong.settings import (
 QUERIES, VALUES = 5, 8
 KEYS = {0: 40, 1: 50}
 """By the number of queries that a key lacks: 200 facts in both cases."""
-WIDTHS: dict[Size, tuple[int, ...]] = {"quick": (4,), "full": (3, 4, 6, 8)}
+WIDTHS: dict[Size, tuple[int, ...]] = {"quick": (4,), "full": (4, 8)}
 SEEDS: dict[Size, range] = {"quick": range(3), "full": range(30)}
-READ, READ_WIDTHS = 2, (4, 8)
-"""Number of tables of each full kind, and widths of layers, whose readouts are measured."""
+READ = 2
+"""Number of tables of each full kind whose readouts are measured."""
 
 Kind = tuple[int, int, int | None]
 """Number of functions, of shared values, and of classes of keys (None: every key is its own)."""
@@ -93,7 +93,7 @@ def trials(size: Size) -> list[Trial]:
             single_head(width, -(-width // 2), -(-width // 2)),
             TRAINING,
             seed=seed,
-            measures=_measures(seed, n_missing, width),
+            measures=_measures(seed, n_missing),
         )
         for seed in SEEDS[size]
         for kind, n_missing in kinds
@@ -101,9 +101,9 @@ def trials(size: Size) -> list[Trial]:
     ]
 
 
-def _measures(seed: int, n_missing: int, width: int) -> tuple[Measure, ...]:
+def _measures(seed: int, n_missing: int) -> tuple[Measure, ...]:
     """Returns the ranks of the table; for the first full tables also the rank of the readout."""
-    read = seed < READ and not n_missing and width in READ_WIDTHS
+    read = seed < READ and not n_missing
     return (Ranks(), Readings(taus=(TAU,), ranks=True)) if read else (Ranks(),)
 
 
