@@ -231,6 +231,16 @@ SUMMARIES = (
         kinds=KIND,
     ),
     Summary(
+        "recall-by-kind",
+        "Recall of each kind of table by layers of d_model 4: all facts present, and one query missing for each key",
+        (
+            ("full", Quantity("mean", ARGMAX, where=((D_MODEL, 4), *FULL))),
+            ("partial", Quantity("mean", ARGMAX, where=((D_MODEL, 4), *PARTIAL))),
+        ),
+        over=(FUNCTIONS, SHARED, CLASSES),
+        y_title="recall",
+    ),
+    Summary(
         "sizes-of-kinds",
         "Certified ranks of the full kinds of table, means over tables",
         tuple((label, Quantity("mean", column, where=FULL)) for label, column in PREDICTORS.items()),
