@@ -39,6 +39,7 @@ SEEDED = {
     "phonebook": {"n_people": 5, "digits": 3, "n_names": 4, "n_last": 4},
     "boxes": {"shapes": [(2, 3), (1, 4), (5, 1)]},
     "overlapping-boxes": {"n_keys": 6, "n_queries": 5, "rank": 9},
+    "shared-functions": {"n_keys": 12, "n_queries": 4, "n_values": 4, "n_functions": 2, "n_shared": 1, "n_missing": 1},
 }
 NAMED: dict[str, dict[str, object]] = {
     "unit": {"n": 3},
@@ -358,6 +359,7 @@ GOLDEN = {
     "phonebook": "1717a5b90b012296",
     "boxes": "4132e860353d82ee",
     "overlapping-boxes": "e442309cfb722bfa",
+    "shared-functions": "247671804b53e513",
 }
 
 
@@ -446,6 +448,7 @@ def test_databases_that_no_memory_holds_are_refused_before_they_are_made(kind, s
 def test_the_expected_number_of_facts_is_that_of_the_database():
     small = {
         "n": 3, "n_keys": 6, "n_queries": 2, "n_values": 4, "values_per_query": 3, "answers_per_query": 3, "rank": 4,
+        "n_functions": 2, "n_shared": 1, "n_missing": 1,
         "n_inputs": 5, "n_outputs": 5, "n_people": 4, "digits": 3, "n_classes": 2, "shapes": [(2, 1), (1, 3)],
         "seed": 0,
     }  # fmt: skip

@@ -29,5 +29,6 @@ if TYPE_CHECKING:
     from factrank.databases.generators.registry import generate as generate
     from factrank.databases.generators.registry import generator as generator
     from factrank.databases.generators.registry import is_required as is_required
+    from factrank.databases.generators.shared_function_tables import shared_functions as shared_functions
 else:
     __getattr__, __dir__, __all__ = lazy_face(__name__)

@@ -46,4 +46,5 @@ def expected_facts(kind: str, sizes: Mapping[str, Any]) -> int:
         return int(sizes["n_people"] * sizes.get("digits", ATTRIBUTES_OF_PEOPLE))
     if not {"n_inputs", "n_keys"} & sizes.keys():
         return 3  # the W state
-    return int(sizes.get("n_inputs") or sizes.get("n_facts") or sizes["n_keys"] * sizes["n_queries"])
+    pairs = sizes.get("n_keys", 0) * (sizes.get("n_queries", 0) - sizes.get("n_missing", 0))
+    return int(sizes.get("n_inputs") or sizes.get("n_facts") or pairs)

@@ -18,6 +18,7 @@ from factrank.databases.generators.known_rank import KnownRank, boxes, overlappi
 from factrank.databases.generators.named import diagonal, diagonal2, matmul, unit, w_state
 from factrank.databases.generators.people_tables import bios, phonebook
 from factrank.databases.generators.random_tables import bijections, disjoint, structured, uniform, zipf
+from factrank.databases.generators.shared_function_tables import shared_functions
 from factrank.errors import FactrankError, InputError
 from factrank.plugins import Registry
 
@@ -204,6 +205,7 @@ def _built_in() -> Mapping[str, Generator]:
         phonebook,
         boxes,
         overlapping_boxes,
+        shared_functions,
         unit,
         matmul,
         w_state,

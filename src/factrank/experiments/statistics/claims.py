@@ -20,6 +20,8 @@ Direction = Literal["greater", "less", "rises", "falls", "flat", "not rising"]
 
 OF_ONE_COLUMN = ("mean", "greatest")
 """Kinds that do not take a second column."""
+CORRELATIONS = ("correlation", "rank correlation")
+"""Kinds that can hold other columns constant."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,8 @@ class Quantity:
         where: Only use rows with these values.
         minus: A quantity to subtract, computed on the same seeds.
         slack: See "least".
+        given: Columns to hold constant, for correlations: the partial correlation, of what least squares on these
+            columns leaves of both (of the ranks of all, for "rank correlation").
     """
 
     kind: Kind
@@ -55,6 +59,7 @@ class Quantity:
     where: Where = ()
     minus: Quantity | None = None
     slack: int | float = 0.0
+    given: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.kind not in get_args(Kind):
@@ -70,6 +75,10 @@ class Quantity:
         within: Any = self.within
         object.__setattr__(self, "within", (within,) if isinstance(within, str) else tuple(within))
         object.__setattr__(self, "where", frozen_where(self.where))
+        given: Any = self.given
+        object.__setattr__(self, "given", (given,) if isinstance(given, str) else tuple(given))
+        if self.given and self.kind not in CORRELATIONS:
+            raise InputError(f"columns are held constant (`given`) in correlations; got the kind {self.kind}")
         self.columns  # noqa: B018 - raises if an expression is invalid
 
     @property
@@ -80,7 +89,8 @@ class Quantity:
     @property
     def texts(self) -> list[str]:
         """Columns and expressions that the quantity names."""
-        return [self.column, *filter(None, [self.against]), *self.within, *(name for name, _ in self.where)]
+        selected = (name for name, _ in self.where)
+        return [self.column, *filter(None, [self.against]), *self.within, *self.given, *selected]
 
     @property
     def parts(self) -> tuple[Quantity, ...]:
@@ -99,8 +109,8 @@ class Claim:
         place: Section, figure or table of the statement.
         quote: The published sentence. Claims with the same quote test one statement together (`statements`).
         by_construction: Why the claim cannot fail, such as a theorem; it is then checked, but not counted.
-        kinds: A column that names the kind of table. The interval is then over kinds, of which there must be at least
-            10; otherwise it is over tables, and kinds are fixed.
+        kinds: A column, or arithmetic, that tells the kind of table. The interval is then over kinds, of which there
+            must be at least 10; otherwise it is over tables, and kinds are fixed.
         data: Table that the quantity is computed from: one row per trial, per trial and recorded epoch or reading, or
             per search (`factrank.experiments.store.result_tables`).
     """

@@ -16,7 +16,8 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Bool, Float, Int
 
-from factrank.experiments.statistics.expressions import Value, numbers, values
+from factrank.experiments.statistics.expressions import Value, missing_columns, numbers, values
+from factrank.experiments.statistics.partial_correlations import partial_correlation
 from factrank.experiments.store import plural
 
 DATABASE_SEED, FINGERPRINT, SEED = "data.seed", "data.fingerprint", "seed"
@@ -24,18 +25,19 @@ DATABASE_SEED, FINGERPRINT, SEED = "data.seed", "data.fingerprint", "seed"
 
 @dataclass(frozen=True, eq=False)
 class ResampledRows:
-    """Rows ready for resampling: two columns, the group and the unit of each row, and the names of the units."""
+    """Rows ready for resampling: two columns, the group and the unit of each row, the names of the units, controls."""
 
     y: Float[np.ndarray, " rows"]
     x: Float[np.ndarray, " rows"]
     group: Int[np.ndarray, " rows"]
     unit: Int[np.ndarray, " rows"]
     units: tuple[str, ...]
+    given: tuple[Float[np.ndarray, " rows"], ...] = ()
 
     @property
     def lacking(self) -> Bool[np.ndarray, " rows"]:
         """Rows without a finite value."""
-        return np.asarray(~(np.isfinite(self.y) & np.isfinite(self.x)))
+        return np.asarray(~np.isfinite(np.stack([self.y, self.x, *self.given])).all(axis=0))
 
     @property
     def unit_name(self) -> str:
@@ -58,11 +60,18 @@ class ResampledRows:
         return ""
 
 
-def sample_of(rows: pa.Table, column: str, against: str, within: tuple[str, ...], kinds: str = "") -> ResampledRows:
+def sample_of(
+    rows: pa.Table,
+    column: str,
+    against: str,
+    within: tuple[str, ...],
+    kinds: str = "",
+    given: tuple[str, ...] = (),
+) -> ResampledRows:
     """Prepare rows for resampling.
 
     Units are tables of facts, identified by fingerprint or by the seed that drew them, with all trainings on them; the
-    training seeds if there is only one table; or the values of the column `kinds`.
+    training seeds if there is only one table; or the values of `kinds`, a column or arithmetic on columns.
     """
     names = _units(rows, kinds)
     units, unit = np.unique(np.array(names, dtype=str), return_inverse=True)
@@ -74,6 +83,7 @@ def sample_of(rows: pa.Table, column: str, against: str, within: tuple[str, ...]
         group=np.array([number[key] for key in keys], dtype=np.int64),
         unit=unit.astype(np.int64),
         units=tuple(units.tolist()),
+        given=tuple(numbers(rows, name) for name in given),
     )
 
 
@@ -81,7 +91,7 @@ def _units(rows: pa.Table, kinds: str) -> list[str]:
     """Name the unit of each row: its kind, its table of facts, or its training seed if there is only one table."""
 
     def column(name: str) -> list[Value]:
-        return values(rows, name) if name in rows.column_names else [None] * rows.num_rows
+        return [None] * rows.num_rows if missing_columns(rows, name) else values(rows, name)
 
     if kinds:
         return [f"kind {kind}" for kind in column(kinds)]
@@ -126,7 +136,9 @@ def over_draws(
         return Draws(np.asarray(np.mean(by_group, axis=0)), None)
     if kind in ("first", "greatest"):
         return _mean_of_units(_first(sample) if kind == "first" else _greatest(sample), weights)
-    return _fraction(sample, weights) if kind == "fraction" else _from_moments(kind, sample, weights)
+    if kind == "fraction":
+        return _fraction(sample, weights)
+    return _partial(kind, sample, weights) if sample.given else _from_moments(kind, sample, weights)
 
 
 def _from_moments(kind: str, sample: ResampledRows, weights: Float[np.ndarray, "draws units"]) -> Draws:
@@ -160,6 +172,25 @@ def _from_moments(kind: str, sample: ResampledRows, weights: Float[np.ndarray, "
         relative = of_spread_x / spread_x[:, None] + of_spread_y / spread_y[:, None]
         slopes = of_shared / scale[:, None] - found[:, None] * relative / 2
         return Draws(found.mean(axis=1), _influences(slopes, sums))
+
+
+def _partial(kind: str, sample: ResampledRows, weights: Float[np.ndarray, "draws units"]) -> Draws:
+    """Compute correlations of x and y with the controls held constant in each group, averaged over groups."""
+    found = np.zeros(len(weights))
+    influences = np.zeros(weights.shape)
+    for group in range(sample.n_groups):
+        own = sample.group == group
+        columns = [sample.x[own], sample.y[own], *(one[own] for one in sample.given)]
+        ranked = [_ranks(one) for one in columns] if kind == "rank correlation" else columns
+        x, y, *controls = [one - one.mean() for one in ranked]
+        rows = np.stack([x, y, np.ones_like(x), *controls], axis=1)
+        moments = np.zeros((len(sample.units), rows.shape[1], rows.shape[1]))
+        np.add.at(moments, sample.unit[own], rows[:, :, None] * rows[:, None, :])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            values_, derivatives = partial_correlation(moments, weights)
+        found += values_ / sample.n_groups
+        influences += derivatives * (len(sample.units) / sample.n_groups)
+    return Draws(found, influences)
 
 
 def _influences(

@@ -44,6 +44,7 @@ class Summary:
         x: Column on the x axis of the chart, one of `over` or "quantity". Labels of quantities that look like numbers
             are then drawn as numbers.
         references: Lines drawn for comparison, such as a published constant.
+        kinds: As in a claim: the intervals are over kinds of table.
     """
 
     name: str
@@ -57,6 +58,7 @@ class Summary:
     log_x: bool = False
     log_y: bool = False
     references: tuple[ReferenceLine, ...] = ()
+    kinds: str = ""
 
     def __post_init__(self) -> None:
         require_name("the name of a summary", self.name)
@@ -84,7 +86,7 @@ class Summary:
     def columns(self) -> list[str]:
         """Columns that the summary depends on."""
         parts = [part for _, quantity in self.quantities for part in quantity.parts]
-        settings = [name for text in self.over for name in columns_in(text)]
+        settings = [name for text in (*self.over, *filter(None, [self.kinds])) for name in columns_in(text)]
         return list(dict.fromkeys([*settings, *(name for part in parts for name in part.columns)]))
 
     @property
@@ -113,7 +115,7 @@ def summary_table(summary: Summary, table: pa.Table, trials: pa.Table | None = N
     trial_settings = {} if beside is None else _settings(beside, own)
     found: list[dict[str, object]] = []
     for label, quantity in summary.quantities:
-        claim = Claim(label, summary.title, quantity, None, data=summary.data)
+        claim = Claim(label, summary.title, quantity, None, data=summary.data, kinds=summary.kinds)
         asked = _asked(rows, settings, quantity)
         if beside is not None and own == summary.over:
             asked |= _asked(beside, trial_settings, quantity)

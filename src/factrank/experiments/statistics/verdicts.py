@@ -151,13 +151,15 @@ def _missing(quantity: Quantity, trials: pa.Table) -> str:
 
 def _sample(quantity: Quantity, table: pa.Table, row_name: str, kinds: str) -> tuple[ResampledRows | None, str]:
     """Select the rows of a quantity, or explain why it cannot be computed: unknown columns, no rows, missing values."""
-    unknown = missing_columns(table, quantity.column, *filter(None, [quantity.against, kinds]), *quantity.within)
+    unknown = missing_columns(
+        table, quantity.column, *filter(None, [quantity.against, kinds]), *quantity.within, *quantity.given
+    )
     if unknown:
         return None, f"no {row_name} has a value of {' or '.join(unknown)}"
     rows = table.filter(pa.array(selected(table, quantity.where)))
     if not rows.num_rows:
         return None, f"no {row_name}{_where_text(quantity.where)}"
-    sample = sample_of(rows, quantity.column, quantity.against, quantity.within, kinds)
+    sample = sample_of(rows, quantity.column, quantity.against, quantity.within, kinds, quantity.given)
     # A diverged model has a recall of 0, which is not a measurement of its shape.
     problem = _without_value(rows, sample.lacking | ~ended_soundly(rows), row_name)
     return (None, problem) if problem else (sample, "")

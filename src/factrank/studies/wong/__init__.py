@@ -1,7 +1,7 @@
 """Wong 2025, "Paying attention to facts" (arXiv 2502.05076): every experiment of the paper, and those it proposes.
 
-Each study has a module of its own; `settings` holds what they share. `STUDIES` lists them in the order of the lab
-report.
+Each study has a module of its own; `settings` holds what they share, and `questions` contains the studies of questions
+that are still open. `STUDIES` lists them in the order of the lab report.
 """
 
 from __future__ import annotations
@@ -16,6 +16,12 @@ from factrank.studies.wong.effective_rank import EFFECTIVE_RANK
 from factrank.studies.wong.epochs_to_recall import EPOCHS_TO_RECALL
 from factrank.studies.wong.heads_against_width import HEADS_AGAINST_WIDTH
 from factrank.studies.wong.minimal_routing import MINIMAL_ROUTING
+from factrank.studies.wong.questions.bits_by_family import BITS_BY_FAMILY
+from factrank.studies.wong.questions.cp_at_scale import CP_AT_SCALE
+from factrank.studies.wong.questions.least_d_qk import LEAST_D_QK
+from factrank.studies.wong.questions.rank_or_information import RANK_OR_INFORMATION
+from factrank.studies.wong.questions.sign_of_d_qk import SIGN_OF_D_QK
+from factrank.studies.wong.questions.stored_bits import STORED_BITS
 from factrank.studies.wong.rank_inflation import RANK_INFLATION
 from factrank.studies.wong.rank_validity import RANK_VALIDITY
 from factrank.studies.wong.scale_up import SCALE_UP
@@ -38,3 +44,13 @@ STUDIES: tuple[Study, ...] = (
     ATTENTION_STORAGE,
     EFFECTIVE_RANK,
 )
+
+WAITING: tuple[Study, ...] = (
+    RANK_OR_INFORMATION,
+    SIGN_OF_D_QK,
+    STORED_BITS,
+    BITS_BY_FAMILY,
+    LEAST_D_QK,
+    CP_AT_SCALE,
+)
+"""Studies whose full size has not been run or published."""
