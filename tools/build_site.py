@@ -35,6 +35,7 @@ ELSEWHERE = {
     "SECURITY.md": "project/security.md",
     "THIRD_PARTY.md": "project/third-party.md",
     "reproductions/atlas/README.md": "findings/atlas.md",
+    "reproductions/audit/README.md": "findings/audit.md",
     **{f"reproductions/{paper}/README.md": f"findings/{paper}.md" for paper in PAPERS},
     **{f"reproductions/{paper}/claims.md": f"findings/{paper}-claims.md" for paper in PAPERS},
 }
