@@ -169,8 +169,8 @@ def test_a_broken_folder_is_named(table: Database, tmp_path: Path, text: str) ->
 
 def test_both_kinds_are_among_the_alternatives(table: Database, trained: list[LayerShape], tmp_path: Path) -> None:
     """The smaller is taken; its file is like any other."""
-    by_formula = construct(table)
-    found = construct(table, method="any", budget=30.0)
+    by_formula = construct(table, only="set-valued")
+    found = construct(table, method="any", budget=30.0, only="set-valued")
     kinds = {one.construction for one in found.runners_up if one.shape is not None} | {found.form}
     assert {"trained", by_formula.form} <= kinds
     assert found.parameters <= by_formula.parameters
