@@ -11,10 +11,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from factrank.experiments.statistics.expressions import numbers
+from factrank.experiments.statistics.summaries import summary_table
 from factrank.experiments.store.columns import trial_columns
 from factrank.experiments.store.result_tables import Tables
 from factrank.experiments.study.study_results import results_of
 from factrank.families.attention import init_layer
+from factrank.studies.wong import vo_against_qk
 from factrank.studies.wong.questions import bits_by_family, rank_or_information, sign_of_d_qk, stored_bits
 from factrank.studies.wong.questions.bits_by_family import BITS_BY_FAMILY
 from factrank.studies.wong.questions.cp_at_scale import CP_AT_SCALE
@@ -189,3 +191,23 @@ def test_memories_and_transformers_are_published_trials():
     others = [trial for trial in trials_of(BITS_BY_FAMILY, "full") if trial not in own]
     assert {trial.hash for trial in others} <= published
     assert len(others) == 12 * (4 + 6 + 6)
+
+
+# ---------------------------------------------------------------- the best split, out of sample
+
+
+def test_the_error_of_a_rule_is_its_distance_from_the_best_split():
+    """With the best d_vo planted at 0.812 (d_model + 1) that rule is off by rounding alone, the others are not."""
+
+    def measured(row):
+        best = round(0.812 * (row["model.d_model"] + 1))
+        return {"recall": 0.5 - 0.01 * abs(row["model.d_vo"] - best) + noise(row, 0.0005)}
+
+    summary = next(one for one in vo_against_qk.SUMMARIES if one.name == "rules-out-of-sample")
+    rows = [trial_columns(trial) for trial in vo_against_qk.diagonals() if trial.model.n_heads == 1 and trial.seed < 3]
+    found = summary_table(summary, table([row | measured(row) for row in rows]))
+    errors = dict(zip(found["quantity"].to_pylist(), found["value"].to_pylist(), strict=True))
+    assert errors["constant fraction"] < 0.5 < errors["two thirds"]
+    assert errors["by queries less constant"] == pytest.approx(
+        errors["fraction by queries"] - errors["constant fraction"]
+    )

@@ -15,11 +15,13 @@ second summary correlates within tables only.
 from __future__ import annotations
 
 from factrank.experiments.specs import Generated, Trial, generated
-from factrank.experiments.statistics import Quantity, Summary
-from factrank.experiments.study import Size, Study
+from factrank.experiments.statistics import Quantity, Summary, Where
+from factrank.experiments.study import Chart, Size, Study
 from factrank.families.attention import Ranks, Readings
 from factrank.studies.parts import readings_chart, readings_claim, readings_summary
 from factrank.studies.wong.settings import (
+    D_MODEL,
+    D_VO,
     GENERATOR,
     LAYER_RANK,
     N_FACTS,
@@ -130,6 +132,29 @@ def _differences(label: str, column: str) -> Summary:
     )
 
 
+def _within_pairs(name: str, facet: str, where: Where, panels: str) -> Chart:
+    """Returns small multiples of single pairs: each line is one table and one layer, and its points are thresholds."""
+    pairs: Where = (("seed", 0), (GENERATOR, "uniform"), (N_FACTS, (50, 100, 200)))
+    return readings_chart(
+        name,
+        f"Recall against rank as τ rises from 0.5 to 0.99, one line for each pair of a table and a layer: {panels}",
+        "lines",
+        x="proposition",
+        y="recall",
+        colour=N_FACTS,
+        facet=facet,
+        where=(*pairs, *where),
+        x_title="Proposition 2.1 of softmax≥τ(L)",
+        y_title="recall at confidence τ",
+    )
+
+
+CHARTS = (
+    *CHARTS,
+    _within_pairs("within-pairs-by-width", D_MODEL, ((D_VO, 4),), "d_vo 4, by d_model"),
+    _within_pairs("within-pairs-by-d_vo", D_VO, ((D_MODEL, 8),), "d_model 8, by d_vo"),
+)
+
 SUMMARIES = (
     readings_summary(
         "correlations",
@@ -155,6 +180,18 @@ SUMMARIES = (
         ),
         over=("tau",),
         y_title=CORRELATION_TITLE,
+    ),
+    readings_summary(
+        "within-pairs",
+        "Recall gained per unit of rank over the thresholds of each random table and layer of d_model 4, averaged",
+        tuple(
+            (label, Quantity("slope", "recall", column, (D_VO, N_FACTS), ((D_MODEL, 4), (GENERATOR, "uniform"))))
+            for label, column in PROXIES.items()
+        ),
+        over=(),
+        x="quantity",
+        x_title="proxy of the rank",
+        y_title="recall per unit of rank",
     ),
     *(_differences(label, column) for label, column in PROXIES.items()),
     readings_summary(

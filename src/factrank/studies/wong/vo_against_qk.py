@@ -80,10 +80,10 @@ def trials(size: Size) -> list[Trial]:
         for d_qk in range(1, d_model + 1)
         for seed in SEEDS[size]
     ]
-    return grid if size == "quick" else [*grid, *_diagonals()]
+    return grid if size == "quick" else [*grid, *diagonals()]
 
 
-def _diagonals() -> list[Trial]:
+def diagonals() -> list[Trial]:
     """Returns the constant-parameter trials with 1, 2 and 4 heads on larger tables and on tables with |K| != |V|."""
     return [
         _trial((n_keys, n_queries, n_values), LayerShape(d_model, n_heads, d_model - d_vo + 1, d_vo), seed)
@@ -174,6 +174,42 @@ SUMMARIES = (
 
 SPLIT = f"{D_MODEL} + 1"
 """d_vo + d_qk; its coefficient is the fraction allotted to d_vo."""
+
+UNSEEN: Where = ((f"{N_KEYS} + {N_VALUES}", (80, 100)), (N_HEADS, 1), *CONSTANT_PARAMETERS)
+"""One head on tables that the rules were not fitted to: 40 keys and 40 values, 80 and 20, 20 and 80."""
+RULES = {
+    "two thirds": f"0.667 * ({SPLIT})",
+    "constant fraction": f"0.812 * ({SPLIT})",
+    "fraction by queries": f"0.976 * ({SPLIT}) - 0.014 * {N_QUERIES} * ({SPLIT})",
+}
+"""A rule of thumb, and the rules that the fits below found on 20 keys and 20 values, rounded as first published."""
+
+
+def _rule_error(rule: str, minus: Quantity | None = None) -> Quantity:
+    """Returns |best d_vo - d_vo of a rule|, averaged over the tables that the rule was not fitted to."""
+    error = f"{D_VO} - ({rule})"
+    within = (N_KEYS, N_QUERIES, D_MODEL)
+    return Quantity("best", ARGMAX, f"sqrt(({error}) * ({error}))", within, UNSEEN, minus)
+
+
+SUMMARIES = (
+    *SUMMARIES,
+    Summary(
+        "rules-out-of-sample",
+        "Mean error of rules for the best d_vo on eight one-head settings that they were not fitted to",
+        (
+            *((label, _rule_error(rule)) for label, rule in RULES.items()),
+            (
+                "by queries less constant",
+                _rule_error(RULES["fraction by queries"], _rule_error(RULES["constant fraction"])),
+            ),
+        ),
+        over=(),
+        x="quantity",
+        x_title="rule",
+        y_title="mean error in dimensions of d_vo",
+    ),
+)
 FITS = (
     Fit(
         "constant-share",
