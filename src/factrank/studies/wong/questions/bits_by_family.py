@@ -15,7 +15,7 @@ from __future__ import annotations
 from math import log
 
 from factrank.experiments.specs import Trial
-from factrank.experiments.statistics import Quantity, Summary, Where
+from factrank.experiments.statistics import Quantity, ReferenceLine, Summary, Where
 from factrank.experiments.study import Chart, Size, Study
 from factrank.families.memory import MemoryShape
 from factrank.studies.nichani import attention_against_mlp
@@ -99,6 +99,11 @@ def _summary(name: str, title: str, *, embeddings: bool) -> Summary:
     )
 
 
+LANGUAGE_MODELS = (
+    ReferenceLine("facts in language models (Allen-Zhu and Li): 2", "2"),
+    ReferenceLine("random text (Morris et al.): 3.6", "3.6"),
+)
+
 CHARTS = (
     Chart(
         "attention-by-heads",
@@ -109,6 +114,7 @@ CHARTS = (
         colour=stored_bits.LEARNING_RATE,
         where=ATTENTION,
         y_title="bits stored per parameter",
+        references=LANGUAGE_MODELS,
     ),
 )
 SUMMARIES = (

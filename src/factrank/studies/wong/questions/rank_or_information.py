@@ -21,7 +21,7 @@ from __future__ import annotations
 from functools import partial
 
 from factrank.experiments.specs import Generated, Measure, Trial, generated
-from factrank.experiments.statistics import Claim, Quantity, Summary, Where
+from factrank.experiments.statistics import Claim, Quantity, ReferenceLine, Summary, Where
 from factrank.experiments.study import Chart, Size, Study
 from factrank.families.attention import Ranks, Readings
 from factrank.studies.parts import readings_chart
@@ -177,6 +177,7 @@ CHARTS = (
         colour=D_MODEL,
         x_title="rank of the table, certified upper bound",
         y_title=f"rank of softmax≥{TAU}(L), certified upper bound",
+        references=(ReferenceLine("equal ranks", "x"),),
     ),
 )
 
