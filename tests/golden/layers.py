@@ -116,9 +116,13 @@ def _refuted(database: factrank.Database) -> Plain:
     found = {}
     for name, form in doors.FORMS.items():
         if form.refusal(changed, "float32") is None and changed.shape == database.shape:
-            layer = factrank.construct(changed, only=[name], budget=0.0).model
-            found[name] = refusal_or(lambda layer=layer: plain(factrank.verify(layer, database).to_dict()))
+            found[name] = refusal_or(partial(_verified_elsewhere, name, changed, database))
     return found
+
+
+def _verified_elsewhere(form: str, written: factrank.Database, database: factrank.Database) -> Plain:
+    layer = factrank.construct(written, only=[form], budget=0.0).model
+    return plain(factrank.verify(layer, database).to_dict())
 
 
 def _readouts(database: factrank.Database) -> Plain:
