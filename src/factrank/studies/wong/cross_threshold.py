@@ -149,8 +149,7 @@ def _within_pairs(name: str, facet: str, where: Where, panels: str) -> Chart:
     )
 
 
-CHARTS = (
-    *CHARTS,
+WITHIN_PAIRS = (
     _within_pairs("within-pairs-by-width", D_MODEL, ((D_VO, 4),), "d_vo 4, by d_model"),
     _within_pairs("within-pairs-by-d_vo", D_VO, ((D_MODEL, 8),), "d_model 8, by d_vo"),
 )
@@ -262,7 +261,7 @@ CROSS_THRESHOLD = Study(
     "and correlate three proxies of its rank with the fraction of facts that it recalls. Intervals come from "
     "resampling whole seeds, so differences between thresholds are judged on the same pairs.",
     trials=trials,
-    charts=CHARTS,
+    charts=(*CHARTS, *WITHIN_PAIRS),
     summaries=SUMMARIES,
     claims=CLAIMS,
     titles=TITLES,

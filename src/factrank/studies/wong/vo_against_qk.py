@@ -192,8 +192,7 @@ def _rule_error(rule: str, minus: Quantity | None = None) -> Quantity:
     return Quantity("best", ARGMAX, f"sqrt(({error}) * ({error}))", within, UNSEEN, minus)
 
 
-SUMMARIES = (
-    *SUMMARIES,
+OUT_OF_SAMPLE = (
     Summary(
         "rules-out-of-sample",
         "Mean error of rules for the best d_vo on eight one-head settings that they were not fitted to",
@@ -370,7 +369,7 @@ VO_AGAINST_QK = Study(
     "heads on tables of 40 keys and 40 values, 80 and 20, and 20 and 80, and fits a rule to the best split.",
     trials=trials,
     charts=CHARTS,
-    summaries=SUMMARIES,
+    summaries=(*SUMMARIES, *OUT_OF_SAMPLE),
     fits=FITS,
     claims=CLAIMS,
     titles=TITLES,
