@@ -22,6 +22,7 @@ import numpy as np
 from jaxtyping import Float
 
 from factrank.checkpoints.heads import Rounded
+from factrank.errors import InputError
 
 EPSILON = float(np.finfo(np.float64).eps)
 
@@ -130,7 +131,10 @@ def spectrum(
         tolerance: Fraction of the largest singular value; by default, the rounding of the stored weights decides.
     """
     turned = left.core if middle is None else left.core @ middle
-    values = abs(scale) * np.linalg.svd(turned @ right.core.T, compute_uv=False)
+    product = turned @ right.core.T
+    if not np.isfinite(product).all():
+        raise InputError("the weights of a circuit are so large that their product is not a finite number")
+    values = abs(scale) * np.linalg.svd(product, compute_uv=False)
     largest = float(values[0])
     if tolerance is not None:
         return Spectrum(tuple(values.tolist()), tolerance * largest, "chosen")

@@ -125,7 +125,9 @@ def audit_layer(model: AttentionModel, layer: int, *, fold: bool = False, tolera
             for g in range(len(keys) if size > 1 else 0)
         )
     names = model.attention_names(layer)
-    bits = sum(model.tensor(name).size * model.tensor(name).bits for name in names)
+    biases = [model.optional(f"{name.removesuffix('.weight')}.bias") for name in names]
+    stored = [*(model.tensor(name) for name in names), *(bias for bias in biases if bias is not None)]
+    bits = sum(tensor.size * tensor.bits for tensor in stored)
     return LayerAudit(layer, heads, groups, _parameters(model, layer), bits, convention(factors, fold=fold))
 
 

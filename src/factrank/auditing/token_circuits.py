@@ -127,10 +127,15 @@ def _require_path(model: AttentionModel) -> None:
 
 def _divided(rows: Float[np.ndarray, "tokens width"], model: AttentionModel) -> Float[np.ndarray, "tokens width"]:
     """Normalise rows before gain and shift."""
-    given = [model.settings.entries.get(name) for name in ("rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon")]
-    epsilon = next((value for value in given if isinstance(value, float)), 1e-6)
     centred = rows - rows.mean(axis=-1, keepdims=True) if model.layout.norm_kind == "layer" else rows
-    return np.asarray(centred / np.sqrt((centred**2).mean(axis=-1, keepdims=True) + epsilon))
+    return np.asarray(centred / np.sqrt((centred**2).mean(axis=-1, keepdims=True) + _epsilon(model)))
+
+
+def _epsilon(model: AttentionModel) -> float:
+    """Return the epsilon of the model's norms; by default that of its kind in `transformers`."""
+    given = [model.settings.entries.get(name) for name in ("rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon")]
+    default = 1e-5 if model.layout.norm_kind == "layer" else 1e-6
+    return next((value for value in given if isinstance(value, float) and 0 <= value < 1), default)
 
 
 def _normalised(model: AttentionModel, rows: Float[np.ndarray, "tokens width"], layer: int) -> np.ndarray:
@@ -140,8 +145,14 @@ def _normalised(model: AttentionModel, rows: Float[np.ndarray, "tokens width"], 
 def _unembedding(model: AttentionModel, tokens: Sequence[int]) -> Float[np.ndarray, "values width"]:
     """Return the rows of the unembedding with the gain of the final norm."""
     stored = model.optional(model.layout.unembedding) or model.tensor(model.layout.embedding)
+    if stored.shape[1:] != (model.sizes.width,):
+        raise InputError(
+            f"{stored.place}: the tensor {stored.name!r} has shape {stored.shape}; expected rows of {model.sizes.width}"
+        )
     rows = np.stack([stored.rows(token, token + 1)[0] for token in tokens]).astype(np.float64)
     norm = model.norm(model.layout.final_norm)
+    if norm is not None:
+        norm.weight.require_shape((model.sizes.width,), "the width of the model")
     rows = rows if norm is None else rows * norm.gain.values
     return np.asarray(rows - rows.mean(axis=-1, keepdims=True) if model.layout.norm_kind == "layer" else rows)
 
@@ -154,7 +165,9 @@ def _attention(
     asked, offered, own = queries @ maps[0], keys @ maps[1], queries @ maps[1]
     if model.layout.head_norms is not None:
         gains = [gain.values for gain in model.head_gains(factors.layer)]
-        asked, offered, own = _headed(asked, gains[0]), _headed(offered, gains[1]), _headed(own, gains[1])
+        epsilon = _epsilon(model)
+        asked = _headed(asked, gains[0], epsilon)
+        offered, own = _headed(offered, gains[1], epsilon), _headed(own, gains[1], epsilon)
     turns = [np.eye(asked.shape[1])] * 2
     if factors.rotation is not None:
         turns = [factors.rotation.matrix(distance, asked.shape[1]) for distance in (0, 1)]
@@ -166,8 +179,10 @@ def _attention(
     return np.asarray(expit(to_keys - to_itself))
 
 
-def _headed(rows: Float[np.ndarray, "tokens d"], gain: Float[np.ndarray, " d"]) -> Float[np.ndarray, "tokens d"]:
-    return np.asarray(rows / np.sqrt((rows**2).mean(axis=-1, keepdims=True) + 1e-6) * gain)
+def _headed(
+    rows: Float[np.ndarray, "tokens d"], gain: Float[np.ndarray, " d"], epsilon: float
+) -> Float[np.ndarray, "tokens d"]:
+    return np.asarray(rows / np.sqrt((rows**2).mean(axis=-1, keepdims=True) + epsilon) * gain)
 
 
 def _copying(core: Float[np.ndarray, "d d"]) -> float:

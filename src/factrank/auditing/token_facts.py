@@ -219,6 +219,8 @@ def extract(path: str | Path, layer: int = 0, *, tokens: Path | None = None) -> 
     numbers = token_numbers(model)
     names = frequent_tokens(numbers, N_EXTRACTED) if tokens is None else tokens_of_file(tokens)
     ids = [numbers[name] for name in names] if tokens is None else numbers_of(names, numbers, str(tokens))
+    if not names:
+        raise InputError(f"{path}: too few tokens are words; choose some with --tokens")
     return extracted(model, layer, names, ids)
 
 

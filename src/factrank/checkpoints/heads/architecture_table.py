@@ -268,6 +268,9 @@ def gguf_settings(place: str, given: Mapping[str, Any]) -> tuple[str, Settings]:
         "head_dim": own("attention.key_length"),
         "max_position_embeddings": own("context_length"),
         "rope_theta": own("rope.freq_base"),
+        "rms_norm_eps": own("attention.layer_norm_rms_epsilon"),
+        "layer_norm_eps": own("attention.layer_norm_epsilon"),
+        "attn_logit_softcapping": own("attn_logit_softcapping"),
         "sliding_window_pattern": 6 if architecture == "gemma3" else None,
         "rope_scaling": _gguf_scaling(own("rope.scaling.type"), own("rope.scaling.factor")),
     }

@@ -152,6 +152,8 @@ class AttentionModel:
             norm = self.input_norm(layer)
             if norm is not None:
                 norm.weight.require_shape((sizes.width,), because)
+                if norm.bias is not None:
+                    norm.bias.require_shape((sizes.width,), because)
 
     def _plain_shapes(self, heads: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
         rows = tuple(heads.values()) if len(self.layout.projections) == 3 else (sum(heads.values()),)

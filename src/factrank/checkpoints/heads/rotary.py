@@ -68,7 +68,7 @@ class RotarySettings:
         """Return a positive number of the scaling."""
         value = self.numbers.get(name)
         value = default if value is None else value
-        if type(value) not in (int, float) or not 0 < value < 1e9:  # type: ignore[operator]
+        if type(value) not in (int, float) or not 0 < value < 1e18:  # type: ignore[operator]
             raise InputError(
                 f"{self.place}: expected {name} of the rotation to be a positive number; got {value!r}"[:300]
             )
@@ -162,6 +162,8 @@ def _llama3(frequencies: Frequencies, rope: RotarySettings) -> tuple[Frequencies
 def _yarn(frequencies: Frequencies, rope: RotarySettings) -> tuple[Frequencies, float]:
     """Divide the frequencies that turn rarely by the factor (Peng et al. 2023), and multiply cos and sin by a gain."""
     n = 2 * len(frequencies)
+    if rope.base <= 1:
+        raise InputError(f"{rope.place}: expected rope_theta above 1 for yarn; got {rope.base:g}")
     longest = rope.number("original_max_position_embeddings", rope.numbers.get("max_position_embeddings"))
 
     def coordinate(turns: float) -> float:

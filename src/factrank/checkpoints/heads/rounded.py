@@ -1,6 +1,7 @@
 r"""`Rounded`: matrices with a bound on what rounding to the stored type has changed in each entry, to first order.
 
-A stored weight w is the nearest number of its type to a weight $w (1 + \epsilon)$ with $|\epsilon| \le u$. Products
+A stored weight w is the nearest number of its type to a weight $w (1 + \epsilon)$ with $|\epsilon| \le u$, or, below the
+smallest normal number, off by at most half the smallest subnormal one. Products
 keep first-order errors: $|\delta(AB)| \le |\delta A| |B| + |A| |\delta B|$ entry by entry. The arithmetic is float64.
 """
 
@@ -16,6 +17,9 @@ from factrank.checkpoints.readers import StoredTensor
 
 Numbers = Float[np.ndarray, "..."]
 
+SMALLEST = {"F64": 2.0**-1074, "F32": 2.0**-149, "BF16": 2.0**-133, "F16": 2.0**-24}
+"""Smallest subnormal numbers of stored types. Types with scales are scaled to avoid them."""
+
 
 @dataclass(frozen=True, eq=False)
 class Rounded:
@@ -28,7 +32,7 @@ class Rounded:
     def read(cls, tensor: StoredTensor) -> Rounded:
         """Read a tensor; each entry was rounded once to the stored type."""
         values = tensor.rows().astype(np.float64)
-        return cls(values, tensor.unit * np.abs(values))
+        return cls(values, np.maximum(tensor.unit * np.abs(values), SMALLEST.get(tensor.kind, 0.0) / 2))
 
     @classmethod
     def exact(cls, values: Numbers) -> Rounded:

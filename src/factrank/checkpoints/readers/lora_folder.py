@@ -76,7 +76,7 @@ def _update(settings: Settings, stem: str, tensors: Mapping[str, StoredTensor]) 
         if stem + end not in tensors:
             raise InputError(f"{settings.place}: the tensor {stem + end!r} is missing")
     down, up = tensors[stem + DOWN], tensors[stem + UP]
-    if len(down.shape) != 2 or len(up.shape) != 2 or down.shape[0] != up.shape[1]:
+    if len(down.shape) != 2 or len(up.shape) != 2 or down.shape[0] != up.shape[1] or not down.size * up.size:
         raise InputError(
             f"{down.place}: {stem!r} has A of shape {down.shape} and B of shape {up.shape}; expected r alike"
         )
@@ -95,6 +95,9 @@ def _matching(settings: Settings, pattern: str, name: str, default: Any) -> Any:
     given = settings.entries.get(pattern) or {}
     if not isinstance(given, dict) or not all(type(value) in (int, float) and value > 0 for value in given.values()):
         raise InputError(f"{settings.place}: expected {pattern} to be positive numbers by name")
+    expression = next((key for key in given if re.search(r"[^\w.-]", key)), None)
+    if expression is not None:
+        raise InputError(f"{settings.place}: {pattern} has the regular expression {expression[:60]!r}; expected names")
     return next((value for key, value in given.items() if name == key or name.endswith(f".{key}")), default)
 
 

@@ -45,10 +45,14 @@ class StoredTensor:
         """Read the rows from `start` to `stop` along the first axis; the whole tensor by default.
 
         Raises:
-            InputError: If the file cannot be read, or the rows contain NaN or infinite numbers.
+            InputError: If there are no such rows, the file cannot be read, or the rows contain NaN or infinite numbers.
         """
+        n_rows = (self.shape or (1,))[0]
+        stop = n_rows if stop is None else stop
+        if not 0 <= start <= stop <= n_rows:
+            raise InputError(f"{self.place}: the tensor {self.name!r} has {n_rows:,} rows; expected at least {stop:,}")
         try:
-            numbers = self.read(start, (self.shape or (1,))[0] if stop is None else stop)
+            numbers = self.read(start, stop)
         except (OSError, ValueError, OverflowError) as error:
             reason = getattr(error, "strerror", None) or error
             raise InputError(f"{self.place}: the tensor {self.name!r} cannot be read: {reason}") from None

@@ -134,6 +134,10 @@ def write_splits(splits: Splits, path: AnyPath, *, suffix: str = ".tsv", wide: b
     unfit = [name for name in splits if not re.fullmatch(r"\w[\w .-]*", name)]
     if unfit:
         raise InputError(f"{target}: {quoted(unfit[0])} cannot be the name of a file; rename the split")
+    if suffix not in FORMATS:
+        raise InputError(f"{target}: expected one of the suffixes {', '.join(FORMATS)}; got {suffix!r}")
+    if target.exists() and not target.is_dir():
+        raise InputError(f"{target}: expected a folder for the splits; this is a file")
     target.mkdir(parents=True, exist_ok=True)
     written = []
     for name, part in splits.items():

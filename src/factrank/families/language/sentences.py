@@ -71,9 +71,9 @@ class FactSource:
 
     @cached_property
     def _names(self) -> list[tuple[str, ...]]:
-        """Words of each name; a name is one word if the numbers of words differ."""
+        """Words of each name; a name is one word if the numbers of words differ, or words do not tell names apart."""
         words = [tuple(name.split()) for name in self.database.keys]
-        if len({len(name) for name in words}) > 1:
+        if len({len(name) for name in words}) > 1 or len(set(words)) < len(words) or () in words:
             return [(name,) for name in self.database.keys]
         return words
 

@@ -147,7 +147,7 @@ def _conventions(found: ModelAudit) -> list[tuple[str, str]]:
     facts = [found.facts_of(layer) for layer in found.layers]
     if found.n_values is not None:
         most = f"a layer's attention {max(each or 0 for each in facts):,}, by information, of nearly every table with"
-        lines.append(("facts at most", f"{most} {found.n_values:,} values; an upper bound, not a capacity"))
+        lines.append(("facts at most", f"{most} {found.n_values:,} values that the other weights do not depend on"))
     return lines[:8]
 
 
@@ -179,7 +179,11 @@ def _lora(found: LoraAudit) -> Description:
         *([Words(f"... and {more:,} more updates", option="; --json has all")] if more > 0 else []),
         Words(),
         Words("singular values above what rounding to the stored type may have changed", lead="rank"),
-        *([Words(f"by information,{values}; an upper bound, not a capacity", lead="facts at most")] if values else []),
+        *(
+            [Words(f"by information,{values}, that the other weights do not depend on", lead="facts at most")]
+            if values
+            else []
+        ),
     )
 
 

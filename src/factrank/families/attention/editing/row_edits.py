@@ -11,7 +11,8 @@ whole layer. All other keys keep their logits bit for bit. The other facts of an
 their logits; `Edited.n_moved` counts them. A row has few numbers: if they cannot hold the facts, the edit is refused.
 
 Facts may be sets: the values given for a (key, query) replace all values that it had. Where all facts of a (key, query)
-are deleted, some other value has to rise above the deleted ones, so that they are not answered any more.
+are deleted, some other value has to rise above the deleted ones, so that they are not answered after this edit; if
+the (key, query) had all values, none is left to rise. A later edit of the key may change the answer again.
 """
 
 from __future__ import annotations
@@ -109,12 +110,14 @@ def edit_rows(saved: SavedLayer, layer: AttentionLayer, construction: str, chang
     before = completed(saved.database, claim)
     wanted = _wanted(changes, saved.database, None if claim is None else claim.unknown)
     after = _changed(before, wanted, None if claim is None else claim.unknown)
+    facts = without_reserved(after, claim)
+    if not len(facts):
+        raise InputError(ALL_DELETED)
     keys = sorted({after.keys.index(key) for key, _ in wanted if _fiber(before, wanted, key)})
     from threadpoolctl import threadpool_limits  # noqa: PLC0415 - trials run where it is not installed
 
     with threadpool_limits(1, user_api="blas"):  # a row is a small problem
         edited = _solved(layer, before, after, keys)
-    facts = without_reserved(after, claim)
     certificate = certify(AttentionProver(edited, facts, claim))
     moved = [pair for pair in wanted if _values(saved.database, pair) != wanted[pair]]
     deleted = [pair for pair in moved if not wanted[pair]]
