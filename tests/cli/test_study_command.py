@@ -427,8 +427,8 @@ def test_publish_and_check(call, paper, tmp_path):
     assert "6 trials, 0." in (tmp_path / "made" / "up" / "README.md").read_text(encoding="utf-8")
 
     code, out, err = call("study", "publish", "paper2025", "made/full")
-    assert code == 1
-    assert "factrank: two: 2 trials were not run: factrank study run two --full\n" in err
+    assert (code, "only its quick size was run (6 trials)" in err) == (2, True)
+    assert not (tmp_path / "made" / "full").exists()
     (tmp_path / "made" / "up" / "tables" / "old.parquet").touch()
     _, _, err = call("study", "publish", "paper2025", "made/up", "--quick")
     assert err == "factrank: made/up/tables/old.parquet: no study of paper2025 has this file; it is left in place\n"

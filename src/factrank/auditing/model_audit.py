@@ -1,10 +1,10 @@
 r"""`audit`: what the attention heads of a checkpoint can hold; `ModelAudit` and `LoraAudit`, what it finds.
 
 **At most N facts.** Weights of B bits in all make at most $2^B$ layers, and there are $|V|^n$ tables of n facts with
-given pairs. If $n \log_2 |V| > B + 20$, all but one in a million of these tables have no such weights. So the attention
-of a layer, or the update of an adapter, adds at most $(B + 20) / \log_2 |V|$ facts of nearly every table with |V| values
-to what the other weights hold, if these were fixed before the table was drawn. Embeddings that were trained on the
-table may hold more: then they are part of what stores it.
+given pairs. If $n \log_2 |V| > B + 20$, all but one in a million of these tables have no such weights. So the
+attention of a layer, or the update of an adapter, holds at most $(B + 20) / \log_2 |V|$ facts of nearly every table
+with |V| values, if the other weights were fixed before the table was drawn. Embeddings that were trained on the table
+may hold more of it.
 """
 
 from __future__ import annotations
@@ -269,10 +269,8 @@ def _of_model(
         audited.append(audit_layer(model, layer, fold=fold == "norm", tolerance=tolerance))
     parameters = _parameters(model)
     embedding = model.optional(model.layout.embedding) if model.layout.embedding else None
-    if embedding is not None and len(embedding.shape) != 2:  # noqa: PLR2004
-        raise InputError(
-            f"{embedding.place}: the tensor {embedding.name!r} has shape {embedding.shape}; expected a row for each token"
-        )
+    if embedding is not None and len(embedding.shape) != 2:
+        raise InputError(f"{embedding.place}: the tensor {embedding.name!r} has shape {embedding.shape}; expected rows")
     known = n_values or (embedding.shape[0] if embedding is not None else None)
     return ModelAudit(model.place, model.layout.title, model.sizes, fold, tuple(audited), parameters, known)
 

@@ -366,7 +366,7 @@ def test_mistakes_are_named(loaded, tmp_path, line):
 @pytest.mark.parametrize(
     ("data", "expected"),
     [
-        ("{}", "expected one of generator, file, sample or examples; got nothing"),
+        ("{}", "expected one of generator, file, sample, examples, in_context or text; got nothing"),
         ("{generator: unit, sample: astrid}", "expected one of"),
         ("{generator: nobody}", "unknown 'nobody'; expected uniform"),
         ("{generator: unit, size: 3}", "unknown 'size', missing 'n'"),

@@ -1,8 +1,8 @@
 r"""`Rounded`: matrices with a bound on what rounding to the stored type has changed in each entry, to first order.
 
-A stored weight w is the nearest number of its type to a weight $w (1 + \epsilon)$ with $|\epsilon| \le u$, or, below the
-smallest normal number, off by at most half the smallest subnormal one. Products
-keep first-order errors: $|\delta(AB)| \le |\delta A| |B| + |A| |\delta B|$ entry by entry. The arithmetic is float64.
+A stored weight w is the nearest number of its type to a weight $w (1 + \epsilon)$ with $|\epsilon| \le u$, or, below
+the smallest normal number, to a weight that differs by at most half the smallest subnormal number. Products keep
+first-order errors: $|\delta(AB)| \le |\delta A| |B| + |A| |\delta B|$ entry by entry. The arithmetic is float64.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ def extract(
     tokens: Tokens = None,
     json: Json = False,
 ) -> None:
-    """Write what one attention layer answers to every pair of tokens.
+    """Write the answers of one attention layer as a table of facts.
 
     The key token precedes the query token; the value is the token with the largest logit on the path embedding,
     attention layer, unembedding. `factrank measure` reads the table.
