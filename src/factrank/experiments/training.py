@@ -181,7 +181,7 @@ def train_bundles(
     source, since = _run(bundles, memory, kept), perf_counter()
     results, waiting = dict[int, TrialResult](), deque[TrialResult]()
     arrived = deque[tuple[Bundle, list[Finished], float]]()
-    total, ended = sum(trial.training.epochs for trial in trials.values()), 0
+    total, ended, shown = sum(trial.training.epochs for trial in trials.values()), 0, 0
 
     def take(bundle: Bundle, finished: list[Finished]) -> None:
         nonlocal since
@@ -209,8 +209,10 @@ def train_bundles(
                 kept.remove(result.trial)
 
     def show(in_flight: int) -> None:
+        nonlocal shown
+        shown = max(shown, ended + in_flight)  # a run may end between the two counts: progress never goes back
         if meter is not None:
-            meter.update(len(results), len(trials), ended + in_flight, total)
+            meter.update(len(results), len(trials), shown, total)
 
     with closing(source):
         try:

@@ -219,7 +219,7 @@ class StoreRecorder:
         self._store, self._meter, self._tracker, self._keep_weights = store, meter, tracker, keep_weights
         self._waiting: list[Outcome] = []
         self._since = perf_counter()
-        self._n_todo = self._n_epochs = self._epochs = 0
+        self._n_todo = self._n_epochs = self._epochs = self._shown = 0
         self.n_ended = self.n_failed = 0
 
     def expect(self, trials: Sequence[Trial]) -> None:
@@ -243,8 +243,8 @@ class StoreRecorder:
         if self._waiting and self._due():
             self.flush()
         if self._meter is not None:
-            behind = min(self._epochs + epochs, self._n_epochs)
-            self._meter.update(self.n_ended + self.n_failed, self._n_todo, behind, self._n_epochs)
+            self._shown = max(self._shown, min(self._epochs + epochs, self._n_epochs))  # never goes back
+            self._meter.update(self.n_ended + self.n_failed, self._n_todo, self._shown, self._n_epochs)
 
     def flush(self) -> None:
         """Store all recorded outcomes."""
