@@ -196,3 +196,29 @@ def test_progress_names_the_layers(tmp_path):
     assert said == ["layer 0 of 2", "layer 1 of 2"]
     assert isinstance(found, ModelAudit)
     assert "2 layers of 4 heads" in repr(found)
+
+
+def test_rounding_to_subnormal_numbers_adds_no_rank(tmp_path):
+    """Float16 has an absolute spacing below 2^-14, so small weights are off by more than their unit roundoff."""
+    tensors = llama_tensors(qk_rank=2)
+    for name in [name for name in tensors if "q_proj" in name]:
+        tensors[name] *= 1e-6
+    found = audit(write_model(tmp_path / "model", tensors, np.float16))
+    assert max(head.qk.rank for head in found.heads) <= 2
+
+
+def test_adapters_that_would_be_misread_are_refused(tmp_path):
+    folder, _ = write_lora(tmp_path / "lora", rank=5, planted=3)
+    settings = {"r": 5, "lora_alpha": 4, "alpha_pattern": {".*q_proj": 8}}
+    (folder / "adapter_config.json").write_text(json.dumps(settings))
+    with pytest.raises(InputError, match="alpha_pattern has the regular expression"):
+        audit(folder)
+
+
+def test_biases_count_among_the_bits_of_a_layer():
+    rng = np.random.default_rng(0)
+    weights = {"h.0.attn.c_attn.weight": rng.normal(size=(8, 24)), "h.0.attn.c_proj.weight": rng.normal(size=(8, 8))}
+    biased = weights | {"h.0.attn.c_attn.bias": np.ones(24), "h.0.attn.c_proj.bias": np.ones(8)}
+    settings = {"model_type": "gpt2", "n_embd": 8, "n_layer": 1, "n_head": 2}
+    plain, more = (audit(tensors, settings=settings).layers[0].bits for tensors in (weights, biased))
+    assert more - plain == 64 * 32

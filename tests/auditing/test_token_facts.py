@@ -125,3 +125,34 @@ def test_the_command_lists_facts(tmp_path):
     assert "Recall of the table by the path of each layer" in run.stdout
     run = CliRunner().invoke(app, ["audit", str(folder), "--facts", "--json", "--layers", "0"])
     assert len(json.loads(run.stdout)["facts"]["heads"]) == HEADS
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "message"),
+    [
+        ("lm_head.weight", (10, WIDTH), "'lm_head.weight' has 10 rows"),
+        ("lm_head.weight", (30, 3), r"'lm_head.weight' has shape \(30, 3\); expected rows of 24"),
+        ("model.norm.weight", (2,), r"'model.norm.weight' has shape \(2,\)"),
+        ("model.norm.weight", (1,), r"'model.norm.weight' has shape \(1,\)"),
+    ],
+)
+def test_outer_tensors_of_other_sizes_are_named(tmp_path, name, shape, message):
+    """No number is read from the bytes of the next tensor, and none is broadcast."""
+    outer = {"lm_head.weight": np.ones((30, WIDTH)), "model.norm.weight": np.ones(WIDTH), name: np.ones(shape)}
+    folder = named(write_model(tmp_path / "model", llama_tensors() | outer))
+    with pytest.raises(InputError, match=message):
+        extract(folder, 0)
+    with pytest.raises(InputError, match=message):
+        facts_in_weights(folder)
+
+
+def test_the_epsilon_of_norms_is_that_of_the_settings(tmp_path):
+    tensors = llama_tensors() | {"model.norm.weight": np.ones(WIDTH)}
+    tensors["model.embed_tokens.weight"] *= 1e-3  # as large as the epsilon
+    weights = [
+        token_circuits(
+            open_model(write_model(tmp_path / str(epsilon), tensors, rms_norm_eps=epsilon)), 0, [1], [2], [3]
+        )
+        for epsilon in (1e-6, 1e-5)
+    ]
+    assert not np.allclose(weights[0].weights, weights[1].weights, rtol=1e-3)

@@ -152,3 +152,5 @@ def test_a_claim_is_kept():
     assert not edited.saved.database.fiber("a", "owns")
     with pytest.raises(InputError, match="reserved"):
         edit(found.to_saved(), [("a", "owns", found.reserved)])
+    with pytest.raises(InputError, match="delete every fact"):
+        edit(found.to_saved(), list({(key, query) for key, query, _ in FACTS}))
