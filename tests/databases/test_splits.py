@@ -205,3 +205,13 @@ def test_which_fractions_are_refused() -> None:
             split_facts(facts, fractions)
     with pytest.raises(InputError, match="1 facts are to be held out, but only 0 of 1 can be"):
         split_facts(facts, {"train": 0.0, "test": 1.0})
+
+
+def test_a_target_that_is_no_folder_and_a_suffix_that_is_none_are_named(tmp_path):
+    splits = Splits({"train": Database.from_facts([("a", "q", "x")])})
+    (tmp_path / "taken").touch()
+    with pytest.raises(InputError, match="taken: expected a folder for the splits; this is a file"):
+        write_splits(splits, tmp_path / "taken")
+    with pytest.raises(InputError, match=r"escaped\.tsv"):
+        write_splits(splits, tmp_path / "folder", suffix="/../../escaped.tsv")
+    assert not (tmp_path.parent / "escaped.tsv").exists()

@@ -8,6 +8,7 @@ import pytest
 from safetensors.numpy import save_file
 
 from factrank.checkpoints.heads import open_model
+from factrank.checkpoints.heads.architecture_table import gguf_settings
 from factrank.errors import InputError
 
 WIDTH, HEADS, KV_HEADS, D_HEAD = 16, 4, 2, 6
@@ -126,3 +127,9 @@ def test_unknown_and_incomplete_models_are_named(tmp_path):
     folder = write_folder(tmp_path / "f", "mamba", {})
     with pytest.raises(InputError, match="unknown model_type 'mamba'; expected one of gpt2, gpt_neox, llama"):
         open_model(folder)
+
+
+def test_norms_and_caps_of_a_file_are_read():
+    given = {"general.architecture": "gemma2", "gemma2.attention.layer_norm_rms_epsilon": 2e-5}
+    _, settings = gguf_settings("model.gguf", given | {"gemma2.attn_logit_softcapping": 50.0})
+    assert (settings.entries["rms_norm_eps"], settings.entries["attn_logit_softcapping"]) == (2e-5, 50.0)

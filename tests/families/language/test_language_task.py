@@ -238,3 +238,10 @@ def test_draws_depend_on_the_seed_alone():
     first, second = (draw_language_model(SHAPE, 5, rng=np.random.default_rng(seed)) for seed in (0, 1))
     assert not np.array_equal(first.embedding, second.embedding)
     assert phonebook(**BOOK, seed=0) == FACTS.build()
+
+
+@pytest.mark.parametrize("names", [("a b", "a  b"), (" ", "c")])
+def test_names_that_blanks_do_not_tell_apart_stay_whole(names):
+    database = Database.from_facts([(name, "q", f"v{i}") for i, name in enumerate(names)])
+    source = FactSource(database, Sentences(Given(database.fingerprint), templates=0))
+    assert set(names) <= set(source.words)
