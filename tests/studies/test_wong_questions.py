@@ -203,7 +203,7 @@ def test_the_error_of_a_rule_is_its_distance_from_the_best_split():
         best = round(0.812 * (row["model.d_model"] + 1))
         return {"recall": 0.5 - 0.01 * abs(row["model.d_vo"] - best) + noise(row, 0.0005)}
 
-    summary = next(one for one in vo_against_qk.SUMMARIES if one.name == "rules-out-of-sample")
+    summary = next(one for one in vo_against_qk.OUT_OF_SAMPLE if one.name == "rules-out-of-sample")
     rows = [trial_columns(trial) for trial in vo_against_qk.diagonals() if trial.model.n_heads == 1 and trial.seed < 3]
     found = summary_table(summary, table([row | measured(row) for row in rows]))
     errors = dict(zip(found["quantity"].to_pylist(), found["value"].to_pylist(), strict=True))

@@ -401,10 +401,7 @@ def test_data_round_trip_and_identity(plain, other):
         ({"training": {"learning_rate": -1}}, "learning_rate must be a finite number"),
         ({"training": {"learning_rate": "fast"}}, "Trial.training.learning_rate must be float"),
         ({"training": {"batch_size": 0}}, "batch_size must be"),
-        (
-            {"training": {"stop": "soon"}},
-            "stop must be one of never, recall, recall_tau, recall_sequences, in_context; got 'soon'",
-        ),
+        ({"training": {"stop": "soon"}}, "stop must be one of never, recall, .*sequences, in_context; got 'soon'"),
         ({"training": {"optimiser": {"options": [1]}}}, "options must be a dictionary"),
         ({"training": {"stop_at": 0}}, "stop_at must be a fraction"),
         ({"training": {"stop_at": 1.01}}, "stop_at must be a fraction"),
