@@ -15,6 +15,9 @@ DIGEST = re.compile(r"[0-9a-f]{64}")
 COARSE = 1e-4
 """The tolerance of results of another machine."""
 
+CHOICES = ("worst",)
+"""Fields that name the fact of the least margin: rounding decides between facts of nearly equal margins."""
+
 MOST_LETTERS = 300
 MISSING = "(missing)"
 
@@ -22,11 +25,13 @@ MISSING = "(missing)"
 def differences(old: Plain, new: Plain, tolerance: float = 0.0, path: str = "") -> Iterator[str]:
     """In which fields the data differ, in words.
 
-    Numbers, in text too, may differ by the tolerance relative to max(1, |number|). From `COARSE` on, digests are not
-    compared: they say nothing about near misses.
+    Numbers, in text too, may differ by the tolerance relative to max(1, |number|). From `COARSE` on, digests and
+    `CHOICES` are not compared: they say nothing about near misses.
     """
     if isinstance(old, dict) and isinstance(new, dict):
         for name in [*old, *(name for name in new if name not in old)]:
+            if name in CHOICES and name in old and name in new and tolerance >= COARSE:
+                continue
             place = f"{path}.{name}" if path else name
             yield from differences(old.get(name, MISSING), new.get(name, MISSING), tolerance, place)
     elif _is_text(old) and _is_text(new):

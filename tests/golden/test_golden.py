@@ -44,6 +44,10 @@ def test_differences_are_found_field_by_field():
     assert list(differences(old, {**old, "text": ["one", "too 0.5"]}, 0.2))
     assert list(differences(old, {**old, "digest": "1" * 64}, 1e-6))  # weights differ though numbers nearly agree
     assert not list(differences(old, {**old, "digest": "1" * 64}, 1e-3))  # on another machine
+    tie = {"margin": 0.5, "worst": ["a", "b", "c"]}
+    assert list(differences(tie, {**tie, "worst": ["a", "b", "d"]}, 1e-6))
+    assert not list(differences(tie, {**tie, "worst": ["a", "b", "d"]}, 1e-3))  # on another machine
+    assert list(differences(tie, {"margin": 0.5}, 1e-3))
     assert list(differences(old, {**old, "a": 1}))  # an integer is no real number
 
 
