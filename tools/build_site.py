@@ -56,6 +56,8 @@ def gather(pages: Path, *, run_notebooks: bool = False) -> None:
     if pages.exists() and any(pages.iterdir()) and not (pages / LIST).exists():
         sys.exit(f"{pages} has other files: name an empty folder")
     shutil.rmtree(pages, ignore_errors=True)
+    pages.mkdir(parents=True)
+    (pages / LIST).touch()  # marks the folder as ours, also if gathering fails
     homes = {path: PurePosixPath(home) for path, home in _homes()}
     for path, home in homes.items():
         target = pages / home
@@ -131,6 +133,8 @@ def llms_text(pages: Path) -> str:
             parts.append(f"## {title}\n")
             for entry in entries:
                 path = entry if isinstance(entry, str) else next(iter(entry.values()))
+                if not (pages / path).is_file():
+                    sys.exit(f"{CONFIGURATION.name} lists {path}, and there is no such page")
                 heading, summary = _opening((pages / path).read_text(encoding="utf-8"))
                 parts.append(f"- [{heading}]({path.removesuffix('.md')}.html): {summary}")
             parts.append("")

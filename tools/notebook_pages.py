@@ -50,7 +50,11 @@ def executed(notebook: Path) -> list[dict[str, Any]]:
     content.cells.insert(0, nbformat.v4.new_code_cell(CHARTS_AS_PICTURES))
     with tempfile.TemporaryDirectory() as folder:
         client = nbclient.NotebookClient(
-            content, timeout=LONGEST, kernel_name="python3", resources={"metadata": {"path": folder}}
+            content,
+            timeout=LONGEST,
+            kernel_name="python3",
+            resources={"metadata": {"path": folder}},
+            extra_arguments=["--log-level=ERROR"],  # a kernel on loopback warns that it is not encrypted
         )
         client.execute(env={**os.environ, "PYTHONWARNINGS": "ignore"})
     return list(content.cells)[1:]
