@@ -17,7 +17,7 @@ CHAPTERS = {
     "api-models": (
         "Constructing and proving",
         (
-            "Construct a model that holds it;Prove recall;Ask and understand a model;See it in a browser;Save and load;"
+            "Construct a model that stores it;Prove recall;Query and understand a model;See it in a browser;Save and load;"
             "Models of other libraries;Models"
         ),
     ),
