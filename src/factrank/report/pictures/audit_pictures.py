@@ -93,7 +93,7 @@ def _lines(records: list[dict[str, Any]], title: str, x: str, y: str, *, log: bo
     scale = alt.Scale(type="symlog", constant=1) if log else alt.Scale(zero=False)
     chart = alt.Chart().mark_line(point=True) if mark == "line" else alt.Chart().mark_point(filled=True)
     drawn = chart.encode(
-        x=alt.X("x:Q", title=x, scale=scale),
+        x=alt.X("x:Q", title=x, scale=scale, axis=alt.Axis(tickMinStep=1, format=",d")),
         y=alt.Y("y:Q", title=y, scale=alt.Scale(zero=True)),
         color=alt.Color(
             "colour:N", title=None, legend=None if len({r["colour"] for r in records}) > 12 else alt.Legend()
