@@ -21,6 +21,7 @@ ROOT = Path(__file__).parents[1]
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 sys.path.insert(0, str(ROOT / "tools"))
 
+import build_site  # noqa: E402
 import docstring_style  # noqa: E402
 import markdown  # noqa: E402
 import notebook_pages  # noqa: E402
@@ -89,6 +90,33 @@ def test_formulas_are_mathml(pages):
         markdown.markdown(r"$\nonsense$", extensions=["mathml"])
 
 
+def test_a_page_that_is_only_in_the_navigation_is_named(tmp_path):
+    with pytest.raises(SystemExit, match=r"mkdocs\.yml lists index\.md, and there is no such page"):
+        build_site.llms_text(tmp_path)
+
+
+def test_gathering_that_failed_can_be_repeated_and_foreign_folders_are_refused(tmp_path, monkeypatch):
+    def fails():
+        raise RuntimeError("no notebook")
+
+    monkeypatch.setattr(build_site, "_homes", fails)
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="no notebook"):
+            build_site.gather(tmp_path / "pages")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "file").touch()
+    with pytest.raises(SystemExit, match="other files"):
+        build_site.gather(tmp_path / "other")
+
+
+def test_indices_of_letters_are_lowered_and_names_stay():
+    text = "# W_V\n\n`S_i`, s W_Q W_K^T (**x_v**), d_vo, a_b_c, x_1 y_2²: 2_1"
+    assert markdown.markdown(text, extensions=["mathml"]) == (
+        "<h1>W_V</h1>\n<p><code>S_i</code>, s W<sub>Q</sub> W<sub>K</sub><sup>T</sup> "
+        "(<strong>x<sub>v</sub></strong>), d_vo, a_b_c, x<sub>1</sub> y<sub>2</sub>²: 2_1</p>"
+    )
+
+
 def test_docstrings_are_rendered_as_they_are_meant():
     text = "Bounds.\n\nArguments:\n    lower, upper: both\n        of them.\n    n: one.\n\n>>> 1 + 1\n2"
     assert docstring_style.rendered(text) == (
@@ -107,9 +135,9 @@ def test_outputs_of_notebooks_are_shown_as_text_html_and_pictures(tmp_path):
     }
     shown = {name: notebook_pages.shown(output, tmp_path, name) for name, output in outputs.items()}
     assert shown["text"] == "```text\n<b>\n```"
-    assert shown["plain"] == "<pre>&lt;b&gt;</pre>"
+    assert shown["plain"] == "<pre><code>&lt;b&gt;</code></pre>"
     assert shown["html"] == '<div class="output"><div> x</div></div>'
-    assert shown["script"] == "<pre>one</pre>"
+    assert shown["script"] == "<pre><code>one</code></pre>"
     assert shown["chart"] == '<img src="chart.svg" alt="The chart of this cell">'
     assert (tmp_path / "chart.svg").read_text() == "<svg></svg>"
 
@@ -129,22 +157,64 @@ def address(site):
         server.shutdown()
 
 
-def test_the_start_page_the_search_and_a_notebook_open_in_a_browser(address):
+@pytest.fixture(scope="module")
+def browser():
     playwright = pytest.importorskip("playwright.sync_api")
     if CHROMIUM is None:
         pytest.skip("there is no Chromium on this machine")
     with playwright.sync_playwright() as driver:
-        page = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"]).new_page()
-        page.set_default_timeout(120_000)
-        asked, complaints = [], []
-        page.on("request", lambda request: asked.append(request.url))
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.goto(f"{address}/start.html")
-        assert page.inner_text("h1").startswith("Five minutes")
-        page.click("input[name=query]")
-        page.fill("input[name=query]", "parabola")
-        page.wait_for_selector(".md-search-result__item", state="attached")
-        page.goto(f"{address}/tutorials/1-spreadsheet-to-proof.html")
-        assert "factrank.construct" in page.inner_text("article")
-        assert complaints == []
-        assert [url for url in asked if not url.startswith(address)] == []
+        yield driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+
+
+@pytest.fixture
+def page(browser, address):
+    """A page that must have asked no other machine for anything, and complained of nothing."""
+    context = browser.new_context()
+    page = context.new_page()
+    page.set_default_timeout(120_000)
+    asked, complaints = [], []
+    page.on("request", lambda request: asked.append(request.url))
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    yield page
+    assert complaints == []
+    assert [url for url in asked if not url.startswith((address, "file:"))] == []
+    context.close()
+
+
+def test_the_start_page_the_search_and_a_notebook_open_in_a_browser(page, address):
+    page.goto(f"{address}/start.html")
+    assert page.inner_text("h1").startswith("Five minutes")
+    page.click("input[name=query]")
+    page.type("input[name=query]", "parabola")  # the search listens to keys
+    page.wait_for_selector(".md-search-result__item")
+    assert "The parabola" in page.inner_text(".md-search-result__list")
+    page.goto(f"{address}/tutorials/1-spreadsheet-to-proof.html")
+    assert "factrank.construct" in page.inner_text("article")
+
+
+def test_pages_that_are_opened_from_a_folder_can_be_searched(page, site):
+    page.goto(f"file://{site}/start.html")
+    page.click("input[name=query]")
+    page.type("input[name=query]", "parabola")
+    page.wait_for_selector(".md-search-result__item")
+    assert "The parabola" in page.inner_text(".md-search-result__list")
+
+
+def test_formulas_have_a_size_and_the_dark_mode_is_dark(page, address):
+    page.goto(f"{address}/mathematics/table-rank.html")
+    sizes = page.eval_on_selector_all("math", "all => all.map((one) => one.getBoundingClientRect().height)")
+    assert len(sizes) > 10
+    assert min(sizes) > 5
+    light = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    page.click("label[title='Dark mode']")
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") != light
+    assert page.get_attribute("body", "data-md-color-scheme") == "slate"
+
+
+@pytest.mark.parametrize(
+    "name", ["index", "start", "tutorials/1-spreadsheet-to-proof", "mathematics/table-rank", "reference/commands"]
+)
+def test_pages_fit_on_a_phone(page, address, name):
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto(f"{address}/{name}.html")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390

@@ -40,6 +40,8 @@ ELSEWHERE = {
     **{f"reproductions/{paper}/claims.md": f"findings/{paper}-claims.md" for paper in PAPERS},
 }
 """Pages outside docs/, and where they are on the site."""
+FOUND_LAST = "---\nsearch:\n  boost: 0.3\n---\n\n"
+"""Of pages that repeat every word of a paper: the search shows others before them."""
 PICTURES = {".svg", ".png"}
 LIST = "llms.txt"
 FENCE = re.compile(r"^(```.*?^```[ \t]*$)", re.MULTILINE | re.DOTALL)
@@ -69,7 +71,8 @@ def gather(pages: Path, *, run_notebooks: bool = False) -> None:
             text = notebook_pages.page(ROOT / path, target.parent, run=run_notebooks)
         else:
             text = (ROOT / path).read_text(encoding="utf-8")
-        target.write_text(relinked(text, path, homes, pages), encoding="utf-8")
+        found_last = FOUND_LAST if home.name.endswith("-claims.md") else ""
+        target.write_text(found_last + relinked(text, path, homes, pages), encoding="utf-8")
     for name, text in reference_pages.pages().items():
         (pages / name).parent.mkdir(parents=True, exist_ok=True)
         (pages / name).write_text(text, encoding="utf-8")

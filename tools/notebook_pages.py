@@ -70,4 +70,4 @@ def shown(output: Any, folder: Path, name: str) -> str:
         return f'<img src="{name}.svg" alt="The chart of this cell">'
     if "text/html" in data and "<script" not in data["text/html"]:
         return f'<div class="output">{" ".join("".join(data["text/html"]).split())}</div>'
-    return f"<pre>{html.escape(''.join(data['text/plain']))}</pre>"
+    return f"<pre><code>{html.escape(''.join(data['text/plain']))}</code></pre>"

@@ -17,8 +17,8 @@ CHAPTERS = {
     "api-models": (
         "Constructing and proving",
         (
-            "Construct a model that stores it;Prove recall;Query and understand a model;See it in a browser;Save and load;"
-            "Models of other libraries;Models"
+            "Construct a model that stores it;Prove recall;Query and understand a model;See it in a browser;"
+            "Save and load;Models of other libraries;Models"
         ),
     ),
     "api-training": (
