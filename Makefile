@@ -66,11 +66,16 @@ benchmark: $(TEST_STAMP)
 	$(BIN)/python benchmarks/lanes.py --split
 	$(BIN)/python benchmarks/fused.py
 
-# Resolve the newest versions that pyproject.toml allows, for all extras but cuda and track.
+# Resolve the newest versions that pyproject.toml allows, for all extras but cuda and track. PyTorch stays at the version
+# of which there are builds without CUDA, and its pin names no build, so it serves every platform.
 lock: $(TEST_STAMP)
 	PIP_CONSTRAINT= $(BIN)/python -m pip install --quiet pip-tools
+	grep '^torch==' requirements.lock > .venv/held.txt
 	PIP_CONSTRAINT= $(BIN)/pip-compile --quiet --upgrade --strip-extras --no-header --no-annotate --no-emit-index-url \
-	  --no-emit-find-links --extra dev,app,audit,docs,ray,torch --output-file requirements.lock pyproject.toml
+	  --no-emit-find-links --constraint .venv/held.txt --extra dev,app,audit,docs,ray,torch --output-file .venv/resolved.txt \
+	  pyproject.toml
+	{ echo '# Exact versions for `make demo`, `make test` and `make docs`, used as pip constraints. Made by `make lock`.'; \
+	  grep '==' .venv/resolved.txt | sed 's/+.*//'; } > requirements.lock
 
 # The demo, the examples in docstrings and the tests of the command line with the lowest version of every dependency
 # that pyproject.toml allows. Old versions may warn.
