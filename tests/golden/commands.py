@@ -18,6 +18,7 @@ import numpy as np
 import typer.main
 
 from factrank import cli
+from factrank.version import __version__
 from golden.cases import Case, Cases, Plain
 from golden.scenes import ARRAYS, COMMANDS, FILES, SCENES, SLOW_TO_COMPILE
 
@@ -28,6 +29,12 @@ VARIES = {
     re.compile(r'"seconds": [-+.e\d]+'): '"seconds": "<time>"',
 }
 """What differs from run to run, and what it is replaced by."""
+
+RELEASE = re.compile(rf'(?<=["\s]){re.escape(__version__)}(?=["\s]|$)')
+"""The version of this release, in output and in tables."""
+
+SECONDS = re.compile(r'(?<="x86_64",1,)[-+.e\d]+')
+"""The time of a trial in a table, after its device."""
 
 STORES = ("store/", "other/", "factrank-store/")
 TABLES = (".csv", ".tsv", ".jsonl", ".nt", ".md")
@@ -78,7 +85,15 @@ def _files(folder: Path) -> Plain:
     names = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
     kept = [name for name in names if not name.startswith(STORES)]
     tables = [name for name in kept if name.endswith(TABLES) and name not in {*FILES, EXPORTED}]
-    return {"names": kept, **{name: (folder / name).read_text(encoding="utf-8").splitlines() for name in tables}}
+    return {"names": kept, **{name: _table((folder / name).read_text(encoding="utf-8")) for name in tables}}
+
+
+def _table(text: str) -> list[str]:
+    return _unreleased(SECONDS.sub("<time>", text))
+
+
+def _unreleased(text: str) -> list[str]:
+    return RELEASE.sub("<version>", text).splitlines()
 
 
 @cache
@@ -117,4 +132,4 @@ def _lines(stream: io.TextIOWrapper, folder: str) -> list[str]:
     text = text.replace(folder, "<folder>").replace(str(ROOT), "<root>")
     for pattern, instead in VARIES.items():
         text = pattern.sub(instead, text)
-    return [line.rstrip() for line in text.splitlines()]
+    return [line.rstrip() for line in _unreleased(text)]
