@@ -89,12 +89,14 @@ lowest:
 	.venv-lowest/bin/python examples/demo.py .venv-lowest/demo
 	.venv-lowest/bin/python -m pytest --quiet --override-ini filterwarnings= src tests/cli
 
-# The wheel in a clean environment of each Python: make wheel PYTHONS="python3.12 python3.13"
+# The source distribution, and the wheel built from it in a clean environment of each Python:
+# make wheel PYTHONS="python3.12 python3.13"
 PYTHONS ?= python3.11 python3.12 python3.13
 wheel: export PIP_CONSTRAINT :=
 wheel: $(TEST_STAMP)
 	rm -rf dist
-	$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
+	$(BIN)/python -m hatchling build --target sdist --directory dist
+	$(BIN)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist dist/*.tar.gz
 	for python in $(PYTHONS); do \
 	  $$python -m venv --clear .venv-wheel && .venv-wheel/bin/python -m pip install --quiet dist/*.whl && \
 	  .venv-wheel/bin/python tools/smoke.py || exit 1; \
