@@ -5,7 +5,7 @@ that embeddings are few of the parameters. All splits d_qk + d_vo of a head have
 are divided by sqrt(d_qk), initial weights are those of `init_language_model`, and training is Adam with 5 % warm-up and
 a cosine. An epoch is a step on one batch of records.
 
-Every study exists on two grids: `SMALL`, models of 28,544 parameters, which two cores train in about two hours, and
+Every study exists on two grids: `SMALL`, models of 28,544 parameters, which one core trains in about two hours, and
 `LARGE`, models of 0.35 million parameters for a GPU.
 """
 
