@@ -1,45 +1,57 @@
 """Language studies: equal parameters, rates chosen on other seeds, and verdicts on tables that were made up."""
 
-from pathlib import Path
+import hashlib
 
 import pyarrow as pa
 import pytest
 
 from factrank.experiments.statistics.verdicts import evaluate
 from factrank.experiments.store.columns import trial_columns
+from factrank.families.language import SAMPLE_TEXT
+from factrank.families.language.language_data import text_bytes
 from factrank.studies import study
 from factrank.studies.language import text_study
-from factrank.studies.language.settings import LARGE, SCALES, SEEDS, SPLITS, TUNING_SEEDS
+from factrank.studies.language.settings import KJV, LARGE, SEEDS, SMALL, TUNING_SEEDS, VARIANTS
 from small_studies import trials_listed
 
-SPLIT = study("language-split")
-EXCERPT = Path(__file__).parents[1] / "families" / "language" / "data" / "excerpt.txt"
+GRIDS = pytest.mark.parametrize("grid", [SMALL, LARGE], ids=["small", "large"])
 
 
-def test_all_splits_have_the_same_parameters():
-    for size, scale in (*SCALES.items(), *LARGE.items()):
-        n_tokens = 1 + 3 * scale.names + 10
-        assert len({scale.shape(d_qk).parameters(n_tokens) for d_qk in SPLITS[size]}) == 1
-        alone, total = (scale.shape(2, mlp).parameters(n_tokens) for mlp in ("none", "equal total"))
-        assert total == pytest.approx(alone, rel=0.03)
-        heads = {mlp: scale.shape(2, mlp).n_heads for mlp in ("none", "equal total", "equal attention")}
-        assert heads == {"none": scale.n_heads, "equal total": scale.n_heads // 2, "equal attention": scale.n_heads}
-    assert 300_000 < SCALES["full"].parameters < 500_000
-    assert LARGE["full"].parameters == pytest.approx(1.4e6, rel=0.1)
+@GRIDS
+def test_all_splits_have_the_same_parameters(grid):
+    for sizes in grid.sizes.values():
+        for scale in (sizes.scale, sizes.confirming):
+            assert len({scale.shape(d_qk).parameters(scale.n_tokens) for d_qk in sizes.splits}) == 1
+            alone, total, deeper = (
+                scale.shape(2, name).parameters(scale.n_tokens) for name in ("none", "equal total", "deeper")
+            )
+            assert total == pytest.approx(alone, rel=0.03)
+            assert deeper == pytest.approx(alone, rel=0.03)
+            heads = {name: scale.shape(2, name).n_heads for name in VARIANTS}
+            half = scale.n_heads // 2
+            assert heads == {"none": 2 * half, "equal total": half, "equal attention": 2 * half, "deeper": half}
+            assert scale.shape(2, "deeper").n_layers == 2 * scale.n_layers
 
 
-def test_phone_books_have_the_bits_that_are_asked_for():
-    scale = SCALES["full"]
-    for load in (1, 2, 4):
+def test_sizes_are_the_ones_that_the_grids_promise():
+    assert 300_000 < LARGE.full.scale.parameters < 500_000
+    assert LARGE.full.confirming.parameters == pytest.approx(1.4e6, rel=0.1)
+    assert (SMALL.full.scale.parameters, SMALL.full.confirming.parameters) == (28_544, 58_624)
+
+
+@GRIDS
+def test_phone_books_have_the_bits_that_are_asked_for(grid):
+    scale = grid.full.scale
+    for load in grid.full.loads:
         bits = scale.people(load) * scale.digits * 3.3219
         assert bits / scale.parameters == pytest.approx(load, rel=0.01)
         assert scale.people(load) <= scale.names**3
         assert scale.steps(scale.people(load)) * scale.batch_size == pytest.approx(100 * scale.people(load), rel=0.01)
-    assert LARGE["full"].people(2) <= LARGE["full"].names ** 3
+    assert grid.full.confirming.people(2) <= grid.full.confirming.names**3
 
 
 def test_the_rate_is_chosen_on_a_seed_that_does_not_count():
-    search = SPLIT.searches_of("quick")[0]
+    search = study("language-split").searches_of("quick")[0]
     (tuning,) = search.rounds({})
     assert {trial.seed for trial in tuning} == set(TUNING_SEEDS)
     assert search.chosen({}) is None
@@ -62,39 +74,65 @@ def test_the_rate_is_chosen_on_a_seed_that_does_not_count():
     assert search.chosen(diverged) == search.rates[0]
 
 
-def made_up(stored):
+def made_up(split, stored):
     """A table as training would give it: the trials that count, and the tuning trials with nonsense in them."""
     rows = []
-    for search in SPLIT.searches_of("full"):
+    for search in split.searches_of("full"):
         trials = [trial for seed in SEEDS for trial in search.counted(0.003, seed)]
         for trial in (*trials, *search.rounds({})[0]):
             counts = trial.seed in SEEDS
             shape = trial.model
-            bits = stored(shape.d_vo, shape.mlp_width) + 0.001 * trial.seed if counts else -50.0
+            bits = stored(shape.d_vo, shape.mlp_width, shape.n_layers) + 0.001 * trial.seed if counts else -50.0
             rows.append(trial_columns(trial) | {"stored_bits_per_parameter": bits, "status": "finished"})
     return pa.Table.from_pylist(rows)
 
 
-def verdicts(stored):
-    names = "more d_vo stores more", "an MLP shrinks the effect"
-    table = made_up(stored)
-    return [evaluate(claim, table).status for claim in SPLIT.claims if claim.name in names]
+@GRIDS
+def test_claims_judge_planted_tables(grid):
+    split = study(f"language-split{grid.suffix}")
+    layers = grid.full.scale.n_layers
+
+    def verdicts(stored):
+        names = "more d_vo stores more", "an MLP shrinks the effect"
+        table = made_up(split, stored)
+        return [evaluate(claim, table).status for claim in split.claims if claim.name in names]
+
+    def planted(alone, with_mlp):
+        """Slopes without and with an MLP; the opposite in deeper models, which must not count."""
+        return verdicts(
+            lambda d_vo, width, depth: 0.5 + d_vo * (with_mlp if width else alone if depth == layers else -alone)
+        )
+
+    assert planted(0.02, 0.01) == ["reproduced", "reproduced"]
+    assert planted(-0.02, -0.03) == ["not reproduced", "reproduced"]
+    assert planted(0.02, 0.04) == ["reproduced", "not reproduced"]
 
 
-def test_claims_judge_planted_tables():
-    assert verdicts(lambda d_vo, width: 0.5 + 0.02 * d_vo * (0.5 if width else 1)) == ["reproduced", "reproduced"]
-    assert verdicts(lambda d_vo, width: 1.5 - 0.02 * d_vo * (1.5 if width else 1)) == ["not reproduced", "reproduced"]
-    assert verdicts(lambda d_vo, width: 0.5 + 0.02 * d_vo * (2 if width else 1)) == ["reproduced", "not reproduced"]
+@GRIDS
+def test_every_claim_and_summary_of_the_split_has_a_number(grid):
+    split = study(f"language-split{grid.suffix}")
+    table = made_up(split, lambda d_vo, width, depth: 0.1 * depth + 0.01 * width - 0.01 * (d_vo - 9) ** 2)
+    for name in ("bits_per_parameter", "stored_bits_per_inner_parameter"):
+        table = table.append_column(name, table["stored_bits_per_parameter"])
+    for claim in split.claims:
+        assert evaluate(claim, table).interval is not None, claim.name
 
 
-def test_mixtures_have_three_proportions_and_four_numbers_of_pairs():
-    trials = trials_listed(study("language-trade-off"), "full")
+@GRIDS
+def test_mixtures_have_three_proportions_and_four_numbers_of_pairs(grid):
+    trials = trials_listed(study(f"language-trade-off{grid.suffix}"), "full")
     assert {trial.data.recall_fraction for trial in trials} == {0.25, 0.5, 0.75}
-    assert {trial.data.recall.pairs for trial in trials} == {(4, 8, 16, 32)}
-    assert {trial.model.d_qk for trial in trials} == set(SPLITS["full"])
+    (pairs,) = {trial.data.recall.pairs for trial in trials}
+    assert len(pairs) == 4
+    assert {trial.model.d_qk for trial in trials} == set(grid.full.mixture.splits)
 
 
-def test_the_study_of_text_reads_the_corpus_that_is_named():
-    made = text_study(EXCERPT, n_tokens=300, length=16)
+def test_the_study_of_text_reads_the_corpus_that_is_named(tmp_path):
+    corpus = tmp_path / "corpus.txt"
+    corpus.write_bytes(text_bytes(SAMPLE_TEXT.path))
+    made = text_study(corpus, n_tokens=300, length=16)
     texts = {trial.data.text for trial in made.trials_of("full")}
-    assert {(text.path, text.n_tokens, text.length) for text in texts} == {(str(EXCERPT), 300, 16)}
+    assert {(text.path, text.n_tokens, text.length) for text in texts} == {(str(corpus), 300, 16)}
+    assert {trial.data.text for trial in study("language-text-small").trials_of("full")} == {KJV}
+    assert {trial.data.text for trial in study("language-text-small").trials_of("quick")} == {SAMPLE_TEXT}
+    assert hashlib.sha256(corpus.read_bytes()).hexdigest() == SAMPLE_TEXT.sha256

@@ -7,6 +7,7 @@ failed; 2 bad input; 130 interrupted by Ctrl-C: finished trials are stored, and 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -117,6 +118,9 @@ def run(
     executor: Annotated[
         Literal["local", "ray"], typer.Option(help="Run on this machine or on a Ray cluster.")
     ] = "local",
+    processes: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Run bundles in this many processes, which share the GPU.")
+    ] = 1,
     store: Folder = STORE,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only report how many trials would run, how long, in how much memory.")
@@ -150,7 +154,7 @@ def run(
         return
 
     def run_one(study: Study) -> RunSummary:
-        where = _executor(executor, kept, keep_weights)
+        where = _executor(executor, processes, kept, keep_weights)
         tracker = tracker_named(track, study.name, store / "tensorboard") if track is not None else None
         try:
             with TerminalMeter() as meter:
@@ -321,14 +325,22 @@ def _existing(folder: Path) -> Store:
     return store
 
 
-def _executor(wanted: Literal["local", "ray"], store: Store, keep_weights: bool) -> Executor | None:
+def _executor(wanted: Literal["local", "ray"], processes: int, store: Store, keep_weights: bool) -> Executor | None:
     """Return the executor, or None for the default of `run_study`."""
-    if wanted == "ray":
-        from factrank.experiments.execution import RayExecutor  # noqa: PLC0415
+    from factrank.experiments.execution import (  # noqa: PLC0415 - JAX takes a second to load
+        LocalExecutor,
+        ProcessExecutor,
+        RayExecutor,
+        checkpoint_folder,
+    )
 
+    if wanted == "ray":
+        if processes > 1:
+            raise InputError("--processes is for this machine; a Ray cluster has its own: leave out one of the two")
         return RayExecutor(keep_weights=keep_weights)
+    if processes > 1:
+        executor = ProcessExecutor(processes, keep_weights=keep_weights)  # before JAX reserves the GPU's memory
+        return replace(executor, checkpoints=checkpoint_folder(store))
     if not keep_weights:
         return None
-    from factrank.experiments.execution import LocalExecutor, checkpoint_folder  # noqa: PLC0415
-
     return LocalExecutor(keep_weights=keep_weights, checkpoints=checkpoint_folder(store))

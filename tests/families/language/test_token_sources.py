@@ -11,6 +11,7 @@ from factrank.databases import Database
 from factrank.databases.generators.people_tables import bios, phonebook
 from factrank.errors import InputError
 from factrank.experiments.specs import Given, from_plain, to_plain
+from factrank.families import language
 from factrank.families.language.in_context_sequences import InContextSource
 from factrank.families.language.language_data import InContextRecall, Sentences, TextFile
 from factrank.families.language.sentences import FactSource
@@ -18,8 +19,8 @@ from factrank.families.language.templates import SLOT, TEMPLATES
 from factrank.families.language.text_windows import TextSource, tokenised
 from factrank.families.language.token_sources import BLANK
 
-EXCERPT = Path(__file__).parent / "data" / "excerpt.txt"
-"""Written for these tests; it has the licence of the package."""
+EXCERPT = Path(language.__file__).parent / "data" / "library.txt"
+"""Written for the package; it has its licence."""
 
 PEOPLE, BOOK = bios(6, n_names=3, n_last=3, seed=2), phonebook(5, digits=4, n_names=3, n_last=3, seed=2)
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from factrank.experiments.execution.estimate import plan_run as plan_run
     from factrank.experiments.execution.executors import Executor as Executor
     from factrank.experiments.execution.executors import LocalExecutor as LocalExecutor
+    from factrank.experiments.execution.process_executor import ProcessExecutor as ProcessExecutor
     from factrank.experiments.execution.ray_executor import RayExecutor as RayExecutor
     from factrank.experiments.execution.runner import RunSummary as RunSummary
     from factrank.experiments.execution.runner import checkpoint_folder as checkpoint_folder

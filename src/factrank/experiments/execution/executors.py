@@ -16,6 +16,7 @@ from typing import Protocol, runtime_checkable
 from factrank.errors import InputError
 from factrank.experiments.bundles import Bundle
 from factrank.experiments.execution.outcomes import Failure, Outcome, describe
+from factrank.experiments.registry import registered_by_call
 from factrank.experiments.run_checkpoints import CheckpointError
 from factrank.experiments.specs import Data, Given, Trial
 from factrank.experiments.training import TrialResult, train_bundles
@@ -154,3 +155,12 @@ class _Call:
 def fingerprints(trials: Sequence[Trial]) -> list[str]:
     """Return the distinct fingerprints of databases that these trials refer to."""
     return list(dict.fromkeys(one.source.fingerprint for one in trials if isinstance(one.source, Given)))
+
+
+def require_known_elsewhere(bundles: Sequence[Bundle], where: str) -> None:
+    """Raise if other processes cannot find a family: they only know built-in families and entry points."""
+    for name in sorted({member.family.name for bundle in bundles for member in bundle.members} & registered_by_call()):
+        raise InputError(
+            f"{where} do not know the family {name!r}, which was added by register_family; "
+            "declare it as an entry point of its package, in the group factrank.families"
+        )

@@ -22,10 +22,15 @@ from typing import Any, Literal
 
 from factrank.errors import InputError
 from factrank.experiments.bundles import Bundle
-from factrank.experiments.execution.executors import Databases, Recorder, fingerprints, run_bundle
+from factrank.experiments.execution.executors import (
+    Databases,
+    Recorder,
+    fingerprints,
+    require_known_elsewhere,
+    run_bundle,
+)
 from factrank.experiments.execution.outcomes import Failure, Outcome, describe
 from factrank.experiments.execution.study_bundles import bundles_again
-from factrank.experiments.registry import registered_by_call
 from factrank.experiments.specs import Data, Trial
 
 RETRIES = 3
@@ -59,7 +64,7 @@ class RayExecutor:
         self, bundles: Sequence[Bundle], wanted: AbstractSet[str], databases: Databases, recorder: Recorder
     ) -> None:
         """Run the bundles."""
-        _require_known_to_workers(bundles)
+        require_known_elsewhere(bundles, "the workers of a Ray cluster")
         self._ray = _ray()
         ours = not self._ray.is_initialized()
         if ours:
@@ -73,15 +78,6 @@ class RayExecutor:
         finally:
             if ours:
                 self._ray.shutdown()
-
-
-def _require_known_to_workers(bundles: Sequence[Bundle]) -> None:
-    """Raise if workers cannot find a family: they only know built-in families and entry points."""
-    for name in sorted({member.family.name for bundle in bundles for member in bundle.members} & registered_by_call()):
-        raise InputError(
-            f"the workers of a Ray cluster do not know the family {name!r}, which was added by register_family; "
-            "declare it as an entry point of its package, in the group factrank.families"
-        )
 
 
 def _require_reachable(address: str) -> None:

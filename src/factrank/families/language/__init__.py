@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from factrank.lazy_face import lazy_face
 
 if TYPE_CHECKING:
+    from factrank.families.language.language_data import SAMPLE_TEXT as SAMPLE_TEXT
     from factrank.families.language.language_data import InContextRecall as InContextRecall
     from factrank.families.language.language_data import PartsRemoved as PartsRemoved
     from factrank.families.language.language_data import Sentences as Sentences

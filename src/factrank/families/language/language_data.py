@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal, get_args
 
@@ -92,6 +93,10 @@ class InContextRecall:
         return self
 
 
+SAMPLE, LIBRARY = "sample:", "library.txt"
+"""Texts of the package are named like its tables: sample:library.txt."""
+
+
 @dataclass(frozen=True)
 class TextFile:
     """Text of a file, with a byte-level BPE vocabulary that is trained on its first part; the rest is held out.
@@ -99,7 +104,7 @@ class TextFile:
     Needs the library `tokenizers` (extra `text`). Create it with `TextFile.of`, which records the hash of the file.
 
     Arguments:
-        path: File with UTF-8 text.
+        path: File with UTF-8 text, or "sample:library.txt", a page of the package.
         sha256: Hash of its contents, in hexadecimal.
         n_tokens: Size of the vocabulary, at least 257.
         length: Number of tokens in a sequence.
@@ -141,12 +146,20 @@ class TextFile:
         return tokenised(self)
 
 
+SAMPLE_TEXT = TextFile(
+    SAMPLE + LIBRARY, "117c6b655c9cd15ea5b4e1cca5f4a526d5d79bbf5417b7ed88e83f2adb855668", n_tokens=300, length=16
+)
+"""The text of the package, for quick studies and tests."""
+
+
 def text_bytes(path: str | Path) -> bytes:
     """Return the contents of a corpus.
 
     Raises:
         InputError: If the file is missing or cannot be read.
     """
+    if str(path) == SAMPLE + LIBRARY:
+        return resources.files(__package__).joinpath("data", LIBRARY).read_bytes()
     require_file(Path(path))
     try:
         return Path(path).read_bytes()

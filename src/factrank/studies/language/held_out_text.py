@@ -1,9 +1,12 @@
-"""Held-out text: the same splits on facts mixed with real text, from a corpus that the user names.
+"""Held-out text: the same splits on facts mixed with real text.
 
-It is not in the catalogue, because its trials contain the hash of the corpus. A file of studies makes it:
+The corpus of a full run is `settings.KJV`; its hash is part of every trial, so another file is refused. A quick run
+reads a sample of the package. `text_study` makes the study from any other file:
 
     from factrank.studies.language import text_study
     STUDY = text_study("corpus.txt")
+
+Our choices: the mixtures of `trade_off`, without an MLP, learning rate 0.003.
 """
 
 from __future__ import annotations
@@ -12,50 +15,63 @@ import os
 from dataclasses import replace
 
 from factrank.experiments.specs import Trial
-from factrank.experiments.statistics import Claim, Quantity
+from factrank.experiments.statistics import Claim, Quantity, Summary
 from factrank.experiments.study import Chart, Size, Study
 from factrank.families.language import TextFile
-from factrank.studies.language.settings import D_QK, RATE, SCALES, SEEDS, SPLITS, STORED, TITLES, fractions_of, source
+from factrank.studies.language.settings import (
+    D_QK,
+    HARM,
+    LARGE,
+    RATE,
+    SEEDS,
+    SMALL,
+    STORED,
+    TITLES,
+    Grid,
+    of_mixture,
+    source,
+)
+from factrank.studies.language.trade_off import LOAD, twentieths
 
-LOAD = 1
-FRACTIONS: dict[Size, tuple[float, ...]] = {"quick": (0.5,), "full": (0.25, 0.5, 0.75)}
-STEPS: dict[Size, int] = {"quick": 60, "full": 3000}
-BATCH: dict[Size, int] = {"quick": 32, "full": 512}
-FRACTION = "data.text_fraction"
+FRACTION, COST = "data.text_fraction", 0.02
 
 
-def text_study(path: str | os.PathLike[str], *, n_tokens: int = 1024, length: int = 64) -> Study:
+def text_study(path: str | os.PathLike[str], *, n_tokens: int = 384, length: int = 64, grid: Grid = SMALL) -> Study:
     """Return the study of facts against held-out text.
 
     Arguments:
         path: Corpus, a file of UTF-8 text.
         n_tokens: Size of its vocabulary.
         length: Number of tokens in a sequence of text.
+        grid: Sizes of models and of training.
 
     Raises:
         InputError: If the file is missing.
     """
-    text = TextFile.of(os.fspath(path), n_tokens=n_tokens, length=length)
+    return _study(grid, "language-text", TextFile.of(os.fspath(path), n_tokens=n_tokens, length=length))
 
+
+def _study(grid: Grid, name: str, text: TextFile | None = None) -> Study:
     def trials(size: Size) -> list[Trial]:
-        scale = replace(SCALES[size], batch_size=BATCH[size])
-        n_people, steps = SCALES[size].people(LOAD), STEPS[size]
+        own, scale = grid.sizes[size], of_mixture(grid.sizes[size])
+        mixture, n_people = own.mixture, own.scale.people(LOAD)
         return [
             Trial(
-                replace(scale.facts(n_people, seed), text=text, text_fraction=fraction),
+                replace(scale.facts(n_people, seed), text=text or mixture.text, text_fraction=fraction),
                 scale.shape(d_qk),
-                scale.training(steps, RATE),
-                fractions_of(steps),
+                scale.training(mixture.text_steps, RATE),
+                twentieths(mixture.text_steps),
                 seed=seed,
             )
-            for fraction in FRACTIONS[size]
-            for d_qk in SPLITS[size]
+            for fraction in mixture.fractions
+            for d_qk in mixture.splits
             for seed in SEEDS
         ]
 
+    least = Quantity("least", "0 - bits_per_byte", D_QK, slack=COST)
     return Study(
-        name="language-text",
-        title="What narrow query-key heads lose: facts against held-out text",
+        name=name,
+        title=f"What narrow query-key heads lose on text, {grid.of_parameters()}",
         source=source("open questions"),
         question="What do small language models lose on held-out text if query-key heads are narrow?",
         method="We train decoders without an MLP on mixtures of a phone book and windows of a corpus, for every split "
@@ -71,6 +87,23 @@ def text_study(path: str | os.PathLike[str], *, n_tokens: int = 1024, length: in
                 colour=D_QK,
                 facet=FRACTION,
             ),
+            Chart(
+                "bits-per-byte-by-d_qk",
+                "Bits per byte of held-out text against d_qk, by fraction of text",
+                "lines",
+                x=D_QK,
+                y="bits_per_byte",
+                colour=FRACTION,
+            ),
+        ),
+        summaries=(
+            Summary(
+                "least-d_qk",
+                f"Least d_qk within {COST} bits per byte of the largest d_qk",
+                (("least d_qk", least),),
+                over=(FRACTION,),
+                y_title="d_qk",
+            ),
         ),
         claims=(
             Claim(
@@ -79,9 +112,22 @@ def text_study(path: str | os.PathLike[str], *, n_tokens: int = 1024, length: in
                 Quantity("slope", "bits_per_byte", D_QK, (FRACTION,)),
                 "less",
                 place="open questions, quoted from a summary",
-                quote="Reducing d_head,qk may harm tasks requiring complex attention patterns.",
+                quote=HARM,
                 note="Slope of bits per byte of held-out text against d_qk, averaged over mixtures.",
+            ),
+            Claim(
+                "best split for text",
+                "Which d_qk has the fewest bits per byte?",
+                Quantity("best", "0 - bits_per_byte", D_QK, (FRACTION,)),
+                None,
+                place="our open questions",
+                note="The d_qk with the smallest mean of bits per byte, averaged over mixtures.",
+                extension=True,
             ),
         ),
         titles=TITLES,
     )
+
+
+LANGUAGE_TEXT_SMALL = _study(SMALL, f"language-text{SMALL.suffix}")
+LANGUAGE_TEXT = _study(LARGE, f"language-text{LARGE.suffix}")

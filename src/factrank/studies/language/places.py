@@ -1,8 +1,8 @@
 """Where the facts are: attention, MLP and embeddings, each frozen before training or removed after it.
 
 Our choices: the model with an MLP at equal total parameters and equal widths, 2 bits per parameter, learning rate
-0.003, 3 seeds. A frozen part keeps its random weights; what the others store is compared with the model that is trained
-in full.
+0.003, 3 seeds. A frozen part keeps its random weights, and bits stored are compared with the model that is trained in
+full.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from factrank.experiments.specs import Trial
 from factrank.experiments.statistics import Claim
 from factrank.experiments.study import Chart, Size, Study
 from factrank.families.language import PartsRemoved
-from factrank.studies.language.settings import RATE, SCALES, SEEDS, STORED, TITLES, source
+from factrank.studies.language.settings import LARGE, RATE, SEEDS, SMALL, STORED, TITLES, Grid, source
 from factrank.studies.parts import mean_difference
 
 LOAD = 2
@@ -23,18 +23,6 @@ FROZEN: dict[str, tuple[str, ...]] = {
     "MLP": ("w_down", "w_gate", "w_up"),
     "embeddings": ("embedding",),
 }
-
-
-def trials(size: Size) -> list[Trial]:
-    """Returns one trial per frozen part and seed."""
-    scale = SCALES[size]
-    n_people = scale.people(LOAD)
-    steps, shape = scale.steps(n_people), scale.shape(scale.head // 2, "equal total")
-    return [
-        Trial(scale.facts(n_people, seed), shape, scale.training(steps, RATE, frozen), PartsRemoved(), seed=seed)
-        for frozen in FROZEN.values()
-        for seed in SEEDS
-    ]
 
 
 def _frozen(name: str) -> tuple[tuple[str, str], ...]:
@@ -67,25 +55,45 @@ CLAIMS = (
     *(_cost(name) for name in FROZEN if name != "nothing"),
 )
 
-LANGUAGE_PLACES = Study(
-    name="language-places",
-    title="Where small language models keep facts: attention, MLP or embeddings",
-    source=source("open questions"),
-    question="How much of a phone book do attention, MLP and embeddings of a small language model store?",
-    method="We train a decoder with an MLP on a phone book of 2 bits per parameter, with one part frozen at its random "
-    "weights, and measure bits stored. In trained models we remove the attention or the MLP of each layer and measure "
-    "recall.",
-    trials=trials,
-    charts=(
-        Chart("stored-by-frozen", "Bits stored per parameter by frozen part", "bars", x="training.frozen", y=STORED),
-        Chart(
-            "without-mlp",
-            "Recall without the first MLP, by frozen part",
-            "bars",
-            x="training.frozen",
-            y="recall_without_mlp_1",
+
+def places_study(grid: Grid) -> Study:
+    """Return the study on one grid."""
+
+    def trials(size: Size) -> list[Trial]:
+        """Returns one trial per frozen part and seed."""
+        scale = grid.sizes[size].scale
+        n_people = scale.people(LOAD)
+        steps, shape = scale.steps(n_people), scale.shape(scale.head // 2, "equal total")
+        return [
+            Trial(scale.facts(n_people, seed), shape, scale.training(steps, RATE, frozen), PartsRemoved(), seed=seed)
+            for frozen in FROZEN.values()
+            for seed in SEEDS
+        ]
+
+    return Study(
+        name=f"language-places{grid.suffix}",
+        title=f"Where language models keep facts, {grid.of_parameters()}",
+        source=source("open questions"),
+        question="How much of a phone book do attention, MLP and embeddings of a small language model store?",
+        method="We train a decoder with an MLP on a phone book of 2 bits per parameter, with one part frozen at its "
+        "random weights, and measure bits stored. In trained models we remove the attention or the MLP of each layer "
+        "and measure recall.",
+        trials=trials,
+        charts=(
+            Chart(
+                "stored-by-frozen", "Bits stored per parameter by frozen part", "bars", x="training.frozen", y=STORED
+            ),
+            Chart(
+                "without-mlp",
+                "Recall without the first MLP, by frozen part",
+                "bars",
+                x="training.frozen",
+                y="recall_without_mlp_1",
+            ),
         ),
-    ),
-    claims=CLAIMS,
-    titles=TITLES,
-)
+        claims=CLAIMS,
+        titles=TITLES,
+    )
+
+
+LANGUAGE_PLACES_SMALL, LANGUAGE_PLACES = places_study(SMALL), places_study(LARGE)

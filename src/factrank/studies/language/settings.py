@@ -1,22 +1,27 @@
 """Shared settings of the language studies: models, facts, training, column names.
 
 Facts are a phone book: names of three words, ten random digits each, 33.2 bits a person, in a vocabulary small enough
-that embeddings are few of the parameters. Models have d_qk + d_vo = 32 in every head, so all splits have the same
-number of parameters. Scores are divided by sqrt(d_qk), initial weights are those of `init_language_model`, and training
-is Adam in bfloat16 with 5 % warm-up and a cosine. An epoch is a step on 1,024 records.
+that embeddings are few of the parameters. All splits d_qk + d_vo of a head have the same number of parameters. Scores
+are divided by sqrt(d_qk), initial weights are those of `init_language_model`, and training is Adam with 5 % warm-up and
+a cosine. An epoch is a step on one batch of records.
+
+Every study exists on two grids: `SMALL`, models of 28,544 parameters, which one core trains in about two hours, and
+`LARGE`, models of 0.35 million parameters for a GPU.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from factrank.experiments.specs import Curve, Training, generated
+from factrank.experiments.specs import Curve, Training, TrainingPrecision, generated
+from factrank.experiments.statistics import Where
 from factrank.experiments.study import Size, Source
-from factrank.families.language import LanguageShape, Sentences
+from factrank.families.language import SAMPLE_TEXT, InContextRecall, LanguageShape, Sentences, TextFile
 
 PAPER = "Wong 2025, Paying Attention to Facts: Quantifying the Knowledge Capacity of Attention Layers"
 LINK = "https://arxiv.org/abs/2502.05076"
 QUESTION = "Do rank-based capacity findings generalise to language models trained on diverse tasks?"
+HARM = "Reducing d_head,qk may harm tasks requiring complex attention patterns."
 
 
 def source(place: str) -> Source:
@@ -24,9 +29,36 @@ def source(place: str) -> Source:
     return Source(PAPER, place, LINK)
 
 
+D_QK, D_VO, MLP_WIDTH, N_HEADS, N_LAYERS = (
+    "model.d_qk",
+    "model.d_vo",
+    "model.mlp_width",
+    "model.n_heads",
+    "model.n_layers",
+)
+HEADS_PER_LAYER = f"{N_HEADS} / {N_LAYERS}"
+"""Tells a deeper model from the others."""
+N_PEOPLE = "data.n_people"
+STORED, RECALLED = "stored_bits_per_parameter", "bits_per_parameter"
+STORED_INNER = "stored_bits_per_inner_parameter"
+TITLES = {N_PEOPLE: "people", MLP_WIDTH: "width of the MLP", N_LAYERS: "layers"}
+
+SEEDS = (0, 1, 2, 3)
+"""Four, because bundles of lanes have a power of two: a fourth seed costs nothing."""
+TUNING_SEEDS = (100,)
+COUNTED = (("seed", SEEDS),)
+"""Rows that claims and charts use: not the tuning seeds."""
+RATE = 3e-3
+"""Of studies that do not tune it."""
+
+VARIANTS = ("none", "equal total", "equal attention", "deeper")
+"""Models of a scale: without an MLP; half of the heads and as many parameters in an MLP; all heads and the same MLP;
+half of the heads in twice as many layers."""
+
+
 @dataclass(frozen=True)
 class Scale:
-    """Sizes of a study: the model without an MLP, the head, the facts, and how long they are trained."""
+    """Sizes of a model without an MLP, its facts, and how long they are trained."""
 
     d_model: int
     n_heads: int
@@ -36,27 +68,36 @@ class Scale:
     digits: int
     exposures: int
     batch_size: int
-    precision: str
+    precision: TrainingPrecision
 
-    def shape(self, d_qk: int, mlp: str = "none") -> LanguageShape:
-        """Return a model with this split.
+    def shape(self, d_qk: int, variant: str = "none") -> LanguageShape:
+        """Return a model with this split, one of `VARIANTS`."""
+        half = self.n_heads // 2
+        heads = half if variant in ("equal total", "deeper") else self.n_heads
+        layers = 2 * self.n_layers if variant == "deeper" else self.n_layers
+        width = self.mlp_width if variant.startswith("equal") else 0
+        return LanguageShape(self.d_model, heads, d_qk, self.head - d_qk, layers, width)
 
-        mlp: "none"; "equal total", half of the heads and as many parameters in the MLP; "equal attention", all heads
-        and the same MLP.
-        """
-        heads = self.n_heads // 2 if mlp == "equal total" else self.n_heads
-        width = 0 if mlp == "none" else round(2 * self.head * (self.n_heads // 2) / 3)
-        return LanguageShape(self.d_model, heads, d_qk, self.head - d_qk, self.n_layers, width)
+    @property
+    def mlp_width(self) -> int:
+        """Width of an MLP with as many parameters as half of the heads, a multiple of 8 if it is wide."""
+        exact = 2 * self.head * (self.n_heads // 2) / 3
+        return 8 * round(exact / 8) if exact > 24 else round(exact)
+
+    @property
+    def n_tokens(self) -> int:
+        """Size of the vocabulary of the phone book."""
+        return 1 + 3 * self.names + 10
 
     @property
     def parameters(self) -> int:
         """Parameters of the model without an MLP, with the vocabulary of the phone book."""
-        return self.shape(2).parameters(1 + 3 * self.names + 10)
+        return self.shape(2).parameters(self.n_tokens)
 
     def people(self, load: int) -> int:
-        """Return the number of people whose digits are `load` bits per parameter, rounded to 100 or to 1."""
+        """Return the number of people whose digits are `load` bits per parameter, rounded to 100 if there are many."""
         exact = load * self.parameters / (self.digits * 3.321928094887362)
-        return 100 * round(exact / 100) if exact > 1000 else max(1, round(exact))
+        return 100 * round(exact / 100) if exact > 5000 else max(1, round(exact))
 
     def facts(self, n_people: int, seed: int) -> Sentences:
         """Return a phone book as bare digits after each name."""
@@ -73,35 +114,152 @@ class Scale:
             learning_rate=rate,
             epochs=steps,
             batch_size=self.batch_size,
-            precision=self.precision,  # type: ignore[arg-type]
+            precision=self.precision,
             schedule="cosine",
             warm_up=0.05,
             frozen=frozen,
         )
 
 
-SCALES: dict[Size, Scale] = {
-    "quick": Scale(24, 2, 1, 8, names=8, digits=4, exposures=60, batch_size=64, precision="float32"),
-    "full": Scale(192, 8, 4, 32, names=40, digits=10, exposures=100, batch_size=1024, precision="bfloat16"),
-}
-"""`full` has 0.42 M parameters."""
-LARGE: dict[Size, Scale] = {
-    "quick": Scale(32, 2, 1, 8, names=8, digits=4, exposures=60, batch_size=64, precision="float32"),
-    "full": Scale(320, 10, 7, 32, names=48, digits=10, exposures=100, batch_size=1024, precision="bfloat16"),
-}
-"""`full` has 1.48 M parameters."""
+@dataclass(frozen=True)
+class Mixture:
+    """Mixtures of facts with something else: the batch, the numbers of steps, and the fractions of the other."""
 
-SPLITS: dict[Size, tuple[int, ...]] = {"quick": (2, 6), "full": (2, 4, 8, 16, 24, 28, 30)}
-"""Values of d_qk; d_vo is the rest of the head."""
-FEW_SPLITS: dict[Size, tuple[int, ...]] = {"quick": (2, 6), "full": (4, 16, 28)}
+    batch_size: int
+    steps: int
+    text_steps: int
+    splits: tuple[int, ...]
+    fractions: tuple[float, ...]
+    recall: InContextRecall
+    text: TextFile
 
-RATES: dict[Size, tuple[float, ...]] = {"quick": (3e-3, 1e-2, 3e-2), "full": (1e-3, 3e-3, 1e-2)}
-RATE = 3e-3
-"""Of studies that do not tune it."""
-SEEDS = (0, 1, 2)
-TUNING_SEEDS = (100,)
-COUNTED = (("seed", SEEDS),)
-"""Rows that claims and charts use: not the tuning seeds."""
+
+@dataclass(frozen=True)
+class Sizes:
+    """Sizes of all studies at one size: quick or full."""
+
+    scale: Scale
+    confirming: Scale
+    splits: tuple[int, ...]
+    few_splits: tuple[int, ...]
+    loads: tuple[int, ...]
+    loads_of_others: tuple[int, ...]
+    rates: tuple[float, ...]
+    more_exposures: int
+    confirming_seeds: tuple[int, ...]
+    mixture: Mixture
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Sizes of all studies on one kind of machine, and the suffix of their names."""
+
+    suffix: str
+    sizes: dict[Size, Sizes]
+
+    @property
+    def full(self) -> Sizes:
+        """Sizes of a full run."""
+        return self.sizes["full"]
+
+    def of(self, variant: str) -> Where:
+        """Return the rows that count of one variant, at all sizes."""
+        shapes = [sizes.scale.shape(2, variant) for sizes in self.sizes.values()]
+        widths = tuple(sorted({shape.mlp_width for shape in shapes}))
+        ratios = tuple(sorted({shape.n_heads / shape.n_layers for shape in shapes}))
+        return ((MLP_WIDTH, widths), (HEADS_PER_LAYER, ratios), *COUNTED)
+
+    def of_parameters(self, *, confirming: bool = False) -> str:
+        """Describe the number of parameters of the full models."""
+        scale = self.full.confirming if confirming else self.full.scale
+        exact = scale.parameters
+        return f"{exact / 1e6:.2f} million parameters" if exact > 200_000 else f"{exact:,} parameters"
+
+
+KJV = TextFile("kjv.txt", "cd45f0c9cedab8e4439bd6486c8952c77cc8b0ecc5d1f6ae3513f2039f47229d", n_tokens=384, length=64)
+"""The King James Version, whose copyright has expired, in the folder of the run, as the Debian package `bible-kjv` 4.38
+prints it: bible -f Ge1:1-Re22:21 > kjv.txt"""
+
+
+def _quick(pairs: tuple[int, ...]) -> Sizes:
+    """Return sizes that take seconds, with these numbers of pairs, because claims name them."""
+    return Sizes(
+        scale=Scale(24, 2, 1, 8, names=8, digits=4, exposures=60, batch_size=64, precision="float32"),
+        confirming=Scale(32, 2, 1, 8, names=8, digits=4, exposures=60, batch_size=64, precision="float32"),
+        splits=(2, 6),
+        few_splits=(2, 6),
+        loads=(2,),
+        loads_of_others=(2,),
+        rates=(1e-3, 3e-3, 1e-2, 3e-2),
+        more_exposures=120,
+        confirming_seeds=SEEDS,
+        mixture=Mixture(
+            batch_size=16,
+            steps=100,
+            text_steps=60,
+            splits=(2, 6),
+            fractions=(0.5,),
+            recall=InContextRecall(pairs=pairs, n_keys=pairs[-1], n_values=8, sequences=16),
+            text=SAMPLE_TEXT,
+        ),
+    )
+
+
+SMALL = Grid(
+    "-small",
+    {
+        "quick": _quick((2, 4, 6, 8)),
+        "full": Sizes(
+            scale=Scale(64, 4, 2, 24, names=16, digits=10, exposures=100, batch_size=64, precision="float32"),
+            confirming=Scale(128, 4, 2, 24, names=20, digits=10, exposures=100, batch_size=128, precision="float32"),
+            splits=(2, 6, 12, 18, 22),
+            few_splits=(4, 12, 20),
+            loads=(1, 2, 4),
+            loads_of_others=(2,),
+            rates=(1e-3, 2e-3, 4e-3, 8e-3),
+            more_exposures=1000,
+            confirming_seeds=(0, 1),
+            mixture=Mixture(
+                batch_size=64,
+                steps=2500,
+                text_steps=1000,
+                splits=(2, 6, 12, 22),
+                fractions=(0.25, 0.5, 0.75),
+                recall=InContextRecall(pairs=(2, 4, 6, 8), n_keys=16, n_values=16, sequences=256),
+                text=KJV,
+            ),
+        ),
+    },
+)
+"""Two cores: models of 28,544 parameters, confirmed with 109,312."""
+
+LARGE = Grid(
+    "",
+    {
+        "quick": _quick((4, 8, 16, 32)),
+        "full": Sizes(
+            scale=Scale(128, 10, 4, 32, names=40, digits=10, exposures=100, batch_size=1024, precision="bfloat16"),
+            confirming=Scale(256, 10, 8, 32, names=48, digits=10, exposures=100, batch_size=1024, precision="bfloat16"),
+            splits=(2, 4, 8, 16, 24, 28, 30),
+            few_splits=(4, 16, 28),
+            loads=(1, 2, 4),
+            loads_of_others=(1, 2, 4),
+            rates=(1e-3, 2e-3, 4e-3, 8e-3),
+            more_exposures=1000,
+            confirming_seeds=(0, 1),
+            mixture=Mixture(
+                batch_size=512,
+                steps=2500,
+                text_steps=2500,
+                splits=(2, 4, 8, 16, 24, 28, 30),
+                fractions=(0.25, 0.5, 0.75),
+                recall=InContextRecall(pairs=(4, 8, 16, 32), n_keys=64, n_values=64, sequences=256),
+                text=replace(KJV, n_tokens=1024),
+            ),
+        ),
+    },
+)
+"""One GPU: models of 0.35 million parameters in bfloat16, confirmed with 1.35 million."""
 
 
 def fractions_of(steps: int) -> Curve:
@@ -109,8 +267,6 @@ def fractions_of(steps: int) -> Curve:
     return Curve(tuple(max(1, steps * percent // 100) for percent in (10, 20, 40, 60, 80, 100)))
 
 
-D_QK, D_VO, MLP_WIDTH, N_HEADS = "model.d_qk", "model.d_vo", "model.mlp_width", "model.n_heads"
-N_PEOPLE = "data.n_people"
-STORED, RECALLED = "stored_bits_per_parameter", "bits_per_parameter"
-STORED_INNER = "stored_bits_per_inner_parameter"
-TITLES = {N_PEOPLE: "people", MLP_WIDTH: "width of the MLP"}
+def of_mixture(sizes: Sizes) -> Scale:
+    """Return the scale of the models that are trained on mixtures."""
+    return replace(sizes.scale, batch_size=sizes.mixture.batch_size)
