@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from factrank.checkpoints.heads import open_model, open_state_dict
+from factrank.errors import InputError
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
@@ -255,6 +256,20 @@ def test_settings_before_transformers_5(tmp_path):
     new = open_model(tmp_path).layer(0).rotation
     old_settings(tmp_path, rope_theta=LLAMA_3["rope_theta"], rope_scaling={**LLAMA_3, "type": "llama3"})
     assert np.array_equal(open_model(tmp_path).layer(0).rotation.frequencies, new.frequencies)
+
+
+def test_equal_factors_of_llama_3_are_a_step(tmp_path):
+    """Without a warning; frequencies that turn at least twice within 32 positions are kept, others divided."""
+    random_model("llama 3").save_pretrained(tmp_path)
+    equal = LLAMA_3 | {"low_freq_factor": 2.0, "high_freq_factor": 2.0}
+    old_settings(tmp_path, rope_parameters=equal)
+    found = open_model(tmp_path).layer(0).rotation.frequencies
+    plain = 100.0 ** (-np.arange(5) / 5)
+    assert np.allclose(found, [f if 32 * f / (2 * np.pi) >= 2 else f / 4 for f in plain])
+    assert len({found[0] == plain[0], found[-1] == plain[-1]}) == 2
+    old_settings(tmp_path, rope_parameters=equal | {"high_freq_factor": 1.0})
+    with pytest.raises(InputError, match="high_freq_factor to be at least low_freq_factor, 2; got 1"):
+        open_model(tmp_path).layer(0)
 
 
 def test_sliding_layers_of_old_gemma_3_rotate_faster(tmp_path):

@@ -7,7 +7,7 @@ rotated together. A permutation of both changes no score.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -219,6 +219,8 @@ GGUF_TYPES = {
     "gpt2": "gpt2",
 }
 """`model_type` of the architectures of GGUF files."""
+SCALING = ("scaling.type", "scaling.factor", "scaling.original_context_length")
+ORIGINAL = "original_max_position_embeddings"
 LARGEST_GEMMA = {"gemma2": 46, "gemma3": 62}
 """Layers of the 27B models, whose scores are scaled by the width per head instead of by the size of a head."""
 
@@ -272,7 +274,7 @@ def gguf_settings(place: str, given: Mapping[str, Any]) -> tuple[str, Settings]:
         "layer_norm_eps": own("attention.layer_norm_epsilon"),
         "attn_logit_softcapping": own("attn_logit_softcapping"),
         "sliding_window_pattern": 6 if architecture == "gemma3" else None,
-        "rope_scaling": _gguf_scaling(own("rope.scaling.type"), own("rope.scaling.factor")),
+        "rope_scaling": _gguf_scaling(own),
     }
     if own("block_count") == LARGEST_GEMMA.get(architecture) and own("attention.head_count"):
         entries["query_pre_attn_scalar"] = own("embedding_length") / own("attention.head_count")
@@ -283,5 +285,6 @@ def gguf_settings(place: str, given: Mapping[str, Any]) -> tuple[str, Settings]:
     return architecture, settings
 
 
-def _gguf_scaling(kind: Any, factor: Any) -> dict[str, Any] | None:
-    return None if kind in (None, "none") else {"rope_type": kind, "factor": factor}
+def _gguf_scaling(own: Callable[[str], Any]) -> dict[str, Any] | None:
+    kind, factor, original = (own(f"rope.{name}") for name in SCALING)
+    return None if kind in (None, "none") else {"rope_type": kind, "factor": factor, ORIGINAL: original}

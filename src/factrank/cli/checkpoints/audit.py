@@ -24,6 +24,8 @@ Layers = Annotated[
     str | None, typer.Option(metavar="LIST", help="Layers to audit, from 0, such as 0,5,10-12; all by default.")
 ]
 
+MOST_LAYERS, LONGEST_RANGE = 10_000, 40
+
 Tokens = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="Tokens for the facts, one per line; frequent ones by default."),
@@ -110,10 +112,14 @@ def _facts(
 
 def _numbers(text: str) -> list[int]:
     """Return the numbers of a list such as 0,5,10-12."""
-    try:
-        ends = [[int(end) for end in part.split("-")] for part in text.split(",")]
-        if any(len(end) > 2 or end[-1] - end[0] > 10_000 for end in ends):
-            raise ValueError
-        return [number for end in ends for number in range(end[0], end[-1] + 1)]
-    except ValueError:
-        raise InputError(f"--layers: expected numbers such as 0,5,10-12; got {text[:40]!r}") from None
+    numbers: list[int] = []
+    for part in text.split(","):
+        first, dash, last = part.strip().partition("-")
+        if not (first.isdecimal() and (last.isdecimal() or not dash)) or len(part) > LONGEST_RANGE:
+            raise InputError(f"--layers: expected numbers such as 0,5,10-12; got {text[:40]!r}")
+        start, stop = int(first), int(last or first)
+        if not start <= stop <= MOST_LAYERS:
+            expected = f"at most {MOST_LAYERS:,}" if stop > MOST_LAYERS else f"the smaller number first: {stop}-{start}"
+            raise InputError(f"--layers: {part.strip()!r} is no range of layers; expected {expected}")
+        numbers += range(start, stop + 1)
+    return numbers
