@@ -1,7 +1,7 @@
 """Tiny checkpoints of every architecture, written by hand in its own layout, whose heads have known ranks.
 
-Head h has a W_Q of rank 1 + h mod d and a W_O of rank d - h mod d. A bias of the queries adds one to the rank of QK. All
-other factors are full, so the rank of QK is that of W_Q with its bias, and the rank of OV that of W_O.
+Head h has a W_Q of rank 1 + h mod d and a W_O of rank d - h mod d. A bias of the queries adds one to the rank of QK.
+All other factors are full, so QK has the rank of W_Q with its bias, and OV the rank of W_O.
 """
 
 from dataclasses import dataclass
@@ -11,6 +11,7 @@ import numpy as np
 WIDTH, D_HEAD, LAYERS = 24, 5, 2
 NOPE, ROTARY, D_VO, LATENT, QUERY_LATENT = 4, 2, 5, 9, 14
 """Sizes of latent attention."""
+OWN_QK, OWN_VO = 4, 7
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ def low_rank(rng, rows, columns, rank):
 
 
 class Drawn:
-    """Random projections of one layer: queries, keys and values as rows [heads, d, width], outputs [heads, width, d]."""
+    """Random projections of one layer: queries, keys and values [heads, d, width], and the output map."""
 
     def __init__(self, rng, heads, kv_heads, d_qk=D_HEAD, d_vo=D_HEAD):
         self.rng, self.heads, self.kv_heads, self.d_qk, self.d_vo = rng, heads, kv_heads, d_qk, d_vo
@@ -38,9 +39,7 @@ class Drawn:
         self.biases = [rng.normal(size=part.shape[:2]) for part in (self.q, self.k, self.v)]
 
     def ranks(self, biased):
-        return [
-            (min(1 + h % self.d_qk + biased, self.d_qk), self.d_vo - h % self.d_vo) for h in range(self.heads)
-        ]
+        return [(min(1 + h % self.d_qk + biased, self.d_qk), self.d_vo - h % self.d_vo) for h in range(self.heads)]
 
 
 def separate(names, output):
@@ -183,6 +182,11 @@ CASES = {
         ("input_layernorm",),
         True,
     ),
+    "factrank_language": (
+        {"num_attention_heads": 4, "d_qk": OWN_QK, "d_vo": OWN_VO},
+        *LLAMA,
+        False,
+    ),
     "falcon": (
         MHA | {"multi_query": True},
         "transformer.h.{}.",
@@ -217,7 +221,8 @@ def planted(name, seed=0):
     kv_heads = 1 if settings.get("multi_query") else kv_heads
     is_latent = "kv_lora_rank" in settings
     d_head = settings.get("head_dim") or WIDTH // heads
-    sizes = (heads, heads, NOPE + ROTARY, D_VO) if is_latent else (heads, kv_heads, d_head, d_head)
+    widths = (settings.get("d_qk", d_head), settings.get("d_vo", d_head))
+    sizes = (heads, heads, NOPE + ROTARY, D_VO) if is_latent else (heads, kv_heads, *widths)
     tensors = {}
     for layer in range(LAYERS):
         drawn = Drawn(rng, *sizes)

@@ -165,7 +165,9 @@ def test_gguf_of_gpt_2_is_transposed(fold, tmp_path):
     folder = open_model(write_folder(tmp_path / "folder", "gpt2", tensors, "h.0.", **more))
     names = {"attn.c_attn": "attn_qkv", "attn.c_proj": "attn_output", "ln_1": "attn_norm"}
     stored = {
-        f"blk.0.{names[stem]}.{part}": array.T for name, array in tensors.items() for stem, _, part in [name.rpartition(".")]
+        f"blk.0.{names[stem]}.{part}": array.T
+        for name, array in tensors.items()
+        for stem, _, part in [name.rpartition(".")]
     }
     sizes = {"attention.head_count_kv": None, "attention.key_length": None}
     file = open_model(write_gguf(tmp_path / "m.gguf", "gpt2", stored, **sizes))

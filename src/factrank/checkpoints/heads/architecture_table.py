@@ -16,6 +16,8 @@ from factrank.checkpoints.heads.head_layout import CheckpointSizes, HeadLayout, 
 from factrank.errors import InputError
 from factrank.plugins import Registry
 
+OWN_MODEL = "factrank_language"
+"""`model_type` of our own language models, whose d_qk and d_vo may differ."""
 SOFT_CAP = "soft-capping of scores is left out: it is not bilinear, and keeps their order"
 HEAD_NORM = "norms of queries and keys: their gains are folded into QK, their division by the length is left out"
 LATENT_NORM = "norms of the latent vectors: their gains are folded, their division by the length is left out"
@@ -72,6 +74,18 @@ def _latent_scale(settings: Settings, sizes: CheckpointSizes, layer: int) -> flo
 
 def _deepseek_v3(layout: HeadLayout, settings: Settings) -> HeadLayout:
     return layout if settings.truth("rope_interleave", True) else replace(layout, rotary="halves")
+
+
+def _own_sizes(settings: Settings) -> CheckpointSizes:
+    heads = settings.size("num_attention_heads")
+    widths = settings.size("d_qk"), settings.size("d_vo")
+    return CheckpointSizes(settings.size("hidden_size"), settings.size("num_hidden_layers"), heads, heads, *widths)
+
+
+def _own(layout: HeadLayout, settings: Settings) -> HeadLayout:
+    if settings.text("positions", "rope") == "rope":
+        return layout
+    return replace(layout, rotary=None, notes=("learned positions are left out",))
 
 
 LLAMA = HeadLayout(
@@ -194,6 +208,7 @@ ENTRIES: Mapping[str, HeadLayout] = {
         adapted=_opt,
     ),
     "bloom": BLOOM,
+    OWN_MODEL: replace(LLAMA, title="Language model of factrank", sizes=_own_sizes, adapted=_own),
     "falcon": replace(BLOOM, title="Falcon", embedding_norm="", sizes=_falcon_sizes, adapted=_falcon, notes=()),
 }
 """Layouts by `model_type`."""

@@ -156,7 +156,9 @@ def _llama3(frequencies: Frequencies, rope: RotarySettings) -> tuple[Frequencies
     """Divide low frequencies by the factor, keep high ones, and interpolate between them; equal bounds are a step."""
     low, high = rope.number("low_freq_factor"), rope.number("high_freq_factor")
     if high < low:
-        raise InputError(f"{rope.place}: expected high_freq_factor to be at least low_freq_factor, {low:g}; got {high:g}")
+        raise InputError(
+            f"{rope.place}: expected high_freq_factor to be at least low_freq_factor, {low:g}; got {high:g}"
+        )
     turns = rope.number("original_max_position_embeddings") * frequencies / (2 * pi)
     kept = np.clip((turns - low) / (high - low), 0, 1) if high > low else np.where(turns >= low, 1.0, 0.0)
     return frequencies * (kept + (1 - kept) / rope.number("factor")), 1.0

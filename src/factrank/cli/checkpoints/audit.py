@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from factrank.cli.support.outputs import require_page
+from factrank.cli.support.sources import SAMPLE_PREFIX
 from factrank.cli.support.sources import Table as AnyTable
 from factrank.cli.support.terminal import Json, display, progress, say, say_json
 from factrank.errors import InputError
@@ -106,7 +107,7 @@ def _facts(
 ) -> FactsInWeights:
     from factrank.auditing import facts_in_weights  # noqa: PLC0415
 
-    facts = None if table is None else AnyTable().load([table])
+    facts = AnyTable().load([table]) if table is not None and table.startswith(SAMPLE_PREFIX) else table
     return facts_in_weights(path, layers=layers, tokens=tokens, table=facts, progress=say)
 
 
