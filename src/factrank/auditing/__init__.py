@@ -10,6 +10,10 @@ from factrank.lazy_face import lazy_face
 
 if TYPE_CHECKING:
     from factrank.auditing.circuit_spectra import Spectrum as Spectrum
+    from factrank.auditing.forward_check import CHECK_TOLERANCE as CHECK_TOLERANCE
+    from factrank.auditing.forward_check import CheckedLayer as CheckedLayer
+    from factrank.auditing.forward_check import ForwardCheck as ForwardCheck
+    from factrank.auditing.forward_check import check_forward as check_forward
     from factrank.auditing.head_audits import AtDistance as AtDistance
     from factrank.auditing.head_audits import HeadCircuits as HeadCircuits
     from factrank.auditing.head_audits import LayerAudit as LayerAudit

@@ -22,6 +22,7 @@ import numpy as np
 from jaxtyping import Float, Integer
 from scipy.special import expit
 
+from factrank.auditing.layer_inputs import divided, epsilon, of_unit_size, soft_cap
 from factrank.checkpoints.heads import AttentionFactors, AttentionModel
 from factrank.errors import InputError
 
@@ -134,7 +135,7 @@ def token_circuits(
     factors = model.layer(layer, fold=True, head_gains=False)
     tokens, n_keys = (*keys, *queries), len(keys)
     rows = token_rows(model, tokens)
-    inputs = _normalised(model, rows, layer)
+    inputs = rows if model.input_norm(layer) is None else divided(rows, model)
     if factors.has_bias:
         inputs = np.column_stack([inputs, np.ones(len(inputs))])
     unembedding = _unembedding(model, values)
@@ -147,7 +148,7 @@ def token_circuits(
         read = inputs @ value
         asked, offered, own = _scored(model, factors, head, inputs[:n_keys], inputs[n_keys:])
         copying = _copying(output @ same.T @ read[places])
-        cap = _cap(model)
+        cap = soft_cap(model)
         return TokenHead(asked, offered, own, read[:n_keys], read[n_keys:], output @ unembedding.T, cap, copying)
 
     stream = rows[n_keys:] + (0 if factors.output_bias is None else factors.output_bias)
@@ -167,7 +168,7 @@ def token_rows(model: AttentionModel, tokens: Sequence[int]) -> Float[np.ndarray
     norm = model.norm(model.layout.embedding_norm)
     if norm is not None:
         shift = 0 if norm.bias is None else norm.bias.rows()
-        rows = _divided(rows, model) * norm.gain.values + shift
+        rows = divided(rows, model) * norm.gain.values + shift
     return np.asarray(rows)
 
 
@@ -179,23 +180,6 @@ def require_path(model: AttentionModel) -> None:
             f"{model.place}: {model.layout.title} has no path of single tokens through one layer; expected a language "
             "model that normalises before attention, without latent attention"
         )
-
-
-def _divided(rows: Float[np.ndarray, "tokens width"], model: AttentionModel) -> Float[np.ndarray, "tokens width"]:
-    """Normalise rows before gain and shift."""
-    centred = rows - rows.mean(axis=-1, keepdims=True) if model.layout.norm_kind == "layer" else rows
-    return np.asarray(centred / np.sqrt((centred**2).mean(axis=-1, keepdims=True) + _epsilon(model)))
-
-
-def _epsilon(model: AttentionModel) -> float:
-    """Return the epsilon of the model's norms; by default that of its kind in `transformers`."""
-    given = [model.settings.entries.get(name) for name in ("rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon")]
-    default = 1e-5 if model.layout.norm_kind == "layer" else 1e-6
-    return next((value for value in given if isinstance(value, float) and 0 <= value < 1), default)
-
-
-def _normalised(model: AttentionModel, rows: Float[np.ndarray, "tokens width"], layer: int) -> np.ndarray:
-    return rows if model.input_norm(layer) is None else _divided(rows, model)
 
 
 def _unembedding(model: AttentionModel, tokens: Sequence[int]) -> Float[np.ndarray, "values width"]:
@@ -221,9 +205,9 @@ def _scored(
     asked, offered, own = queries @ maps[0], keys @ maps[1], queries @ maps[1]
     if model.layout.head_norms is not None:
         gains = [gain.values for gain in model.head_gains(factors.layer)]
-        epsilon = _epsilon(model)
-        asked = _headed(asked, gains[0], epsilon)
-        offered, own = _headed(offered, gains[1], epsilon), _headed(own, gains[1], epsilon)
+        small = epsilon(model)
+        asked = of_unit_size(asked, gains[0], small)
+        offered, own = of_unit_size(offered, gains[1], small), of_unit_size(own, gains[1], small)
     turns = [np.eye(asked.shape[1])] * 2
     if factors.rotation is not None:
         turns = [factors.rotation.matrix(distance, asked.shape[1]) for distance in (0, 1)]
@@ -231,20 +215,8 @@ def _scored(
     return factors.scale * asked @ turns[1], offered, np.asarray(to_itself)
 
 
-def _cap(model: AttentionModel) -> float | None:
-    """Return the soft cap of the scores; None if there is none."""
-    cap = model.settings.entries.get("attn_logit_softcapping")
-    return float(cap) if isinstance(cap, int | float) and cap > 0 else None
-
-
 def _capped(scores: Float[np.ndarray, "..."], cap: float | None) -> Float[np.ndarray, "..."]:
     return scores if cap is None else np.asarray(cap * np.tanh(scores / cap))
-
-
-def _headed(
-    rows: Float[np.ndarray, "tokens d"], gain: Float[np.ndarray, " d"], epsilon: float
-) -> Float[np.ndarray, "tokens d"]:
-    return np.asarray(rows / np.sqrt((rows**2).mean(axis=-1, keepdims=True) + epsilon) * gain)
 
 
 def _copying(core: Float[np.ndarray, "d d"]) -> float:

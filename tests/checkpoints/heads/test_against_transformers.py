@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+from factrank.auditing import check_forward
 from factrank.checkpoints.heads import open_model, open_state_dict
 from factrank.errors import InputError
 
@@ -67,6 +68,7 @@ CASES = {
     "mistral": ("Mistral", GQA | {"rope_parameters": rope()}),
     "qwen2": ("Qwen2", SMALL | {"num_attention_heads": 6, "num_key_value_heads": 2, "rope_parameters": rope()}),
     "qwen3": ("Qwen3", GQA | {"rope_parameters": rope()}),
+    "gemma": ("Gemma", GQA),
     "gemma2": ("Gemma2", GQA | {"query_pre_attn_scalar": 7, "attn_logit_softcapping": None}),
     "gemma3": (
         "Gemma3Text",
@@ -220,6 +222,18 @@ def test_scores_and_outputs_agree(name, tmp_path):
         ours = sum(heads) + (0 if factors.output_bias is None else factors.output_bias)
         added = residual_of(reference, layer) if "bloom" in name else 0  # its module adds the residual stream itself
         np.testing.assert_allclose(ours, output - added, rtol=1e-5, atol=1e-5 * np.abs(output).max())
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_self_check_agrees(name, tmp_path):
+    """Norms, scores and outputs, in every layer; also where scores are capped."""
+    changes = {"attn_logit_softcapping": 3.0} if name == "gemma2" else {}
+    random_model(name, **changes).save_pretrained(tmp_path)
+    found = check_forward(tmp_path)
+    assert found.agrees, found.to_dict()
+    assert [layer.layer for layer in found.layers] == [0, 1]
+    assert max(max(layer.norm or 0, layer.scores, layer.outputs) for layer in found.layers) < 1e-5
+    assert [layer.norm is None for layer in found.layers] == [name == "opt after", False]
 
 
 def alibi_slopes(n_heads, name):

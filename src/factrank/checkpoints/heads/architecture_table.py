@@ -193,6 +193,13 @@ ENTRIES: Mapping[str, HeadLayout] = {
         embedding_norm="",
         unembedding="classifier.weight",
         final_norm="layernorm",
+        renamed=(
+            ("encoder.layer.", "layers."),
+            ("attention.attention.query", "attention.q_proj"),
+            ("attention.attention.key", "attention.k_proj"),
+            ("attention.attention.value", "attention.v_proj"),
+            ("attention.output.dense", "attention.o_proj"),
+        ),
     ),
     "deepseek_v2": DEEPSEEK,
     "deepseek_v3": replace(DEEPSEEK, adapted=_deepseek_v3),
