@@ -140,8 +140,8 @@ def _some(heads: Sequence[str]) -> str:
 def _recall_table(facts: FactsInWeights) -> PageTable:
     note = (
         "Recall of the table by each head alone, and by the whole path and the direct path of its layer. Ranks are "
-        "those of QK and OV on the tokens of the table. Facts at most: by information. Rank at most: of the path's tensor, "
-        "by its sizes."
+        "those of QK and OV on the tokens of the table. Facts at most: by information. Rank at most: of the path's "
+        "tensor, by its sizes."
     )
     return PageTable("Recall by head", RECALL_COLUMNS, list(_recall_rows(facts)), note)
 
