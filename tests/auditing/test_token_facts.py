@@ -127,6 +127,10 @@ def test_the_command_lists_facts(tmp_path):
     assert "Recall of the table by the path of each layer" in run.stdout
     run = CliRunner().invoke(app, ["audit", str(folder), "--facts", "--json", "--layers", "0"])
     assert len(json.loads(run.stdout)["facts"]["heads"]) == HEADS
+    both = CliRunner().invoke(app, ["audit", str(folder), "--facts", "--table", str(tmp_path / "facts.csv"), "--json"])
+    found = json.loads(both.stdout)["facts"]
+    assert len(found["heads"]) == 2 * HEADS
+    assert len(found["recalls"]) == 2
 
 
 @pytest.mark.parametrize(

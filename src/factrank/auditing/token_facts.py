@@ -133,6 +133,7 @@ def facts_in_weights(
     layers: Iterable[int] | None = None,
     tokens: Path | Sequence[str] | None = None,
     table: Database | str | Path | None = None,
+    entries: bool | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> FactsInWeights:
     """Return the facts that the layers of a checkpoint hold by their one-layer paths.
@@ -141,9 +142,9 @@ def facts_in_weights(
         source: A Hugging Face folder, a GGUF file, a saved language model of ours, or a model that is open.
         settings: What `config.json` has, for a state dict.
         layers: Numbers of the layers, from 0; all by default.
-        tokens: Names of tokens, or a text file with one per line; by default, 2,000 frequent ones. Not tried if only a
-            table is given.
+        tokens: Names of tokens, or a text file with one per line; by default, 2,000 frequent ones.
         table: Facts whose names are single tokens, or a file of them: their recall by each head and layer is measured.
+        entries: Whether to list the strongest entries of each head; by default, unless only a table is given.
         progress: Called with what is being done.
 
     Raises:
@@ -154,7 +155,8 @@ def facts_in_weights(
     require_path(model)
     given = None if table is None else TokenTable.of(table)
     numbers = None if given is None else token_numbers(model)
-    names, ids = ([], []) if given is not None and tokens is None else chosen_tokens(model, tokens, N_TOKENS)
+    listed = (given is None or tokens is not None) if entries is None else entries
+    names, ids = chosen_tokens(model, tokens, N_TOKENS) if listed else ([], [])
     heads: list[HeadFacts] = []
     recalls = []
     for layer in chosen_layers(model, layers):

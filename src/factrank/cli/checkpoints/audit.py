@@ -94,7 +94,8 @@ def audit(
             n_values=values,
             progress=lambda what: status.update(f"auditing: {what}"),
         )
-        held = _facts(path, chosen, tokens, table, status.update) if facts or tokens or table else None
+        entries = facts or tokens is not None
+        held = _facts(path, chosen, tokens, table, entries, status.update) if entries or table else None
         checked = _checked(path, chosen, status.update) if check else None
     if html is not None:
         from factrank.report.audits import write_audit_page  # noqa: PLC0415 - charts take a second to load
@@ -128,12 +129,17 @@ def _checked(path: Path, layers: list[int] | None, say: Callable[[str], None]) -
 
 
 def _facts(
-    path: Path, layers: list[int] | None, tokens: Path | None, table: str | None, say: Callable[[str], None]
+    path: Path,
+    layers: list[int] | None,
+    tokens: Path | None,
+    table: str | None,
+    entries: bool,
+    say: Callable[[str], None],
 ) -> FactsInWeights:
     from factrank.auditing import facts_in_weights  # noqa: PLC0415
 
     facts = AnyTable().load([table]) if table is not None and table.startswith(SAMPLE_PREFIX) else table
-    return facts_in_weights(path, layers=layers, tokens=tokens, table=facts, progress=say)
+    return facts_in_weights(path, layers=layers, tokens=tokens, table=facts, entries=entries, progress=say)
 
 
 def _numbers(text: str) -> list[int]:

@@ -74,9 +74,12 @@ def _recall_parts(found: FactsInWeights) -> list[Words | PlainTable]:
             *(f"{each.effective_rank:.1f} of {each.rank}" for each in (circuits.qk, circuits.ov)),
             f"{recall.most_facts:,}",
         )
-    some = sum(bool(row["heads"]) for row in found.fact_rows())
-    rows = [recall.right.shape[0] for recall in found.recalls[:1]]
-    words = f"{some:,} of {rows[0]:,} facts are recalled by some head alone; QK and OV: effective rank on the table"
+    some, n_facts = sum(bool(row["heads"]) for row in found.fact_rows()), len(found.recalls[0].right)
+    n_heads, n_values = sum(len(recall.heads) for recall in found.recalls), found.table.n_values if found.table else 1
+    words = (
+        f"{some:,} of {n_facts:,} facts are recalled by some head alone. By chance {1 / n_values:.1%} of the facts are "
+        f"recalled, and each fact by {n_heads / n_values:,.1f} of {n_heads:,} heads. QK and OV: effective ranks on it"
+    )
     return [Words("Recall of the table by the path of each layer", "title"), Words(words), table]
 
 
