@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import cache
 from importlib.resources import files
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from jinja2 import Environment, StrictUndefined, Template
@@ -56,6 +56,7 @@ def build_audit_page(
     shown += [describe_recall(facts)] if facts is not None and facts.recalls else []
     return _template().render(
         title=found.title,
+        name=PurePath(found.title).name or found.title,
         summaries=[Markup(description_html(each)) for each in shown],  # noqa: S704 - escaped there
         figures=[(name, text) for name, (text, _) in charts.items()],
         tables=page_tables(found, facts, check),
