@@ -43,3 +43,13 @@ def test_errors_name_what_was_expected(tmp_path):
         failed = run(*words)
         assert isinstance(failed.exception, InputError)
         assert message in str(failed.exception)
+
+
+def test_an_interruption_leaves_no_page(tmp_path, monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    folder = write_model(tmp_path / "m", llama_tensors())
+    monkeypatch.setattr("factrank.auditing.model_audit.audit_layer", interrupted)
+    assert run(folder, "--html", tmp_path / "out.html").exit_code != 0
+    assert [path.name for path in tmp_path.iterdir()] == ["m"]
