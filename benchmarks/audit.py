@@ -1,6 +1,11 @@
 """Audit a synthetic checkpoint of 20 GB in 8 shards: seconds per layer and peak memory.
 
     python benchmarks/audit.py [--layers N] [--fold]
+    python benchmarks/audit.py --stack ours|lens
+
+With `--stack`, the spectra of QK and OV of 30 layers of 9 heads, d = 576, d_head 64 (SmolLM2-135M without shared heads)
+in float32 are computed by `audit` or by `FactoredMatrix.svd` of TransformerLens, which is only installed for this. Both
+print the same sums of singular values.
 
 The shards are sparse files: only the attention weights of the audited layers are written, so the checkpoint takes a few
 hundred megabytes on disk. The shape is that of an 8B Llama with 40 layers, in bfloat16.
@@ -17,8 +22,6 @@ from pathlib import Path
 
 import ml_dtypes
 import numpy as np
-
-from factrank.auditing import audit
 
 WIDTH, HEADS, KV_HEADS, D_HEAD, MLP, VOCABULARY, LAYERS, SHARDS = 4096, 32, 8, 128, 14336, 128_256, 40, 8
 SETTINGS = {
@@ -82,11 +85,54 @@ def write_sparse(folder: Path, filled: int) -> int:
     return total
 
 
+def stack(which: str) -> None:
+    """Time the spectra of a stack of heads, by our audit or by TransformerLens."""
+    layers, heads, width, d_head = 30, 9, 576, 64
+    rng = np.random.default_rng(0)
+    query, key, value = (rng.standard_normal((layers, heads, width, d_head), np.float32) / 24 for _ in range(3))
+    output = rng.standard_normal((layers, heads, d_head, width), np.float32) / 24
+    if which == "lens":
+        import torch
+        from transformer_lens import FactoredMatrix
+
+        torch.set_num_threads(1)
+        parts = [torch.from_numpy(part) for part in (query, key, value, output)]
+        before, wall, cpu = usage()
+        pairs = ((parts[0], parts[1].transpose(-1, -2)), (parts[2], parts[3]))
+        found = [FactoredMatrix(*pair).svd()[1].numpy() for pair in pairs]
+    else:
+        from factrank.auditing import audit
+
+        weights = {}
+        for layer in range(layers):
+            maps = [part[layer].transpose(1, 0, 2).reshape(width, -1) for part in (query, key, value)]
+            weights[f"h.{layer}.attn.c_attn.weight"] = np.concatenate(maps, axis=1)
+            weights[f"h.{layer}.attn.c_proj.weight"] = output[layer].reshape(-1, width)
+        settings = {"model_type": "gpt2", "n_embd": width, "n_layer": layers, "n_head": heads}
+        before, wall, cpu = usage()
+        audited = audit(weights, settings=settings).heads
+        found = [np.array([head.qk.values for head in audited]) * 8, np.array([head.ov.values for head in audited])]
+    after, ended, spent = usage()
+    sums = ", ".join(f"{float(values.sum()):.2f}" for values in found)
+    print(f"{which}: {ended - wall:.1f} s ({spent - cpu:.1f} s of CPU), {after - before:.2f} GiB more; sums {sums}")
+
+
+def usage() -> tuple[float, float, float]:
+    """Return peak memory in GiB, the time, and the CPU time."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20, time.perf_counter(), time.process_time()
+
+
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--layers", type=int, default=2)
     options.add_argument("--fold", action="store_true")
+    options.add_argument("--stack", choices=("ours", "lens"))
     given = options.parse_args()
+    if given.stack is not None:
+        stack(given.stack)
+        return
+    from factrank.auditing import audit
+
     with tempfile.TemporaryDirectory() as name:
         size = write_sparse(Path(name), given.layers)
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20

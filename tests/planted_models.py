@@ -45,3 +45,14 @@ def write_model(folder, tensors, dtype=np.float32, **changes):
     (folder / "config.json").write_text(json.dumps(LLAMA | changes))
     save_file({name: array.astype(dtype) for name, array in tensors.items()}, folder / "model.safetensors")
     return folder
+
+
+def write_raw(path, tensors):
+    """Write safetensors of any type by hand: (type, array) by name."""
+    header, data = {}, b""
+    for name, (kind, array) in tensors.items():
+        content = array.tobytes()
+        header[name] = {"dtype": kind, "shape": array.shape, "data_offsets": [len(data), len(data) + len(content)]}
+        data += content
+    text = json.dumps(header).encode()
+    path.write_bytes(len(text).to_bytes(8, "little") + text + data)

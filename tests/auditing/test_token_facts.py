@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from factrank.auditing import most_facts
 from factrank.auditing.token_circuits import token_circuits
-from factrank.auditing.token_facts import extract, facts_in_weights, frequent_tokens, numbers_of, token_numbers
+from factrank.auditing.token_facts import extract, facts_in_weights
+from factrank.auditing.token_names import TokenTable, frequent_tokens, token_numbers
 from factrank.checkpoints.heads import open_model
 from factrank.cli import app
 from factrank.databases import Database
@@ -86,7 +88,7 @@ def test_recall_of_a_table_counts_the_argmax(tmp_path):
     table = Database.from_facts(facts)
     found = facts_in_weights(folder, table=table).recalls[1]
     model = open_model(folder)
-    ids = [numbers_of(list(axis), token_numbers(model), "table") for axis in table.vocabularies]
+    ids = TokenTable(table).numbers(token_numbers(model))
     circuits = token_circuits(model, 1, *ids)
     whole = circuits.logits(slice(0, 3))
     right = [whole[k, q].argmax() == v for k, q, v in table.triples]
@@ -110,7 +112,7 @@ def test_extracted_tables_are_read_again(tmp_path):
 def test_names_that_are_no_tokens_are_named(tmp_path):
     folder = named(write_model(tmp_path / "m", llama_tensors() | {"model.norm.weight": np.ones(WIDTH)}))
     (tmp_path / "tokens.txt").write_text("aword\nnowhere\n", encoding="utf-8")
-    with pytest.raises(InputError, match="'nowhere' is not a single token"):
+    with pytest.raises(InputError, match=r"tokens.txt, line 2: 'nowhere' is not a single token"):
         facts_in_weights(folder, tokens=tmp_path / "tokens.txt")
     (folder / "tokenizer.json").unlink()
     with pytest.raises(InputError, match="facts need the strings of the tokens"):
@@ -125,6 +127,10 @@ def test_the_command_lists_facts(tmp_path):
     assert "Recall of the table by the path of each layer" in run.stdout
     run = CliRunner().invoke(app, ["audit", str(folder), "--facts", "--json", "--layers", "0"])
     assert len(json.loads(run.stdout)["facts"]["heads"]) == HEADS
+    both = CliRunner().invoke(app, ["audit", str(folder), "--facts", "--table", str(tmp_path / "facts.csv"), "--json"])
+    found = json.loads(both.stdout)["facts"]
+    assert len(found["heads"]) == 2 * HEADS
+    assert len(found["recalls"]) == 2
 
 
 @pytest.mark.parametrize(
@@ -153,6 +159,78 @@ def test_the_epsilon_of_norms_is_that_of_the_settings(tmp_path):
         token_circuits(
             open_model(write_model(tmp_path / str(epsilon), tensors, rms_norm_eps=epsilon)), 0, [1], [2], [3]
         )
+        .head(0)
+        .attention(slice(0, 1))
         for epsilon in (1e-6, 1e-5)
     ]
-    assert not np.allclose(weights[0].weights, weights[1].weights, rtol=1e-3)
+    assert not np.allclose(*weights, rtol=1e-3)
+
+
+def full_table(words):
+    rng = np.random.default_rng(1)
+    return Database.from_facts([(words[k], words[q], words[rng.integers(9)]) for k in range(3) for q in range(3, 6)])
+
+
+def test_every_fact_has_the_heads_that_recall_it(tmp_path):
+    """The facts x heads table and the circuits on the table, against the dense tensors of every head."""
+    folder = named(write_model(tmp_path / "m", llama_tensors() | {"model.norm.weight": np.ones(WIDTH)}))
+    table = full_table([word.removeprefix("Ġ") for word in WORDS])
+    found = facts_in_weights(folder, table=table)
+    model, rows = open_model(folder), list(found.fact_rows())
+    assert (found.n_tokens, found.heads, len(rows)) == (0, (), table.n_facts)
+    ids = TokenTable(table).numbers(token_numbers(model))
+    for layer, recall in enumerate(found.recalls):
+        circuits = token_circuits(model, layer, *ids)
+        for head in range(HEADS):
+            logits = circuits.head_logits(head, slice(0, 3))
+            for row, (k, q, v) in zip(rows, table.triples, strict=True):
+                assert ((layer, head) in row["heads"]) == (logits[k, q].argmax() == v)
+            one = circuits.head(head)
+            dense = one.moved(slice(0, 3))
+            values = np.linalg.svd(dense - dense.mean(axis=1, keepdims=True), compute_uv=False)
+            np.testing.assert_allclose(recall.circuits[head].ov.values[:3], values, rtol=1e-8)
+            scores = np.linalg.svd(one.asked @ one.offered.T, compute_uv=False)
+            np.testing.assert_allclose(recall.circuits[head].qk.values[:3], scores, rtol=1e-8)
+            assert recall.circuits[head].ov.rank == 3
+        whole = circuits.logits(slice(0, 3))
+        for row, (k, q, v) in zip(rows, table.triples, strict=True):
+            assert (layer in row["whole"]) == (whole[k, q].argmax() == v)
+            assert (layer in row["direct"]) == (circuits.direct[q].argmax() == v)
+        assert np.linalg.matrix_rank(whole.reshape(3, -1)) <= recall.rank_at_most
+        assert recall.most_facts == most_facts(32 * WIDTH * D_HEAD * 2 * (HEADS + KV_HEADS), table.n_values)
+    data = found.to_dict()
+    assert data["recalls"][0]["circuits"][0]["ov_rank"] == 3
+    assert json.loads(json.dumps(data))["facts"][0]["key"] == rows[0]["key"]
+
+
+def test_large_vocabularies_are_read_block_by_block(tmp_path, monkeypatch):
+    folder = named(write_model(tmp_path / "m", llama_tensors() | {"model.norm.weight": np.ones(WIDTH)}))
+    table = full_table([word.removeprefix("Ġ") for word in WORDS])
+    whole = facts_in_weights(folder, tokens=WORDS, table=table).to_dict(), extract(folder, 1)
+    monkeypatch.setattr("factrank.auditing.token_circuits.BLOCK", 64)
+    cut = facts_in_weights(folder, tokens=WORDS, table=table).to_dict(), extract(folder, 1)
+    assert cut[1] == whole[1]
+    assert cut[0]["recalls"] == whole[0]["recalls"]
+    for ours, theirs in zip(cut[0]["heads"], whole[0]["heads"], strict=True):
+        assert (ours["copied"], ours["copying"]) == (theirs["copied"], theirs["copying"])
+        pairs = zip(ours["entries"], theirs["entries"], strict=True)
+        assert all({**a, "lead": 0} == {**b, "lead": 0} and np.isclose(a["lead"], b["lead"]) for a, b in pairs)
+
+
+@pytest.mark.parametrize(
+    ("suffix", "text", "message"),
+    [
+        (".csv", "key,query,value\naword,bword,cword\naword,dword,nowhere\n", "facts.csv, line 3, value: 'nowhere'"),
+        (".jsonl", '{"key": "gone", "query": "bword", "value": "cword"}\n', "facts.jsonl, line 1, key: 'gone'"),
+        (".tsv", "key\tquery\tvalue\naword\tno no\tcword\n", "facts.tsv, line 2, query: 'no no'"),
+    ],
+)
+def test_names_of_a_table_that_are_no_tokens(suffix, text, message, tmp_path):
+    folder = named(write_model(tmp_path / "m", llama_tensors() | {"model.norm.weight": np.ones(WIDTH)}))
+    path = tmp_path / f"facts{suffix}"
+    path.write_text(text, encoding="utf-8")
+    run = CliRunner().invoke(app, ["audit", str(folder), "--table", str(path)])
+    assert isinstance(run.exception, InputError)
+    assert f"{message} is not a single token of the model" in str(run.exception)
+    with pytest.raises(InputError, match="the table, key: 'x' is not a single token"):
+        facts_in_weights(folder, table=Database.from_facts([("x", "aword", "bword")]))

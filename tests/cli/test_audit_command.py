@@ -32,7 +32,10 @@ def test_errors_name_what_was_expected(tmp_path):
     folder = write_model(tmp_path / "m", llama_tensors())
     for words, message in (
         ((folder, "--layers", "x"), "expected numbers such as 0,5,10-12; got 'x'"),
-        ((folder, "--layers", "0-99999999"), "expected numbers"),
+        ((folder, "--layers", "0-99999999"), "'0-99999999' is no range of layers; expected at most 10,000"),
+        ((folder, "--layers", "1-0"), "'1-0' is no range of layers; expected the smaller number first: 0-1"),
+        ((folder, "--layers", "0,1-"), "expected numbers such as 0,5,10-12; got '0,1-'"),
+        ((folder, "--layers", "9" * 50), "expected numbers such as 0,5,10-12; got '9999"),
         ((folder, "--layers", "5"), "the layers are 0 to 1"),
         ((folder, "--html", tmp_path / "out.txt"), "the name of a page ends in .html"),
         ((tmp_path / "none",), "no such file or folder"),
@@ -40,3 +43,13 @@ def test_errors_name_what_was_expected(tmp_path):
         failed = run(*words)
         assert isinstance(failed.exception, InputError)
         assert message in str(failed.exception)
+
+
+def test_an_interruption_leaves_no_page(tmp_path, monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    folder = write_model(tmp_path / "m", llama_tensors())
+    monkeypatch.setattr("factrank.auditing.model_audit.audit_layer", interrupted)
+    assert run(folder, "--html", tmp_path / "out.html").exit_code != 0
+    assert [path.name for path in tmp_path.iterdir()] == ["m"]

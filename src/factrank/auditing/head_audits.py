@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from math import floor, log2
 from statistics import median
 from typing import Any
 
@@ -16,6 +17,7 @@ from threadpoolctl import threadpool_limits
 
 from factrank.auditing.circuit_spectra import ReducedFactor, Spectrum, reduced, spectrum, stack
 from factrank.checkpoints.heads import AttentionFactors, AttentionModel
+from factrank.planning import EXCLUDED_BITS
 
 DISTANCES = (0, 1, 4, 16, 64, 256, 1024, 4096)
 """Distances between query and key at which rotated circuits are measured."""
@@ -124,11 +126,25 @@ def audit_layer(model: AttentionModel, layer: int, *, fold: bool = False, tolera
             measure(g, g, stack(queries[g * size :][:size]), keys[g], values[g], stack(outputs[g * size :][:size]))
             for g in range(len(keys) if size > 1 else 0)
         )
+    words = convention(factors, fold=fold)
+    return LayerAudit(layer, heads, groups, _parameters(model, layer), attention_bits(model, layer), words)
+
+
+def attention_bits(model: AttentionModel, layer: int) -> float:
+    """Return the bits of the stored weights and biases of a layer's attention."""
     names = model.attention_names(layer)
     biases = [model.optional(f"{name.removesuffix('.weight')}.bias") for name in names]
     stored = [*(model.tensor(name) for name in names), *(bias for bias in biases if bias is not None)]
-    bits = sum(tensor.size * tensor.bits for tensor in stored)
-    return LayerAudit(layer, heads, groups, _parameters(model, layer), bits, convention(factors, fold=fold))
+    return sum(tensor.size * tensor.bits for tensor in stored)
+
+
+def most_facts(bits: float | int, n_values: int) -> int:
+    """Return the most facts that weights with that many bits hold, of nearly every table with that many values.
+
+    >>> most_facts(1000, 2)
+    1020
+    """
+    return floor((bits + EXCLUDED_BITS) / log2(n_values)) if n_values > 1 else 0
 
 
 def convention(factors: AttentionFactors, *, fold: bool) -> str:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from math import floor, log2
 from pathlib import Path
 from statistics import median
 from typing import Any, Literal
@@ -19,26 +18,17 @@ from typing import Any, Literal
 from threadpoolctl import threadpool_limits
 
 from factrank.auditing.circuit_spectra import Spectrum, reduced, spectrum
-from factrank.auditing.head_audits import LEADING, HeadCircuits, LayerAudit, audit_layer
+from factrank.auditing.head_audits import LEADING, HeadCircuits, LayerAudit, audit_layer, most_facts
+from factrank.auditing.opened_models import Source, chosen_layers, opened_model
 from factrank.checkpoints import read_object
-from factrank.checkpoints.heads import AttentionModel, CheckpointSizes, Rounded, open_model, open_state_dict
+from factrank.checkpoints.heads import AttentionModel, CheckpointSizes, Rounded
 from factrank.checkpoints.readers import LORA_CONFIGURATION, LowRankUpdate, read_lora
 from factrank.display import Drawn
 from factrank.errors import InputError
-from factrank.planning import EXCLUDED_BITS
 
 Fold = Literal["norm"]
 Progress = Callable[[str], None]
 TOKENISER = "tokenizer.json"
-
-
-def most_facts(bits: float | int, n_values: int) -> int:
-    """Return the most facts that weights of so many bits hold, of nearly every table with that many values.
-
-    >>> most_facts(1000, 2)
-    1020
-    """
-    return floor((bits + EXCLUDED_BITS) / log2(n_values)) if n_values > 1 else 0
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -193,7 +183,7 @@ class LoraAudit(Drawn):
 
 
 def audit(
-    source: str | Path | Mapping[str, Any],
+    source: Source,
     *,
     settings: Mapping[str, Any] | None = None,
     layers: Sequence[int] | None = None,
@@ -207,7 +197,8 @@ def audit(
     Weights are read layer by layer, and no matrix of width x width or vocabulary x vocabulary is formed.
 
     Arguments:
-        source: A Hugging Face folder, a GGUF file, a LoRA folder, or a state dict.
+        source: A Hugging Face folder, a GGUF file, a LoRA folder, a state dict, or a language model of ours: its file,
+            the model or a training result.
         settings: The settings of a state dict, such as `model.config.to_dict()`.
         layers: Numbers of the layers to audit, from 0; all by default.
         fold: "norm" folds the norms into the circuits.
@@ -236,18 +227,11 @@ def audit(
         raise InputError(f"expected at least 2 values; got {n_values}")
     if fold not in (None, "norm"):
         raise InputError(f"unknown fold {str(fold)[:40]!r}; expected 'norm'")
-    if isinstance(source, Mapping):
-        if settings is None:
-            raise InputError("a state dict needs its settings: audit(state_dict, settings=model.config.to_dict())")
-        return _of_model(open_state_dict(source, settings), layers, fold, tolerance, n_values, say)
-    path = Path(source)
-    if (path / LORA_CONFIGURATION).exists():
+    if isinstance(source, str | Path) and (Path(source) / LORA_CONFIGURATION).exists():
         if layers is not None or fold is not None:
-            raise InputError(f"{path}: the updates of a LoRA adapter have no layers to choose and no norms to fold")
-        return _of_lora(path, tolerance, n_values, say)
-    if not path.exists():
-        raise InputError(f"{path}: no such file or folder")
-    return _of_model(open_model(path), layers, fold, tolerance, n_values, say)
+            raise InputError(f"{source}: the updates of a LoRA adapter have no layers to choose and no norms to fold")
+        return _of_lora(Path(source), tolerance, n_values, say)
+    return _of_model(opened_model(source, settings), layers, fold, tolerance, n_values, say)
 
 
 def _of_model(
@@ -258,14 +242,9 @@ def _of_model(
     n_values: int | None,
     say: Progress,
 ) -> ModelAudit:
-    n_layers = model.sizes.n_layers
-    wanted = range(n_layers) if layers is None else sorted(set(layers))
-    outside = [layer for layer in wanted if not 0 <= layer < n_layers]
-    if outside or not wanted:
-        raise InputError(f"{model.place}: layer {outside[0] if outside else ''}: the layers are 0 to {n_layers - 1}")
     audited = []
-    for layer in wanted:
-        say(f"layer {layer} of {n_layers}")
+    for layer in chosen_layers(model, layers):
+        say(f"layer {layer} of {model.sizes.n_layers}")
         audited.append(audit_layer(model, layer, fold=fold == "norm", tolerance=tolerance))
     parameters = _parameters(model)
     embedding = model.optional(model.layout.embedding) if model.layout.embedding else None

@@ -14,13 +14,15 @@ shift of the final norm are left out.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from jaxtyping import Float, Integer
 from scipy.special import expit
 
+from factrank.auditing.layer_inputs import divided, epsilon, of_unit_size, soft_cap
 from factrank.checkpoints.heads import AttentionFactors, AttentionModel
 from factrank.errors import InputError
 
@@ -29,46 +31,95 @@ BLOCK = 2**24
 
 
 @dataclass(frozen=True, eq=False)
+class TokenHead:
+    """A head restricted to some tokens, as factors: no matrix of keys and values, or of keys and queries, is stored.
+
+    Arguments:
+        asked: Queries, rotated to distance 1 and scaled [queries, d_qk].
+        offered: Keys [keys, d_qk].
+        to_itself: Score of each query token with itself [queries].
+        read: Inputs times W_V [keys, d_vo].
+        read_by_queries: The same of the query tokens [queries, d_vo].
+        written: W_O times the unembedding [d_vo, values].
+        cap: Soft cap of the scores, or None.
+        copying: Copying score over all tokens.
+    """
+
+    asked: Float[np.ndarray, "queries d_qk"]
+    offered: Float[np.ndarray, "keys d_qk"]
+    to_itself: Float[np.ndarray, " queries"]
+    read: Float[np.ndarray, "keys d_vo"]
+    read_by_queries: Float[np.ndarray, "queries d_vo"]
+    written: Float[np.ndarray, "d_vo values"]
+    cap: float | None
+    copying: float
+
+    def attention(self, keys: slice) -> Float[np.ndarray, "keys queries"]:
+        """Return A for some keys: how much a query attends to a key right before it, rather than to itself."""
+        scores = _capped(self.offered[keys] @ self.asked.T, self.cap)
+        return np.asarray(expit(scores - _capped(self.to_itself, self.cap)))
+
+    def attention_of(
+        self, keys: Integer[np.ndarray, " n"], queries: Integer[np.ndarray, " n"]
+    ) -> Float[np.ndarray, " n"]:
+        """Return A for pairs of a key and a query."""
+        scores = _capped((self.offered[keys] * self.asked[queries]).sum(axis=1), self.cap)
+        return np.asarray(expit(scores - _capped(self.to_itself, self.cap)[queries]))
+
+    def moved(self, keys: slice) -> Float[np.ndarray, "keys values"]:
+        """Return V[k] for some keys."""
+        return np.asarray(self.read[keys] @ self.written)
+
+    @cached_property
+    def own(self) -> Float[np.ndarray, "queries values"]:
+        """V[q] of the queries."""
+        return np.asarray(self.read_by_queries @ self.written)
+
+    def logits_of(
+        self, keys: Integer[np.ndarray, " n"], queries: Integer[np.ndarray, " n"]
+    ) -> Float[np.ndarray, "n values"]:
+        """Return A V[k] + (1 - A) V[q] for pairs of a key and a query."""
+        attention = self.attention_of(keys, queries)[:, None]
+        mixed = attention * self.read[keys] + (1 - attention) * self.read_by_queries[queries]
+        return np.asarray(mixed @ self.written)
+
+
+@dataclass(frozen=True, eq=False)
 class TokenCircuits:
     """Circuits of a layer restricted to some tokens.
 
     Arguments:
         layer: Number of the layer.
-        weights: Attention A [heads, keys, queries].
-        values: V [heads, tokens, values] of keys and queries: rows 0 to K - 1 are keys, the others queries.
+        sizes: Numbers of keys, queries and values.
         direct: Direct path [queries, values].
-        copying: Copying score of each head over all tokens.
+        n_heads: Heads.
+        head: Returns one head; it is computed when it is asked for.
     """
 
     layer: int
-    weights: Float[np.ndarray, "heads keys queries"]
-    values: Float[np.ndarray, "heads tokens values"]
+    sizes: tuple[int, int, int]
     direct: Float[np.ndarray, "queries values"]
-    copying: tuple[float, ...]
-
-    @property
-    def n_keys(self) -> int:
-        """Number of key tokens."""
-        return int(self.weights.shape[1])
+    n_heads: int
+    head: Callable[[int], TokenHead]
 
     def head_logits(self, head: int, keys: slice) -> Float[np.ndarray, "keys queries values"]:
         """Return A V[k] + (1 - A) V[q] of one head for some keys and all queries."""
-        attention = self.weights[head, keys, :, None]
-        own = self.values[head, self.n_keys :]
-        return np.asarray(own + attention * (self.values[head, : self.n_keys][keys, None] - own))
-
-    def blocks(self) -> Iterator[slice]:
-        """Return slices of keys whose logits fit into memory."""
-        n_values, n_queries = self.values.shape[2], self.weights.shape[2]
-        step = max(1, BLOCK // max(1, n_queries * n_values))
-        return (slice(start, min(start + step, self.n_keys)) for start in range(0, self.n_keys, step))
+        found = self.head(head)
+        attention, own = found.attention(keys)[:, :, None], found.own
+        return np.asarray(own + attention * (found.moved(keys)[:, None] - own))
 
     def logits(self, keys: slice) -> Float[np.ndarray, "keys queries values"]:
         """Return L for some keys and all queries and values."""
         total = np.broadcast_to(self.direct, (keys.stop - keys.start, *self.direct.shape)).copy()
-        for head in range(len(self.weights)):
+        for head in range(self.n_heads):
             total += self.head_logits(head, keys)
         return total
+
+
+def blocks(n: int, width: int) -> Iterator[slice]:
+    """Return slices of n rows with at most `BLOCK` entries each, if a row has that many."""
+    step = max(1, BLOCK // max(1, width))
+    return (slice(start, min(start + step, n)) for start in range(0, n, step))
 
 
 def token_circuits(
@@ -80,25 +131,29 @@ def token_circuits(
         InputError: If the model has no embedding of tokens, or normalises after the residual sum, or has latent
             attention, for which the path of a single layer is not of this form.
     """
-    _require_path(model)
+    require_path(model)
     factors = model.layer(layer, fold=True, head_gains=False)
-    tokens = (*keys, *queries)
+    tokens, n_keys = (*keys, *queries), len(keys)
     rows = token_rows(model, tokens)
-    inputs = _normalised(model, rows, layer)
+    inputs = rows if model.input_norm(layer) is None else divided(rows, model)
     if factors.has_bias:
         inputs = np.column_stack([inputs, np.ones(len(inputs))])
     unembedding = _unembedding(model, values)
-    n_keys = len(keys)
-    heads = range(factors.n_heads)
-    weights = np.stack([_attention(model, factors, head, inputs[:n_keys], inputs[n_keys:]) for head in heads])
-    passed = [inputs @ factors.value.values[head // factors.group_size] for head in heads]
-    moved = np.stack([passed[head] @ (factors.output.values[head] @ unembedding.T) for head in heads])
     first = list({token: place for place, token in reversed(list(enumerate(tokens)))}.items())
-    same = _unembedding(model, [token for token, _ in first])
     places = [place for _, place in first]
-    copying = tuple(_copying(factors.output.values[head] @ same.T @ passed[head][places]) for head in heads)
+    same = _unembedding(model, [token for token, _ in first])
+
+    def one_head(head: int) -> TokenHead:
+        value, output = factors.value.values[head // factors.group_size], factors.output.values[head]
+        read = inputs @ value
+        asked, offered, own = _scored(model, factors, head, inputs[:n_keys], inputs[n_keys:])
+        copying = _copying(output @ same.T @ read[places])
+        cap = soft_cap(model)
+        return TokenHead(asked, offered, own, read[:n_keys], read[n_keys:], output @ unembedding.T, cap, copying)
+
     stream = rows[n_keys:] + (0 if factors.output_bias is None else factors.output_bias)
-    return TokenCircuits(layer, weights, moved, stream @ unembedding.T, copying)
+    sizes = (n_keys, len(queries), len(values))
+    return TokenCircuits(layer, sizes, stream @ unembedding.T, factors.n_heads, one_head)
 
 
 def token_rows(model: AttentionModel, tokens: Sequence[int]) -> Float[np.ndarray, "tokens width"]:
@@ -113,33 +168,18 @@ def token_rows(model: AttentionModel, tokens: Sequence[int]) -> Float[np.ndarray
     norm = model.norm(model.layout.embedding_norm)
     if norm is not None:
         shift = 0 if norm.bias is None else norm.bias.rows()
-        rows = _divided(rows, model) * norm.gain.values + shift
+        rows = divided(rows, model) * norm.gain.values + shift
     return np.asarray(rows)
 
 
-def _require_path(model: AttentionModel) -> None:
+def require_path(model: AttentionModel) -> None:
+    """Raise `InputError` unless the path of a single layer has the form of L."""
+    """Raise `InputError` unless the path of a single layer has the form of L."""
     if not model.layout.embedding or model.layout.first_norm is not None or model.layout.latent:
         raise InputError(
             f"{model.place}: {model.layout.title} has no path of single tokens through one layer; expected a language "
             "model that normalises before attention, without latent attention"
         )
-
-
-def _divided(rows: Float[np.ndarray, "tokens width"], model: AttentionModel) -> Float[np.ndarray, "tokens width"]:
-    """Normalise rows before gain and shift."""
-    centred = rows - rows.mean(axis=-1, keepdims=True) if model.layout.norm_kind == "layer" else rows
-    return np.asarray(centred / np.sqrt((centred**2).mean(axis=-1, keepdims=True) + _epsilon(model)))
-
-
-def _epsilon(model: AttentionModel) -> float:
-    """Return the epsilon of the model's norms; by default that of its kind in `transformers`."""
-    given = [model.settings.entries.get(name) for name in ("rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon")]
-    default = 1e-5 if model.layout.norm_kind == "layer" else 1e-6
-    return next((value for value in given if isinstance(value, float) and 0 <= value < 1), default)
-
-
-def _normalised(model: AttentionModel, rows: Float[np.ndarray, "tokens width"], layer: int) -> np.ndarray:
-    return rows if model.input_norm(layer) is None else _divided(rows, model)
 
 
 def _unembedding(model: AttentionModel, tokens: Sequence[int]) -> Float[np.ndarray, "values width"]:
@@ -157,32 +197,26 @@ def _unembedding(model: AttentionModel, tokens: Sequence[int]) -> Float[np.ndarr
     return np.asarray(rows - rows.mean(axis=-1, keepdims=True) if model.layout.norm_kind == "layer" else rows)
 
 
-def _attention(
+def _scored(
     model: AttentionModel, factors: AttentionFactors, head: int, keys: np.ndarray, queries: np.ndarray
-) -> Float[np.ndarray, "keys queries"]:
-    """Return A: how much the query attends to a key right before it, rather than to itself."""
+) -> tuple[Float[np.ndarray, "queries d"], Float[np.ndarray, "keys d"], Float[np.ndarray, " queries"]]:
+    """Return queries at distance 1, with the scale; keys; and the score of each query with itself."""
     maps = (factors.query.values[head], factors.key.values[head // factors.group_size])
     asked, offered, own = queries @ maps[0], keys @ maps[1], queries @ maps[1]
     if model.layout.head_norms is not None:
         gains = [gain.values for gain in model.head_gains(factors.layer)]
-        epsilon = _epsilon(model)
-        asked = _headed(asked, gains[0], epsilon)
-        offered, own = _headed(offered, gains[1], epsilon), _headed(own, gains[1], epsilon)
+        small = epsilon(model)
+        asked = of_unit_size(asked, gains[0], small)
+        offered, own = of_unit_size(offered, gains[1], small), of_unit_size(own, gains[1], small)
     turns = [np.eye(asked.shape[1])] * 2
     if factors.rotation is not None:
         turns = [factors.rotation.matrix(distance, asked.shape[1]) for distance in (0, 1)]
     to_itself = factors.scale * ((asked @ turns[0]) * own).sum(axis=-1)
-    to_keys = factors.scale * offered @ (asked @ turns[1]).T
-    cap = model.settings.entries.get("attn_logit_softcapping")
-    if isinstance(cap, int | float) and cap > 0:
-        to_itself, to_keys = cap * np.tanh(to_itself / cap), cap * np.tanh(to_keys / cap)
-    return np.asarray(expit(to_keys - to_itself))
+    return factors.scale * asked @ turns[1], offered, np.asarray(to_itself)
 
 
-def _headed(
-    rows: Float[np.ndarray, "tokens d"], gain: Float[np.ndarray, " d"], epsilon: float
-) -> Float[np.ndarray, "tokens d"]:
-    return np.asarray(rows / np.sqrt((rows**2).mean(axis=-1, keepdims=True) + epsilon) * gain)
+def _capped(scores: Float[np.ndarray, "..."], cap: float | None) -> Float[np.ndarray, "..."]:
+    return scores if cap is None else np.asarray(cap * np.tanh(scores / cap))
 
 
 def _copying(core: Float[np.ndarray, "d d"]) -> float:
@@ -192,14 +226,29 @@ def _copying(core: Float[np.ndarray, "d d"]) -> float:
     return float(eigenvalues.sum().real / whole) if whole else 0.0
 
 
-def strongest_moves(circuits: TokenCircuits, head: int, n: int) -> list[tuple[int, int, int, float]]:
+def strongest_moves(head: TokenHead, n: int) -> list[tuple[int, int, int, float]]:
     """Return the strongest entries (key, query, value, lead) of a head.
 
-    The lead is $V^h[k, v]$ above its mean over the values. The query is the one that attends most to the key.
+    The lead is $V[k, v]$ above its mean over the values. The query is the one that attends most to the key.
     """
-    moved = circuits.values[head, : circuits.n_keys]
-    lead = moved - moved.mean(axis=1, keepdims=True)
-    best: Integer[np.ndarray, " n"] = np.argsort(lead, axis=None)[::-1][:n]
-    keys, values = np.unravel_index(best, lead.shape)
-    queries = circuits.weights[head].argmax(axis=1)
-    return [(int(k), int(queries[k]), int(v), float(lead[k, v])) for k, v in zip(keys, values, strict=True)]
+    n_values = head.written.shape[1]
+    mean = head.read @ head.written.mean(axis=1)
+    found: list[tuple[float, int, int]] = []
+    for block in _key_blocks(head):
+        lead = head.moved(block) - mean[block, None]
+        most = min(n, lead.size)
+        for place in np.argpartition(lead, lead.size - most, axis=None)[lead.size - most :]:
+            key, value = divmod(int(place), n_values)
+            found.append((float(lead[key, value]), block.start + key, value))
+    best = sorted(found, key=lambda entry: (-entry[0], entry[1:]))[:n]
+    return [(key, int(head.attention(slice(key, key + 1))[0].argmax()), value, lead) for lead, key, value in best]
+
+
+def copied(head: TokenHead) -> float:
+    """Return the fraction of keys whose own logit is the largest, if the values are the keys."""
+    best = [head.moved(block).argmax(axis=1) == np.arange(block.start, block.stop) for block in _key_blocks(head)]
+    return float(np.concatenate(best).mean())
+
+
+def _key_blocks(head: TokenHead) -> Iterator[slice]:
+    return blocks(len(head.read), head.written.shape[1])

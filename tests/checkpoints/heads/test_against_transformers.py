@@ -5,7 +5,9 @@ import json
 import numpy as np
 import pytest
 
+from factrank.auditing import check_forward
 from factrank.checkpoints.heads import open_model, open_state_dict
+from factrank.errors import InputError
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
@@ -66,6 +68,7 @@ CASES = {
     "mistral": ("Mistral", GQA | {"rope_parameters": rope()}),
     "qwen2": ("Qwen2", SMALL | {"num_attention_heads": 6, "num_key_value_heads": 2, "rope_parameters": rope()}),
     "qwen3": ("Qwen3", GQA | {"rope_parameters": rope()}),
+    "gemma": ("Gemma", GQA),
     "gemma2": ("Gemma2", GQA | {"query_pre_attn_scalar": 7, "attn_logit_softcapping": None}),
     "gemma3": (
         "Gemma3Text",
@@ -221,6 +224,18 @@ def test_scores_and_outputs_agree(name, tmp_path):
         np.testing.assert_allclose(ours, output - added, rtol=1e-5, atol=1e-5 * np.abs(output).max())
 
 
+@pytest.mark.parametrize("name", CASES)
+def test_the_self_check_agrees(name, tmp_path):
+    """Norms, scores and outputs, in every layer; also where scores are capped."""
+    changes = {"attn_logit_softcapping": 3.0} if name == "gemma2" else {}
+    random_model(name, **changes).save_pretrained(tmp_path)
+    found = check_forward(tmp_path)
+    assert found.agrees, found.to_dict()
+    assert [layer.layer for layer in found.layers] == [0, 1]
+    assert max(max(layer.norm or 0, layer.scores, layer.outputs) for layer in found.layers) < 1e-5
+    assert [layer.norm is None for layer in found.layers] == [name == "opt after", False]
+
+
 def alibi_slopes(n_heads, name):
     """Slopes of ALiBi; the eager Falcon of `transformers` 5 adds them twice, to the scores and to the mask."""
     slopes = 2.0 ** (-8 * np.arange(1, n_heads + 1) / n_heads)
@@ -255,6 +270,20 @@ def test_settings_before_transformers_5(tmp_path):
     new = open_model(tmp_path).layer(0).rotation
     old_settings(tmp_path, rope_theta=LLAMA_3["rope_theta"], rope_scaling={**LLAMA_3, "type": "llama3"})
     assert np.array_equal(open_model(tmp_path).layer(0).rotation.frequencies, new.frequencies)
+
+
+def test_equal_factors_of_llama_3_are_a_step(tmp_path):
+    """Without a warning; frequencies that turn at least twice within 32 positions are kept, others divided."""
+    random_model("llama 3").save_pretrained(tmp_path)
+    equal = LLAMA_3 | {"low_freq_factor": 2.0, "high_freq_factor": 2.0}
+    old_settings(tmp_path, rope_parameters=equal)
+    found = open_model(tmp_path).layer(0).rotation.frequencies
+    plain = 100.0 ** (-np.arange(5) / 5)
+    assert np.allclose(found, [f if 32 * f / (2 * np.pi) >= 2 else f / 4 for f in plain])
+    assert len({found[0] == plain[0], found[-1] == plain[-1]}) == 2
+    old_settings(tmp_path, rope_parameters=equal | {"high_freq_factor": 1.0})
+    with pytest.raises(InputError, match="high_freq_factor to be at least low_freq_factor, 2; got 1"):
+        open_model(tmp_path).layer(0)
 
 
 def test_sliding_layers_of_old_gemma_3_rotate_faster(tmp_path):

@@ -14,6 +14,7 @@ from safetensors.numpy import save, save_file
 from factrank.checkpoints.configuration import Settings
 from factrank.checkpoints.readers import read_folder, read_gguf, read_lora, read_safetensors, read_state_dict
 from factrank.errors import FactrankError, InputError
+from planted_models import write_raw
 
 RNG = np.random.default_rng(0)
 
@@ -69,16 +70,6 @@ def test_fp8_is_scaled_block_by_block(tmp_path):
     write_raw(path, {"w": ("F8_E4M3", weight), "w_scale_inv": ("F32", scales)})
     with pytest.raises(InputError, match="weight_block_size to be two positive integers"):
         read_folder(tmp_path, settings)
-
-
-def write_raw(path, tensors):
-    header, data = {}, b""
-    for name, (kind, array) in tensors.items():
-        content = array.tobytes()
-        header[name] = {"dtype": kind, "shape": array.shape, "data_offsets": [len(data), len(data) + len(content)]}
-        data += content
-    text = json.dumps(header).encode()
-    path.write_bytes(len(text).to_bytes(8, "little") + text + data)
 
 
 @pytest.mark.parametrize(

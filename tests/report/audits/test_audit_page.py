@@ -3,12 +3,14 @@
 import json
 import re
 
+import numpy as np
 import pytest
 from rich.console import Console
 
-from factrank.auditing import audit
+from factrank.auditing import audit, facts_in_weights
+from factrank.databases import Database
 from factrank.errors import InputError
-from factrank.report.audits import build_audit_page, describe_audit, write_audit_page
+from factrank.report.audits import build_audit_page, describe_audit, describe_facts, write_audit_page
 from planted_models import HEADS, KV_HEADS, LAYERS, llama_tensors, write_model
 
 
@@ -58,3 +60,53 @@ def test_the_page_is_whole_and_escapes_names(found, tmp_path):
     assert not re.search(r'(src|href)="?https?:', page)
     write_audit_page(found, tmp_path / "page.html")
     assert (tmp_path / "page.html").read_text(encoding="utf-8") == page
+
+
+HOSTILE = (
+    "</script><script>alert(1)</script>",
+    "<img src=x onerror=alert(1)>",
+    "a&b",
+    '"quoted"',
+    "\x1b[31mred",
+    "\u202eback",
+)
+
+
+@pytest.fixture(scope="module")
+def facts(tmp_path_factory):
+    """A model whose tokens are hostile, and a table of them."""
+    names = [*HOSTILE, *(f"word{i}" for i in range(24))]
+    folder = write_model(tmp_path_factory.mktemp("hostile") / "m", llama_tensors() | {"model.norm.weight": np.ones(24)})
+    vocabulary = {name: i for i, name in enumerate(names)}
+    (folder / "tokenizer.json").write_text(json.dumps({"model": {"vocab": vocabulary}}), encoding="utf-8")
+    table = Database.from_facts([(HOSTILE[0], HOSTILE[1], HOSTILE[2]), (HOSTILE[4], HOSTILE[3], HOSTILE[5])])
+    return facts_in_weights(folder, tokens=names, table=table)
+
+
+def test_the_page_has_the_facts_with_their_names_escaped(found, facts):
+    whole = build_audit_page(found, facts=facts)
+    assert not re.search(r'(src|href)="?https?:', whole)
+    assert whole.count("<script>") + whole.count("<script type") == 3
+    page = whole[: whole.index("<script")]
+    for title in ("The table, fact by fact", "Recall by head", "Strongest entries of each head", "Every head"):
+        assert f"<h2>{title}</h2>" in page
+    assert page.count("sortable") >= 4
+    for raw in (HOSTILE[0], HOSTILE[1], "<img", "\x1b", "\u202e"):
+        assert raw not in page
+    assert "&lt;img src=x onerror=alert(1)&gt;" in page
+    rows = re.findall(r"<tr>(.*?)</tr>", page.split("The table, fact by fact")[-1].split("</table>")[0], re.S)
+    assert len(rows) == 1 + 2
+    entries = re.findall(r"<tr>(.*?)</tr>", page.split("Strongest entries of each head")[-1].split("</table>")[0], re.S)
+    assert len(entries) == 1 + 5 * LAYERS * HEADS
+
+
+def test_notebooks_and_terminals_show_facts(facts):
+    html = facts._repr_html_()
+    assert "<img" not in html
+    assert "&lt;img" in html
+    console = Console(width=100, record=True, file=None)
+    with console.capture() as shown:
+        console.print(describe_facts(facts))
+    text = shown.get()
+    assert "\x1b[31mred" not in text
+    assert re.search(r"of 2 facts are recalled by some head alone", " ".join(text.split()))

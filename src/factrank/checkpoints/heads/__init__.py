@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 from factrank.lazy_face import lazy_face
 
 if TYPE_CHECKING:
+    from factrank.checkpoints.heads.architecture_table import ALIBI as ALIBI
     from factrank.checkpoints.heads.architecture_table import ARCHITECTURES as ARCHITECTURES
+    from factrank.checkpoints.heads.architecture_table import OWN_MODEL as OWN_MODEL
     from factrank.checkpoints.heads.attention_factors import AttentionFactors as AttentionFactors
     from factrank.checkpoints.heads.attention_model import AttentionModel as AttentionModel
     from factrank.checkpoints.heads.attention_model import open_model as open_model

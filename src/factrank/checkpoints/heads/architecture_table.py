@@ -7,7 +7,7 @@ rotated together. A permutation of both changes no score.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -16,6 +16,8 @@ from factrank.checkpoints.heads.head_layout import CheckpointSizes, HeadLayout, 
 from factrank.errors import InputError
 from factrank.plugins import Registry
 
+OWN_MODEL = "factrank_language"
+"""`model_type` of our own language models, whose d_qk and d_vo may differ."""
 SOFT_CAP = "soft-capping of scores is left out: it is not bilinear, and keeps their order"
 HEAD_NORM = "norms of queries and keys: their gains are folded into QK, their division by the length is left out"
 LATENT_NORM = "norms of the latent vectors: their gains are folded, their division by the length is left out"
@@ -72,6 +74,18 @@ def _latent_scale(settings: Settings, sizes: CheckpointSizes, layer: int) -> flo
 
 def _deepseek_v3(layout: HeadLayout, settings: Settings) -> HeadLayout:
     return layout if settings.truth("rope_interleave", True) else replace(layout, rotary="halves")
+
+
+def _own_sizes(settings: Settings) -> CheckpointSizes:
+    heads = settings.size("num_attention_heads")
+    widths = settings.size("d_qk"), settings.size("d_vo")
+    return CheckpointSizes(settings.size("hidden_size"), settings.size("num_hidden_layers"), heads, heads, *widths)
+
+
+def _own(layout: HeadLayout, settings: Settings) -> HeadLayout:
+    if settings.text("positions", "rope") == "rope":
+        return layout
+    return replace(layout, rotary=None, notes=("learned positions are left out",))
 
 
 LLAMA = HeadLayout(
@@ -179,6 +193,13 @@ ENTRIES: Mapping[str, HeadLayout] = {
         embedding_norm="",
         unembedding="classifier.weight",
         final_norm="layernorm",
+        renamed=(
+            ("encoder.layer.", "layers."),
+            ("attention.attention.query", "attention.q_proj"),
+            ("attention.attention.key", "attention.k_proj"),
+            ("attention.attention.value", "attention.v_proj"),
+            ("attention.output.dense", "attention.o_proj"),
+        ),
     ),
     "deepseek_v2": DEEPSEEK,
     "deepseek_v3": replace(DEEPSEEK, adapted=_deepseek_v3),
@@ -194,6 +215,7 @@ ENTRIES: Mapping[str, HeadLayout] = {
         adapted=_opt,
     ),
     "bloom": BLOOM,
+    OWN_MODEL: replace(LLAMA, title="Language model of factrank", sizes=_own_sizes, adapted=_own),
     "falcon": replace(BLOOM, title="Falcon", embedding_norm="", sizes=_falcon_sizes, adapted=_falcon, notes=()),
 }
 """Layouts by `model_type`."""
@@ -219,6 +241,8 @@ GGUF_TYPES = {
     "gpt2": "gpt2",
 }
 """`model_type` of the architectures of GGUF files."""
+SCALING = ("scaling.type", "scaling.factor", "scaling.original_context_length")
+ORIGINAL = "original_max_position_embeddings"
 LARGEST_GEMMA = {"gemma2": 46, "gemma3": 62}
 """Layers of the 27B models, whose scores are scaled by the width per head instead of by the size of a head."""
 
@@ -272,7 +296,7 @@ def gguf_settings(place: str, given: Mapping[str, Any]) -> tuple[str, Settings]:
         "layer_norm_eps": own("attention.layer_norm_epsilon"),
         "attn_logit_softcapping": own("attn_logit_softcapping"),
         "sliding_window_pattern": 6 if architecture == "gemma3" else None,
-        "rope_scaling": _gguf_scaling(own("rope.scaling.type"), own("rope.scaling.factor")),
+        "rope_scaling": _gguf_scaling(own),
     }
     if own("block_count") == LARGEST_GEMMA.get(architecture) and own("attention.head_count"):
         entries["query_pre_attn_scalar"] = own("embedding_length") / own("attention.head_count")
@@ -283,5 +307,6 @@ def gguf_settings(place: str, given: Mapping[str, Any]) -> tuple[str, Settings]:
     return architecture, settings
 
 
-def _gguf_scaling(kind: Any, factor: Any) -> dict[str, Any] | None:
-    return None if kind in (None, "none") else {"rope_type": kind, "factor": factor}
+def _gguf_scaling(own: Callable[[str], Any]) -> dict[str, Any] | None:
+    kind, factor, original = (own(f"rope.{name}") for name in SCALING)
+    return None if kind in (None, "none") else {"rope_type": kind, "factor": factor, ORIGINAL: original}

@@ -70,7 +70,8 @@ class AttentionModel:
     def optional(self, name: str) -> StoredTensor | None:
         """Return a tensor by the name of the layout, with or without its prefix; None if it is missing."""
         old = next((name.replace(new, old) for new, old in OLD_NAMES.items() if name.endswith(new)), name)
-        names = (self.prefix + name, name, self.prefix + old)
+        newer = self.layout.newer(name)
+        names = (self.prefix + name, name, self.prefix + old, self.prefix + newer, newer)
         return next((self.tensors[each] for each in names if each in self.tensors), None)
 
     def norm(self, name: str) -> StoredNorm | None:
@@ -291,7 +292,8 @@ def _opened(
 ) -> AttentionModel:
     sizes = layout.sizes(settings)
     first = layout.layer.format(0) + layout.output + ".weight"
-    prefix = next((each for each in layout.prefixes if each + first in tensors), layout.prefixes[0])
+    starts = ((prefix, name) for name in (first, layout.newer(first)) for prefix in layout.prefixes)
+    prefix = next((prefix for prefix, name in starts if prefix + name in tensors), layout.prefixes[0])
     model = AttentionModel(place, layout, sizes, settings, tensors, prefix, tokens)
     model.check()
     return model

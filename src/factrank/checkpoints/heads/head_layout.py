@@ -99,6 +99,8 @@ class HeadLayout:
         final_norm: Norm before the unembedding; empty if there is none.
         sizes: Reads the sizes from the settings.
         scale: Factor of the scores of a layer.
+        renamed: Replacements in names that lead to the modules of newer versions of `transformers`, whose files keep
+            the old names.
         adapted: Returns the layout for these settings: some choose between variants.
         notes: What is left out of the circuits.
     """
@@ -124,5 +126,12 @@ class HeadLayout:
     final_norm: str = "norm"
     sizes: Callable[[Settings], CheckpointSizes] = usual_sizes
     scale: Callable[[Settings, CheckpointSizes, int], float] = usual_scale
+    renamed: tuple[tuple[str, str], ...] = ()
     adapted: Callable[[HeadLayout, Settings], HeadLayout] = lambda layout, _: layout
     notes: tuple[str, ...] = ()
+
+    def newer(self, name: str) -> str:
+        """Return a name as the modules of newer versions of `transformers` have it."""
+        for old, new in self.renamed:
+            name = name.replace(old, new)
+        return name

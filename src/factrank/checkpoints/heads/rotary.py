@@ -20,8 +20,8 @@ from factrank.checkpoints.heads.head_layout import CheckpointSizes, HeadLayout, 
 from factrank.checkpoints.readers import Tensors
 from factrank.errors import InputError
 
-FREQUENCY_DIVISORS = "rope_freqs.weight"
-"""Tensor of GGUF files with the factors by which the frequencies are divided."""
+FREQUENCY_DIVISORS, LENGTH_DEPENDENT = "rope_freqs.weight", "rope_factors_short.weight"
+"""Tensors of GGUF files with factors by which the frequencies are divided, always or by the length of the text."""
 LOCAL_BASE = 10_000.0
 """Base of the rotation in the sliding layers of Gemma 3."""
 
@@ -112,8 +112,9 @@ def rotation_of(
     if divisors is not None:
         divisors.require_shape((n_rotated // 2,), "the rotation")
         return Rotation(start, frequencies / divisors.rows(), layout.rotary), ()
-    if rope.kind not in SCALED:
-        return None, (f"rotary positions of type {rope.kind[:40]!r} are not supported: QK is given without rotation",)
+    kind = "longrope" if LENGTH_DEPENDENT in tensors else rope.kind
+    if kind not in SCALED:
+        return None, (f"rotary positions of type {kind[:40]!r} are not supported: QK is given without rotation",)
     frequencies, gain = SCALED[rope.kind](frequencies, rope)
     return Rotation(start, frequencies, layout.rotary, gain), ()
 
@@ -152,10 +153,14 @@ def _linear(frequencies: Frequencies, rope: RotarySettings) -> tuple[Frequencies
 
 
 def _llama3(frequencies: Frequencies, rope: RotarySettings) -> tuple[Frequencies, float]:
-    """Divide low frequencies by the factor, keep high ones, and interpolate between them."""
+    """Divide low frequencies by the factor, keep high ones, and interpolate between them; equal bounds are a step."""
     low, high = rope.number("low_freq_factor"), rope.number("high_freq_factor")
+    if high < low:
+        raise InputError(
+            f"{rope.place}: expected high_freq_factor to be at least low_freq_factor, {low:g}; got {high:g}"
+        )
     turns = rope.number("original_max_position_embeddings") * frequencies / (2 * pi)
-    kept = np.clip((turns - low) / (high - low), 0, 1)
+    kept = np.clip((turns - low) / (high - low), 0, 1) if high > low else np.where(turns >= low, 1.0, 0.0)
     return frequencies * (kept + (1 - kept) / rope.number("factor")), 1.0
 
 

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from factrank.families.language.language_model import init_language_model as init_language_model
     from factrank.families.language.language_shape import LanguageShape as LanguageShape
     from factrank.families.language.llama_folder import export_language_model as export_language_model
+    from factrank.families.language.llama_folder import token_words as token_words
+    from factrank.families.language.tensors_by_name import attention_state as attention_state
     from factrank.families.language.text_windows import TokenisedText as TokenisedText
 else:
     __getattr__, __dir__, __all__ = lazy_face(__name__)

@@ -2,13 +2,15 @@
 
 Rotary positions, SwiGLU MLPs and d_qk = d_vo make a `LanguageModel` a Llama with as many key-value heads as heads. The
 folder has `config.json` and `model.safetensors`; `transformers.LlamaForCausalLM.from_pretrained` reads it and computes
-the same logits. Other models are saved in our own format.
+the same logits. If the facts that the model was trained on are given, `tokenizer.json` has its words. Other models are
+saved in our own format.
 """
 
 from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +18,14 @@ import numpy as np
 from jaxtyping import Float, Shaped
 from safetensors.numpy import save as to_safetensors
 
+from factrank.databases import Database
 from factrank.errors import InputError
 from factrank.experiments.models import save
+from factrank.experiments.specs import Given
+from factrank.families.language.language_data import Sentences
 from factrank.families.language.language_model import NORM_EPSILON, LanguageModel
 from factrank.families.language.language_shape import LanguageShape
+from factrank.families.language.sentences import FactSource
 from factrank.host import replacing
 from factrank.nn import to_arrays
 
@@ -47,7 +53,7 @@ def export_language_model(folder: str | os.PathLike[str], given: Any, data: Any 
     Arguments:
         folder: Folder to write to; created if it does not exist.
         given: A `LanguageModel`, or a training result that contains one.
-        data: Data that the model was trained on; our own format requires them.
+        data: Data that the model was trained on; our own format requires them. Of `Sentences`, a folder gets the words.
 
     Returns:
         The folder, or the file `factrank.safetensors` in it if the model is saved in our own format.
@@ -74,7 +80,43 @@ def export_language_model(folder: str | os.PathLike[str], given: Any, data: Any 
         file.write(to_safetensors(llama_tensors(model), metadata={"format": "pt"}))
     with replacing(path / "config.json") as file:
         file.write(json.dumps(llama_config(model), indent=2).encode())
+    words = token_words(model, data)
+    if words:
+        with replacing(path / "tokenizer.json") as file:
+            file.write(json.dumps(word_tokeniser(words), ensure_ascii=False, indent=1).encode())
     return path
+
+
+def token_words(model: LanguageModel, data: object) -> tuple[str, ...]:
+    """Return what each token of a model stands for, if it was trained on sentences about facts; else nothing.
+
+    Arguments:
+        model: The model.
+        data: `Sentences`, or their database; then the presentation is the one that has as many words as the model.
+    """
+    database = data.build() if isinstance(data, Sentences) else data
+    if not isinstance(database, Database):
+        return ()
+    facts = Given(database.fingerprint)
+    shown = [data] if isinstance(data, Sentences) else [Sentences(facts, templates=n) for n in (1, 0)]
+    words = (FactSource(database, each).words for each in shown)
+    return next((each for each in words if len(each) == model.n_tokens), ())
+
+
+def word_tokeniser(words: Sequence[str]) -> dict[str, Any]:
+    """Return a `tokenizer.json` with one token per word; a word that occurs twice is told apart by its number.
+
+    >>> word_tokeniser(("<blank>", "May", "is", "May"))["model"]["vocab"]
+    {'<blank>': 0, 'May': 1, 'is': 2, 'May (3)': 3}
+    """
+    vocabulary: dict[str, int] = {}
+    for number, word in enumerate(words):
+        vocabulary[f"{word} ({number})" if word in vocabulary else word] = number
+    return {
+        "version": "1.0",
+        "pre_tokenizer": {"type": "WhitespaceSplit"},
+        "model": {"type": "WordLevel", "vocab": vocabulary, "unk_token": words[0]},
+    }
 
 
 def llama_config(model: LanguageModel) -> dict[str, Any]:
@@ -105,7 +147,10 @@ def llama_config(model: LanguageModel) -> dict[str, Any]:
 
 
 def llama_tensors(model: LanguageModel) -> dict[str, Shaped[np.ndarray, "..."]]:
-    """Return the tensors of a model under their names in Llama; matrices map columns, as in PyTorch."""
+    """Return the tensors of a model under their names in Llama; matrices map columns, as in PyTorch.
+
+    Learned positions, which Llama does not have, are left out, and so are MLPs if the model has none.
+    """
     part = to_arrays(model)
 
     def of_heads(weights: Float[np.ndarray, "heads d_model d_head"]) -> Float[np.ndarray, "all d_model"]:
@@ -116,18 +161,19 @@ def llama_tensors(model: LanguageModel) -> dict[str, Shaped[np.ndarray, "..."]]:
         tensors["lm_head.weight"] = part["unembedding"]
     for layer in range(model.shape.n_layers):
         outward = part["w_o"][layer]
-        tensors |= {
-            f"model.layers.{layer}.{name}.weight": weights
-            for name, weights in {
-                "input_layernorm": part["attention_norm"][layer],
-                "self_attn.q_proj": of_heads(part["w_q"][layer]),
-                "self_attn.k_proj": of_heads(part["w_k"][layer]),
-                "self_attn.v_proj": of_heads(part["w_v"][layer]),
-                "self_attn.o_proj": outward.reshape(-1, outward.shape[-1]).T,
+        named = {
+            "input_layernorm": part["attention_norm"][layer],
+            "self_attn.q_proj": of_heads(part["w_q"][layer]),
+            "self_attn.k_proj": of_heads(part["w_k"][layer]),
+            "self_attn.v_proj": of_heads(part["w_v"][layer]),
+            "self_attn.o_proj": outward.reshape(-1, outward.shape[-1]).T,
+        }
+        if model.shape.mlp_width:
+            named |= {
                 "post_attention_layernorm": part["mlp_norm"][layer],
                 "mlp.gate_proj": part["w_gate"][layer].T,
                 "mlp.up_proj": part["w_up"][layer].T,
                 "mlp.down_proj": part["w_down"][layer].T,
-            }.items()
-        }
+            }
+        tensors |= {f"model.layers.{layer}.{name}.weight": weights for name, weights in named.items()}
     return {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}

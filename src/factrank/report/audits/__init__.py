@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from factrank.report.audits.audit_page import build_audit_page as build_audit_page
     from factrank.report.audits.audit_page import write_audit_page as write_audit_page
     from factrank.report.audits.audit_tables import describe_audit as describe_audit
+    from factrank.report.audits.audit_tables import describe_check as describe_check
     from factrank.report.audits.audit_tables import describe_facts as describe_facts
 else:
     __getattr__, __dir__, __all__ = lazy_face(__name__)

@@ -17,7 +17,7 @@
   function sortBy(table, column, down) {
     const body = table.tBodies[0];
     const rows = Array.from(body.rows);
-    const value = (row) => row.cells[column].textContent.replace(/,/g, "");
+    const value = (row) => row.cells[column].textContent.replace(/[,%]/g, "");
     rows.sort(function (one, other) {
       const a = value(one), b = value(other);
       const order = a !== "" && b !== "" && !isNaN(a) && !isNaN(b) ? a - b : a.localeCompare(b);

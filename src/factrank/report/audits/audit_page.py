@@ -8,51 +8,60 @@ from __future__ import annotations
 
 from functools import cache
 from importlib.resources import files
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from jinja2 import Environment, StrictUndefined, Template
 from markupsafe import Markup
 
-from factrank.auditing import HeadCircuits, LoraAudit, ModelAudit
+from factrank.auditing import FactsInWeights, ForwardCheck, LoraAudit, ModelAudit
 from factrank.foreign_text import visible
 from factrank.host import replacing
-from factrank.report.audits.audit_tables import describe_audit
+from factrank.report.audits.audit_tables import describe_audit, describe_check, describe_recall
+from factrank.report.audits.page_tables import page_tables
 from factrank.report.display import description_html
 from factrank.report.pictures import draw_circuit_values, draw_distances, draw_effective_ranks, draw_update_ranks
 from factrank.report.study import page_part, script_data, script_policy, theme, vega_library
 
-MOST_ROWS = 5_000
-HEAD_COLUMNS = (
-    *("layer", "head", "kv head", "level", "QK rank", "QK effective", "QK energy", "QK stable", "QK largest"),
-    *("OV rank", "OV effective", "OV energy", "OV stable", "OV largest"),
-)
-UPDATE_COLUMNS = ("update", "r", "rank", "effective", "energy", "stable", "largest", "parameters", "facts at most")
 
-
-def write_audit_page(found: ModelAudit | LoraAudit, path: Path) -> None:
+def write_audit_page(
+    found: ModelAudit | LoraAudit,
+    path: Path,
+    *,
+    facts: FactsInWeights | None = None,
+    check: ForwardCheck | None = None,
+) -> None:
     """Write the page of an audit; an existing file is replaced atomically."""
+    page = build_audit_page(found, facts=facts, check=check)
     with replacing(path) as stream:
-        stream.write(build_audit_page(found).encode())
+        stream.write(page.encode())
 
 
-def build_audit_page(found: ModelAudit | LoraAudit) -> str:
-    """Return the page of an audit: its tables, charts, and one sortable row per head or update."""
+def build_audit_page(
+    found: ModelAudit | LoraAudit, *, facts: FactsInWeights | None = None, check: ForwardCheck | None = None
+) -> str:
+    """Return the page of an audit.
+
+    Arguments:
+        found: The audit: summary, charts, and one sortable row per head or update.
+        facts: Facts in the weights: the strongest entries, and a table fact by fact.
+        check: The self-check.
+    """
     charts = _model_charts(found) if isinstance(found, ModelAudit) else _lora_charts(found)
-    head, rows = _head_rows(found) if isinstance(found, ModelAudit) else _update_rows(found)
     themes = {name: theme(name) | {"background": "transparent"} for name in ("light", "dark")}
     scripts = [vega_library(), _part("audit_page.js")]
     data = {"charts": {name: _plain(chart) for name, (_, chart) in charts.items()}, "themes": themes}
+    shown = [describe_audit(found)]
+    shown += [describe_check(check)] if check is not None else []
+    shown += [describe_recall(facts)] if facts is not None and facts.recalls else []
     return _template().render(
         title=found.title,
-        summary=Markup(description_html(describe_audit(found))),  # noqa: S704 - escaped there
+        name=PurePath(found.title).name or found.title,
+        summaries=[Markup(description_html(each)) for each in shown],  # noqa: S704 - escaped there
         figures=[(name, text) for name, (text, _) in charts.items()],
-        rows_title="Every head" if isinstance(found, ModelAudit) else "Every update",
-        head=head,
-        rows=rows[:MOST_ROWS],
-        n_more=f"{len(rows) - MOST_ROWS:,}" if len(rows) > MOST_ROWS else "",
+        tables=page_tables(found, facts, check),
         policy=script_policy(scripts),
-        style=Markup(page_part("study_page.css")),  # noqa: S704 - our own
+        style=Markup(page_part("study_page.css") + _part("audit_page.css")),  # noqa: S704 - our own
         data=Markup(script_data(data)),  # noqa: S704 - cannot end a script element
         scripts=[Markup(script) for script in scripts],  # noqa: S704 - our own
     )
@@ -78,34 +87,6 @@ def _plain(chart: Any) -> dict[str, Any]:
     specification: dict[str, Any] = chart.to_dict()
     specification.pop("config", None)
     return specification
-
-
-def _head_rows(found: ModelAudit) -> tuple[tuple[str, ...], list[list[str]]]:
-    members = [
-        (level, member)
-        for layer in found.layers
-        for level, some in (("head", layer.heads), ("group", layer.groups))
-        for member in some
-    ]
-    return HEAD_COLUMNS, [_head_row(level, member) for level, member in members]
-
-
-def _head_row(level: str, member: HeadCircuits) -> list[str]:
-    cells = [f"{member.layer}", f"{member.head}", f"{member.kv_head}", level]
-    for each in (member.qk, member.ov):
-        numbers = (each.effective_rank, each.energy_rank, each.stable_rank)
-        cells += [f"{each.rank}", *(f"{number:.2f}" for number in numbers), f"{each.largest:.4g}"]
-    return cells
-
-
-def _update_rows(found: LoraAudit) -> tuple[tuple[str, ...], list[list[str]]]:
-    rows = []
-    for update in found.updates:
-        each, facts = update.spectrum, found.facts_of(update)
-        numbers = [f"{number:.2f}" for number in (each.effective_rank, each.energy_rank, each.stable_rank)]
-        last = [f"{each.largest:.4g}", f"{update.parameters:,}", "" if facts is None else f"{facts:,}"]
-        rows.append([update.name, f"{update.allowed}", f"{each.rank}", *numbers, *last])
-    return UPDATE_COLUMNS, rows
 
 
 @cache

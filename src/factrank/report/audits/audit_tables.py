@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from statistics import median
 
 from factrank.auditing import (
+    CHECK_TOLERANCE,
     AuditedUpdate,
+    CheckedLayer,
     FactsInWeights,
+    ForwardCheck,
     LayerAudit,
     LoraAudit,
     ModelAudit,
@@ -16,7 +20,7 @@ from factrank.auditing import (
 from factrank.foreign_text import shown_name
 from factrank.report.display import Description, Kind, PlainTable, Words, described, plain_table
 
-MOST_LAYERS, MOST_UPDATES, MOST_HEADS = 128, 40, 30
+MOST_LAYERS, MOST_UPDATES, MOST_HEADS, MOST_FACTS = 128, 40, 30, 20
 
 
 def describe_audit(found: ModelAudit | LoraAudit) -> Description:
@@ -40,15 +44,82 @@ def describe_facts(found: FactsInWeights) -> Description:
         if len(found.heads) > MOST_HEADS:
             parts.append(Words(f"... and {len(found.heads) - MOST_HEADS:,} more heads", option="; --json has all"))
     if found.recalls:
-        recalls = plain_table(
-            ("layer", "number"), ("whole path", "number"), ("direct", "number"), ("best head", "text")
-        )
-        for recall in found.recalls:
-            best = max(range(len(recall.heads)), key=lambda head: recall.heads[head])
-            row = (f"{recall.whole:.1%}", f"{recall.direct:.1%}", f"{best} ({recall.heads[best]:.1%})")
-            recalls.add_row(f"{recall.layer}", *row)
-        parts += [Words("Recall of the table by the path of each layer", "title"), recalls]
+        parts += [*_recall_parts(found), _facts_by_head(found)]
     return described(*parts)
+
+
+def describe_recall(found: FactsInWeights) -> Description:
+    """Describe the recall of a table by layers and heads, without its facts."""
+    return described(*_recall_parts(found))
+
+
+def _recall_parts(found: FactsInWeights) -> list[Words | PlainTable]:
+    table = plain_table(
+        ("layer", "number"),
+        ("whole path", "number"),
+        ("direct", "number"),
+        ("best head", "text"),
+        ("its QK", "number"),
+        ("its OV", "number"),
+        ("facts at most", "number"),
+    )
+    for recall in found.recalls[:MOST_LAYERS]:
+        best = max(range(len(recall.heads)), key=lambda head: recall.heads[head])
+        circuits = recall.circuits[best]
+        table.add_row(
+            f"{recall.layer}",
+            f"{recall.whole:.1%}",
+            f"{recall.direct:.1%}",
+            f"{best} ({recall.heads[best]:.1%})",
+            *(f"{each.effective_rank:.1f} of {each.rank}" for each in (circuits.qk, circuits.ov)),
+            f"{recall.most_facts:,}",
+        )
+    some, n_facts = sum(bool(row["heads"]) for row in found.fact_rows()), len(found.recalls[0].right)
+    n_heads, n_values = sum(len(recall.heads) for recall in found.recalls), found.table.n_values if found.table else 1
+    words = (
+        f"{some:,} of {n_facts:,} facts are recalled by some head alone. By chance {1 / n_values:.1%} of the facts are "
+        f"recalled, and each fact by {n_heads / n_values:,.1f} of {n_heads:,} heads. QK and OV: effective ranks on it"
+    )
+    return [Words("Recall of the table by the path of each layer", "title"), Words(words), table]
+
+
+def _facts_by_head(found: FactsInWeights) -> PlainTable:
+    """Return the first facts of the table with the heads that recall them."""
+    table = plain_table(("fact", "name"), ("heads", "number"), ("first of them", "word"), ("whole paths", "word"))
+    for row in islice(found.fact_rows(), MOST_FACTS):
+        fact = f"{shown_name(row['key'])}, {shown_name(row['query'])} -> {shown_name(row['value'])}"
+        heads = ", ".join(f"{layer}.{head}" for layer, head in row["heads"][:3])
+        table.add_row(fact, f"{len(row['heads'])}", heads, ", ".join(map(str, row["whole"][:3])))
+    return table
+
+
+def describe_check(found: ForwardCheck) -> Description:
+    """Describe a self-check: the largest differences, and the layers that differ."""
+    differing = [layer for layer in found.layers if not layer.agrees]
+    n_layers = f"{len(found.layers):,} layer{'s' if len(found.layers) > 1 else ''}"
+    verdict = f"all {n_layers} agree" if found.agrees else f"{len(differing):,} of {n_layers} differ"
+    table = plain_table(("layer", "number"), ("norm", "number"), ("scores", "number"), ("outputs", "number"))
+    for layer in differing[:MOST_LAYERS]:
+        table.add_row(f"{layer.layer}", *_differences(layer))
+    largest = CheckedLayer(
+        -1,
+        max((layer.norm for layer in found.layers if layer.norm is not None), default=None),
+        max(layer.scores for layer in found.layers),
+        max(layer.outputs for layer in found.layers),
+    )
+    norm, scores, outputs = _differences(largest)
+    words = (
+        f"largest relative differences: norm {norm}, scores {scores}, outputs {outputs} (allowed: {CHECK_TOLERANCE:g})"
+    )
+    return described(
+        Words(f"Check against a forward pass of {found.made_by}, {found.n_tokens} tokens: {verdict}", "title"),
+        Words(words),
+        *([Words(), table] if differing else []),
+    )
+
+
+def _differences(layer: CheckedLayer) -> tuple[str, str, str]:
+    return "" if layer.norm is None else f"{layer.norm:.1e}", f"{layer.scores:.1e}", f"{layer.outputs:.1e}"
 
 
 def _entries(entries: tuple[SkipTrigram, ...]) -> str:

@@ -45,6 +45,7 @@ DESCRIPTIONS: dict[str, str] = {
     "factrank.planning.plans.Plan": f"{HERE}.results_described.describe_plan",
     "factrank.auditing.model_audit.ModelAudit": f"{AUDITS_ROOM}.audit_tables.describe_audit",
     "factrank.auditing.token_facts.FactsInWeights": f"{AUDITS_ROOM}.audit_tables.describe_facts",
+    "factrank.auditing.forward_check.ForwardCheck": f"{AUDITS_ROOM}.audit_tables.describe_check",
     "factrank.auditing.model_audit.LoraAudit": f"{AUDITS_ROOM}.audit_tables.describe_audit",
     "factrank.experiments.study.study_results.StudyResults": f"{HERE}.results_described.describe_study",
     "factrank.experiments.execution.runner.RunSummary": f"{HERE}.results_described.describe_run",
