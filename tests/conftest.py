@@ -5,9 +5,15 @@ import os
 import sys
 from pathlib import Path
 
+import jaxtyping
 import pytest
 from hypothesis import HealthCheck, settings
 from threadpoolctl import threadpool_limits
+
+from checked_calls import check_calls
+
+# Nothing of factrank has been imported yet: its modules look the decorator up as they are.
+jaxtyping.jaxtyped = check_calls
 
 # To look for doctests in it is to run it, and it compiles.
 collect_ignore = ["warm_kernel.py"]
