@@ -3,10 +3,12 @@
 import gc
 import os
 import sys
+from functools import cache
 from pathlib import Path
 
 import jaxtyping
 import pytest
+import typer.main
 from hypothesis import HealthCheck, settings
 from threadpoolctl import threadpool_limits
 
@@ -14,6 +16,9 @@ from checked_calls import check_calls
 
 # Nothing of factrank has been imported yet: its modules look the decorator up as they are.
 jaxtyping.jaxtyped = check_calls
+
+# Reading the signatures of all commands takes longer than most commands that the tests call.
+typer.main.get_command = cache(typer.main.get_command)
 
 # To look for doctests in it is to run it, and it compiles.
 collect_ignore = ["warm_kernel.py"]
