@@ -43,7 +43,7 @@ os.environ["FACTRANK_CACHE"] = str(COMPILED)
 os.environ["NUMBA_CACHE_DIR"] = str(COMPILED / "numba")
 
 # A test compiles many programs and runs each for milliseconds: XLA may compile quickly rather than well. What rounds
-# differently in well compiled code is marked `optimised`, and test_optimised.py runs it a second time without these.
+# differently in well compiled code is marked `optimised`; test_optimised.py runs it without these.
 QUICK_TO_COMPILE = (
     "--xla_backend_optimization_level=0",
     "--xla_cpu_use_fusion_emitters=false",
@@ -58,8 +58,14 @@ os.environ["XLA_FLAGS"] = " ".join(flags)
 LONG = ("test_optimised.py", "test_published_papers.py", "test_demo.py", "test_extension.py")
 
 
-def pytest_collection_modifyitems(items):
+@pytest.hookimpl(trylast=True)  # after -k and -m
+def pytest_collection_modifyitems(config, items):
     items.sort(key=lambda item: item.path.name not in LONG)
+    # Where test_optimised.py runs, it runs these as users have them; a run without optimisation would add nothing.
+    if any(item.path.name == "test_optimised.py" for item in items):
+        marked = {item for item in items if item.get_closest_marker("optimised")}
+        config.hook.pytest_deselected(items=list(marked))
+        items[:] = [item for item in items if item not in marked]
 
 
 def pytest_collection_finish():
