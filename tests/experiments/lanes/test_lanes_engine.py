@@ -318,7 +318,7 @@ def test_several_devices_share_the_lanes():
     """Two host devices, 16 lanes on each, against one device: the same numbers."""
     code = """
 import os, sys
-os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={sys.argv[1]}"
+os.environ["XLA_FLAGS"] += f" --xla_force_host_platform_device_count={sys.argv[1]}"
 os.environ["JAX_PLATFORMS"] = "cpu"
 import jax
 from factrank import Training, Trial, generated, train_many
