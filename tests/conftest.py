@@ -3,11 +3,22 @@
 import gc
 import os
 import sys
+from functools import cache
 from pathlib import Path
 
+import jaxtyping
 import pytest
+import typer.main
 from hypothesis import HealthCheck, settings
 from threadpoolctl import threadpool_limits
+
+from checked_calls import check_calls
+
+# Nothing of factrank has been imported yet: its modules look the decorator up as they are.
+jaxtyping.jaxtyped = check_calls
+
+# Reading the signatures of all commands takes longer than most commands that the tests call.
+typer.main.get_command = cache(typer.main.get_command)
 
 # To look for doctests in it is to run it, and it compiles.
 collect_ignore = ["warm_kernel.py"]
@@ -32,7 +43,7 @@ os.environ["FACTRANK_CACHE"] = str(COMPILED)
 os.environ["NUMBA_CACHE_DIR"] = str(COMPILED / "numba")
 
 # A test compiles many programs and runs each for milliseconds: XLA may compile quickly rather than well. What rounds
-# differently in well compiled code is marked `optimised`, and test_optimised.py runs it a second time without these.
+# differently in well compiled code is marked `optimised`; test_optimised.py runs it without these.
 QUICK_TO_COMPILE = (
     "--xla_backend_optimization_level=0",
     "--xla_cpu_use_fusion_emitters=false",
@@ -47,8 +58,14 @@ os.environ["XLA_FLAGS"] = " ".join(flags)
 LONG = ("test_optimised.py", "test_published_papers.py", "test_demo.py", "test_extension.py")
 
 
-def pytest_collection_modifyitems(items):
+@pytest.hookimpl(trylast=True)  # after -k and -m
+def pytest_collection_modifyitems(config, items):
     items.sort(key=lambda item: item.path.name not in LONG)
+    # Where test_optimised.py runs, it runs these as users have them; a run without optimisation would add nothing.
+    if any(item.path.name == "test_optimised.py" for item in items):
+        marked = {item for item in items if item.get_closest_marker("optimised")}
+        config.hook.pytest_deselected(items=list(marked))
+        items[:] = [item for item in items if item not in marked]
 
 
 def pytest_collection_finish():

@@ -11,10 +11,17 @@ from factrank.tensors.bounds.ledger import Ledger
 from factrank.tensors.bounds.method import run_methods
 from factrank.tensors.bounds.registry import methods
 from factrank.tensors.core.zero_one import Core, ZeroOneTensor
+from factrank.tensors.cp import cp_search
 from factrank.tensors.cp.interval_proof import IntervalProof
 from factrank.tensors.measurement import measure
 
 pytestmark = pytest.mark.searches
+
+
+@pytest.fixture(autouse=True)
+def _few_starts(monkeypatch):
+    """After 8 starts that do not converge a rank is given up; 30 find no more here."""
+    monkeypatch.setattr(cp_search, "HOPELESS", 8)
 
 
 def core_of(database):

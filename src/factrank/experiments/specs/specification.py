@@ -24,6 +24,9 @@ Spec = TypeVar("Spec")
 KINDS: dict[str, type] = {}
 """Specification classes by `kind`."""
 
+KIND_OF: dict[type, str] = {}
+"""The first kind of each class in `KINDS`."""
+
 ROLES: dict[type, set[str]] = {}
 """Kinds that a field accepts, by the role in its annotation."""
 
@@ -69,6 +72,7 @@ def register_kind(kind: str, spec: type[Spec], role: type | None = None) -> type
     """
     if KINDS.setdefault(kind, spec) is not spec:
         raise InputError(f"the kind {kind!r} is already used by {KINDS[kind].__name__}")
+    KIND_OF.setdefault(spec, kind)
     if role is not None:
         ROLES.setdefault(role, set()).add(kind)
     return spec
@@ -76,7 +80,9 @@ def register_kind(kind: str, spec: type[Spec], role: type | None = None) -> type
 
 def unregister_kind(kind: str) -> None:
     """Remove a kind and its roles."""
-    del KINDS[kind]
+    spec = KINDS.pop(kind)
+    del KIND_OF[spec]
+    KIND_OF.update({other: name for name, other in reversed(KINDS.items()) if other is spec})
     for kinds in ROLES.values():
         kinds.discard(kind)
 
@@ -98,7 +104,7 @@ def to_plain(value: object) -> Plain:
     if type(value) in PLAIN_TYPES:  # most values: lists of epochs are long
         return cast("Plain", value)
     if is_dataclass(value) and not isinstance(value, type):
-        named = {f.name: to_plain(getattr(value, f.name)) for f in fields(value) if not _at_default(f, value)}
+        named = {f.name: to_plain(getattr(value, f.name)) for f in _fields(type(value)) if not _at_default(f, value)}
         kind = kind_of(type(value))
         return named if kind is None else {"kind": kind, **named}
     if isinstance(value, Options):
@@ -141,7 +147,7 @@ def from_plain(kind: type[Spec], plain: object, where: str = "") -> Spec:
 
 def kind_of(spec: type) -> str | None:
     """Return the kind of a specification class, or None if it is not registered."""
-    return next((name for name, registered in KINDS.items() if registered is spec), None)
+    return KIND_OF.get(spec)
 
 
 def _at_default(field: Field[Any], owner: object) -> bool:
@@ -149,6 +155,11 @@ def _at_default(field: Field[Any], owner: object) -> bool:
     if field.default is not MISSING:
         return bool(value == field.default)
     return field.default_factory is not MISSING and bool(value == field.default_factory())
+
+
+@cache
+def _fields(spec: type) -> tuple[Field[Any], ...]:
+    return fields(spec)
 
 
 @cache

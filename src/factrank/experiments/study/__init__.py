@@ -35,5 +35,6 @@ if TYPE_CHECKING:
     from factrank.experiments.study.summary_records import facet_columns as facet_columns
     from factrank.experiments.study.trials_of_study import MISSING as MISSING
     from factrank.experiments.study.trials_of_study import asked_trials as asked_trials
+    from factrank.experiments.study.trials_of_study import study_tables as study_tables
 else:
     __getattr__, __dir__, __all__ = lazy_face(__name__)

@@ -16,13 +16,15 @@ MISSING = "missing"
 """Status of a trial that is not in the store."""
 
 
-def study_table(study: Study, size: Size, table: pa.Table) -> pa.Table:
+def study_table(study: Study, size: Size, table: pa.Table, trials: Sequence[Trial] | None = None) -> pa.Table:
     """Return one row per trial of the study, in order; trials that are not in the table have the status "missing".
 
     Claims can thus distinguish trials that were never run from trials that are not part of the study. Trials of
     searches are included if they were requested so far. Columns without any value are omitted.
+
+    `trials` are its `asked_trials`, if they are known already: listing them takes seconds for a large study.
     """
-    trials = asked_trials(study, size, table)
+    trials = asked_trials(study, size, table) if trials is None else trials
     hashes = table.column("hash").to_pylist() if "hash" in table.column_names else []
     place = {found: at for at, found in reversed(list(enumerate(hashes)))}
     wanted = [place.get(trial.hash) for trial in trials]
@@ -56,7 +58,7 @@ def _table(rows: Sequence[Row], schema: pa.Schema) -> pa.Table:
     return pa.table(columns)
 
 
-def study_tables(study: Study, size: Size, tables: Tables) -> Tables:
+def study_tables(study: Study, size: Size, tables: Tables, trials: Sequence[Trial] | None = None) -> Tables:
     """Return the trials and searches of one study; long tables are unchanged (`Tables.rows` selects their rows)."""
     searches = search_table(study.searches_of(size), measured_rows(tables.trials)) if study.searches else pa.table({})
-    return replace(tables, trials=study_table(study, size, tables.trials), searches=searches)
+    return replace(tables, trials=study_table(study, size, tables.trials, trials), searches=searches)

@@ -8,7 +8,7 @@ list, and that their searches request when replayed from the table. A hash ident
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import get_args
@@ -16,6 +16,7 @@ from typing import get_args
 import pyarrow as pa
 
 from factrank.errors import InputError
+from factrank.experiments.specs import Trial
 from factrank.experiments.store import READING, TRIAL_GROUPS, DataName, Row, Tables, as_texts, trial_columns
 from factrank.experiments.study import Size, Study, asked_trials
 from factrank.host import require_file
@@ -97,9 +98,12 @@ def _checksum(path: Path) -> str:
 # ---------------------------------------------------------------- rows
 
 
-def row_differences(folder: Path, study: Study, size: Size, tables: Tables) -> list[str]:
-    """Return the rows of a study's tables that are not of its trials: duplicates, foreign rows, wrong settings."""
-    trials = {trial.hash: trial_columns(trial) for trial in asked_trials(study, size, tables.trials)}
+def row_differences(folder: Path, study: Study, tables: Tables, asked: Sequence[Trial]) -> list[str]:
+    """Return the rows of a study's tables that are not of its trials: duplicates, foreign rows, wrong settings.
+
+    `asked` are all trials of the study (`factrank.experiments.study.asked_trials`).
+    """
+    trials = {trial.hash: trial_columns(trial) for trial in asked}
     return [
         f"{table_path(folder / TABLES, study, data)}: {text}"
         for data in data_used(study)

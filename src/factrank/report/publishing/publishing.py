@@ -29,7 +29,7 @@ import pyarrow.csv
 from factrank.errors import InputError
 from factrank.experiments.statistics import Claim, Verdict
 from factrank.experiments.store import Tables, as_data, write_table
-from factrank.experiments.study import Results, Size, Study, StudyResults, results_of
+from factrank.experiments.study import Results, Size, Study, StudyResults, asked_trials, results_of, study_tables
 from factrank.host import replacing, require_file, waiting_for_others
 from factrank.report.markdown import inline, steady_table
 from factrank.report.publishing.lab_report import drawn_parts, first_text, picture_name, pictures_named, render
@@ -158,9 +158,12 @@ def differences(folder: str | Path, studies: Sequence[Study]) -> list[str]:
     drawn: set[str] = set()
     try:
         for study in studies:
-            results[study.name] = result = published_results(folder, study)
+            size, tables = published_size(folder, study), load_published(folder, study)
+            trials = asked_trials(study, size, tables.trials)  # takes as long as all else: listed once
+            own = study_tables(study, size, tables, trials)
+            results[study.name] = result = StudyResults(study, size, own, published_claims(folder, study))
             drawn |= {picture_name(study, part.name) for part, _ in result.drawn}
-            found += row_differences(folder, study, result.size, load_published(folder, study))
+            found += row_differences(folder, study, tables, trials)
             if result.n_missing:
                 found.append(f"{study.name}: {result.n_missing:,} of its trials are not in its table")
         claims = claims_table(results)
