@@ -144,9 +144,11 @@ def _recalled(logits: Float[np.ndarray, "facts values"], values: np.ndarray) -> 
 
 def _on_table(head: TokenHead, tolerance: float) -> TableCircuits:
     written = head.written - head.written.mean(axis=1, keepdims=True)
-    pairs = ((head.asked, head.offered), (head.read, written.T))
-    qk, ov = (
-        spectrum(*(reduced(Rounded.exact(part[None]))[0] for part in pair), tolerance=min(tolerance, 0.5))
-        for pair in pairs
+    asked, offered, read, values = (
+        reduced(Rounded.exact(part[None]))[0] for part in (head.asked, head.offered, head.read, written.T)
     )
-    return TableCircuits(qk, ov)
+    fraction = min(tolerance, 0.5)
+    return TableCircuits(
+        spectrum(asked, offered, tolerance=fraction),
+        spectrum(read, values, tolerance=fraction),
+    )

@@ -111,11 +111,8 @@ def describe_check(found: ForwardCheck) -> Description:
     words = (
         f"largest relative differences: norm {norm}, scores {scores}, outputs {outputs} (allowed: {CHECK_TOLERANCE:g})"
     )
-    return described(
-        Words(f"Check against a forward pass of {found.made_by}, {found.n_tokens} tokens: {verdict}", "title"),
-        Words(words),
-        *([Words(), table] if differing else []),
-    )
+    title = Words(f"Check against a forward pass of {found.made_by}, {found.n_tokens} tokens: {verdict}", "title")
+    return described(title, Words(words), Words(), table) if differing else described(title, Words(words))
 
 
 def _differences(layer: CheckedLayer) -> tuple[str, str, str]:
