@@ -7,10 +7,10 @@ import pytest
 
 from factrank.experiments.columns import LONG, RUN, SEARCHES, measure_of
 from factrank.experiments.study.study import SETTINGS
-from factrank.studies import CATALOGUE, PAPERS, WAITING, studies_named
+from factrank.studies import CATALOGUE, PAPERS
 from small_studies import columns_named, trials_listed
 
-EACH = pytest.mark.parametrize("study", (CATALOGUE | WAITING).values(), ids=CATALOGUE | WAITING)
+EACH = pytest.mark.parametrize("study", CATALOGUE.values(), ids=CATALOGUE)
 
 PLACE = re.compile(
     r"(cf\. |beyond )?(the )?(first of the |third of the )?"
@@ -102,8 +102,3 @@ def test_titles_of_studies_are_distinct():
         assert repeated(study.title for study in studies) == []
         assert repeated(study.question for study in studies) == []
     assert [study.title for study in CATALOGUE.values() if study.title.endswith(".")] == []
-
-
-def test_waiting_studies_are_found_by_name_and_belong_to_no_report():
-    assert not set(WAITING) & set(CATALOGUE)
-    assert [studies_named(name) for name in WAITING] == [(study,) for study in WAITING.values()]

@@ -23,20 +23,16 @@ PAPERS: dict[str, tuple[Study, ...]] = {
 
 CATALOGUE: dict[str, Study] = {study.name: study for studies in PAPERS.values() for study in studies}
 
-WAITING: dict[str, Study] = {study.name: study for study in wong.WAITING}
-"""Studies whose full size has not been run: they can be run by name, but are in no lab report."""
-
 
 def study(name: str) -> Study:
-    """Returns the study of the catalogue, or the waiting study, with this name.
+    """Returns the study of the catalogue with this name.
 
     >>> study("vo-against-qk").source.figure
     'Figure 4'
     """
-    known = CATALOGUE | WAITING
-    if name in known:
-        return known[name]
-    raise InputError(f"there is no study {name!r}; {_hint(name, known)}")
+    if name in CATALOGUE:
+        return CATALOGUE[name]
+    raise InputError(f"there is no study {name!r}; {_hint(name, CATALOGUE)}")
 
 
 def studies_named(name: str) -> tuple[Study, ...]:
@@ -47,10 +43,9 @@ def studies_named(name: str) -> tuple[Study, ...]:
     """
     if name in PAPERS:
         return PAPERS[name]
-    known = CATALOGUE | WAITING
-    if name in known:
-        return (known[name],)
-    raise InputError(f"there is no study or paper {name!r}; {_hint(name, [*known, *PAPERS])}")
+    if name in CATALOGUE:
+        return (CATALOGUE[name],)
+    raise InputError(f"there is no study or paper {name!r}; {_hint(name, [*CATALOGUE, *PAPERS])}")
 
 
 def _hint(name: str, known: Iterable[str]) -> str:
