@@ -52,16 +52,22 @@ def test_a_perfect_correlation_has_its_own_interval():
 
 
 def test_the_interval_is_that_of_z():
-    """With fewer than 5 units Student's t is used, so the interval can be written down."""
-    values, errors = np.array([0.6, 0.5, 0.7]), np.array([0.1, 0.1, 0.1])
-    found = ResampledEstimate(values, errors, 4, limits=Limits(-1.0, 1.0))
-    reach = 3.182446305284263 * 0.1 / (1 - 0.6**2)
+    """Resamples of which some have no spread leave Student's t, whose interval can be written down."""
+    values, errors = np.array([0.6, 0.5, 0.7]), np.array([0.1, 0.0, 0.0])
+    found = ResampledEstimate(values, errors, 5, limits=Limits(-1.0, 1.0))
+    reach = 2.7764451051977987 * 0.1 / (1 - 0.6**2)
     assert found.interval() == pytest.approx((tanh(atanh(0.6) - reach), tanh(atanh(0.6) + reach)))
-    at_the_end = found.p_above(found.interval()[0])
-    assert at_the_end == pytest.approx(0.025)
+    assert found.p_above(found.interval()[0]) == pytest.approx(0.025)
     assert found.p_below(found.interval()[1]) == pytest.approx(0.025)
     assert found.p_above(-1.5) == 0
     assert found.p_above(1.5) == 1
+
+
+def test_few_units_are_not_transformed_but_cut_off():
+    found = ResampledEstimate(np.array([0.6, 0.5]), np.array([0.3, 0.3]), 3, limits=Limits(-1.0, 1.0))
+    plain = ResampledEstimate(found.values, found.errors, 3)
+    assert found.interval() == (plain.interval()[0], 1.0)
+    assert found.p_above(0.0) == plain.p_above(0.0)
 
 
 def test_a_constant_moves_the_limits():

@@ -52,7 +52,11 @@ class Limits:
 
     def back(self, transformed: float) -> float:
         """Return the number with this z."""
-        return min(max(self.middle + self.half * tanh(transformed), self.low), self.high)
+        return self.within(self.middle + self.half * tanh(transformed))
+
+    def within(self, number: float) -> float:
+        """Return the number, or the limit that it passes."""
+        return min(max(number, self.low), self.high)
 
     def transformed(
         self, values: Float[np.ndarray, " draws"], errors: Float[np.ndarray, " draws"]
