@@ -5,9 +5,12 @@ import pytest
 
 from factrank.experiments.execution import estimate
 from factrank.experiments.execution.estimate import Speed, n_programs, plan_run
+from factrank.experiments.execution.runner import run_study
 from factrank.experiments.execution.study_bundles import study_bundles
 from factrank.experiments.lanes.lane_times import KEPT, NEVER, LaneTimes, measured_lanes
+from factrank.experiments.specs import Training, Trial, generated
 from factrank.experiments.store.store import Store
+from factrank.families.memory import MemoryShape
 from small_studies import fused_trials, lanes_trials, study_of
 
 
@@ -74,3 +77,15 @@ def test_lanes_are_timed_outside_the_cache_on_disk(monkeypatch):
     times = measured_lanes([member.trial for member in members], [member.task for member in members], 2)
     assert min(times.compilation, times.training) > 0
     assert [value for name, value in kept if name == KEPT] == [NEVER, before]
+
+
+def test_stored_times_are_those_of_the_same_kind_of_model(monkeypatch, tmp_path):
+    """Another kind of model, trained by the same engine, tells little about the time of this one."""
+    store, layers = Store(tmp_path), lanes_trials(2)
+    run_study(study_of(layers), "quick", store)
+    monkeypatch.setattr(estimate, "measured_speed", lambda bundles, databases: Speed(1e9))
+    more = plan_run(study_of(lanes_trials(3)), "quick", store)
+    assert more.estimated_from == "store"
+    pairs = generated("associations", n_inputs=4, n_outputs=4, kind="injective", seed=0)
+    memories = [Trial(pairs, MemoryShape(4), Training(epochs=2, engine="lanes"))]
+    assert plan_run(study_of(memories), "quick", store).estimated_from == "measurement"

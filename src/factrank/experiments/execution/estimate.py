@@ -4,17 +4,18 @@ The time of a run is
 
     seconds per multiplication x multiplications + seconds per compilation x programs
 
-The time per multiplication is read from rows in the store that the same engine computed (their times include
-compilation) or, if there are none, measured on a few epochs of one trial. Lanes compile three programs for each recipe
-and width: one trains, one evaluates at checks, one measures at the end. Only the first is compiled for an estimate; in
-the studies of the catalogue both others together took 0.6 to 2.8 times as long. Other engines have one program, and the
-time of the first run is that of its compilation. Trials may stop early, so the time is an upper bound on the training.
-Closed forms before training and measures on the host are not included. A study without training has no estimate.
+The time per multiplication is read from rows in the store that the same engine computed for the same kind of model
+(their times include compilation) or, if there are none, measured on a few epochs of one trial. Lanes compile three
+programs for each recipe and width: one trains, one evaluates at checks, one measures at the end. Only the first is
+compiled for an estimate; in the studies of the catalogue both others together took 0.6 to 2.8 times as long. Other
+engines have one program, and the time of the first run is that of its compilation. Trials may stop early, so the time
+is an upper bound on the training. Closed forms before training and measures on the host are not included. A study
+without training has no estimate.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from math import isfinite, nan
 from time import perf_counter
@@ -84,7 +85,8 @@ def plan_run(
     for engine in dict.fromkeys(bundle.engine_name for bundle in bundles):
         ours = [bundle for bundle in bundles if bundle.engine_name == engine and bundle.products]
         if ours:
-            stored = _stored_speed(engine, store, study.databases)
+            kinds = {type(member.trial.model) for bundle in ours for member in bundle.members}
+            stored = _stored_speed(engine, kinds, store, study.databases)
             sources.add("measurement" if stored is None else "store")
             speed = measured_speed(ours, study.databases) if stored is None else Speed(stored)
             seconds += speed.seconds(ours)  # NaN if it could not be measured
@@ -104,8 +106,11 @@ def _rounds_so_far(study: Study, size: Size, rows: Rows) -> tuple[list[list[Tria
     return study.rounds(size, rows), n_open
 
 
-def _stored_speed(engine: str, store: Store, databases: Sequence[Data]) -> float | None:
-    """Compute the seconds per multiplication in stored rows of this engine; their times add up to the total time."""
+def _stored_speed(engine: str, kinds: Collection[type], store: Store, databases: Sequence[Data]) -> float | None:
+    """Compute the seconds per multiplication in stored rows of this engine; their times add up to the total time.
+
+    Only rows of these kinds of model count: the time of a small model is that of its operations, not its products.
+    """
     table = store.trials()
     if not {"engine", "seconds", "epochs", "trial"} <= set(table.column_names):
         return None
@@ -115,6 +120,8 @@ def _stored_speed(engine: str, store: Store, databases: Sequence[Data]) -> float
     for _, each, epochs, text in rows[:: max(1, len(rows) // ROWS_READ)]:
         try:
             trial = trial_of(text)
+            if type(trial.model) not in kinds:
+                continue
             work += epochs * family_of(trial.model).work(trial, data_of(trial)).products
         except Exception:  # noqa: S112 - a trial of another study, without its database
             continue
