@@ -266,7 +266,7 @@ def restore(
     """Fill a store with the published results of a paper.
 
     Its studies can then be resumed. Trials that the store already has are left as they are. Rows that no study requests
-    any more are counted and skipped.
+    any more are counted and skipped, as are studies that were never published.
 
     Example: factrank study restore wong2025 reproductions/wong2025
     """
@@ -274,10 +274,16 @@ def restore(
     from factrank.report.publishing import restore as fill  # noqa: PLC0415 - JAX takes a second to load
 
     asked, folder = _asked(words, python, seeds, settings)
-    n_restored, n_unknown = fill(folder, asked.studies(), Store(store))
-    left = f"; {n_unknown:,} rows that no study requests were skipped" if n_unknown else ""
-    data = {"store": str(store), "restored": n_restored, "skipped": n_unknown}
-    say_result(f"{n_restored:,} trials restored to {store}{left}", data, json=json)
+    found = fill(folder, asked.studies(), Store(store))
+    left = f"; {found.n_unknown:,} rows that no study requests were skipped" if found.n_unknown else ""
+    left += f"; not published: {', '.join(found.unpublished)}" if found.unpublished else ""
+    data = {
+        "store": str(store),
+        "restored": found.n_trials,
+        "skipped": found.n_unknown,
+        "unpublished": list(found.unpublished),
+    }
+    say_result(f"{found.n_trials:,} trials restored to {store}{left}", data, json=json)
 
 
 @app.command(cls=PlainCommand)

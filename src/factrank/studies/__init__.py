@@ -23,7 +23,7 @@ PAPERS: dict[str, tuple[Study, ...]] = {
 
 CATALOGUE: dict[str, Study] = {study.name: study for studies in PAPERS.values() for study in studies}
 
-WAITING: dict[str, Study] = {study.name: study for study in (*wong.WAITING, *language.WAITING)}
+WAITING: dict[str, Study] = {study.name: study for study in language.WAITING}
 """Studies whose full size has not been run: they can be run by name, but are in no lab report."""
 
 

@@ -6,10 +6,11 @@ import pytest
 
 from factrank.errors import InputError
 from factrank.experiments.execution.runner import missing
+from factrank.experiments.statistics.frozen_claims import frozen
 from factrank.experiments.store.store import Store
 from factrank.experiments.study.study_results import results_of
 from factrank.report.publishing.published_tables import write_published
-from factrank.report.publishing.restoring import restore
+from factrank.report.publishing.restoring import Restored, restore
 from made_up_paper import PAPER, fill, result_of
 
 
@@ -28,13 +29,13 @@ def test_a_store_is_restored_from_what_was_published(tmp_path, published):
     """The restored store publishes the same bytes, and only what was not published is left to run."""
     restored = Store(tmp_path / "restored")
     n_trials = sum(len(study.trials_of("full")) for study in PAPER)
-    assert restore(published, PAPER, restored) == (n_trials, 0)
+    assert restore(published, PAPER, restored) == Restored(n_trials, 0)
     for study in PAPER:
         for path in write_published(tmp_path, results_of(study, "full", restored.tables())):
             assert path.read_bytes() == (published / "tables" / path.name).read_bytes()
         assert not missing(study.trials_of("full"), restored)
     assert restored.problems() == []
-    assert restore(published, PAPER, restored) == (0, 0)
+    assert restore(published, PAPER, restored) == Restored(0, 0)
 
 
 def test_curves_that_were_never_published_are_not_missed(tmp_path):
@@ -71,8 +72,29 @@ def test_restoring_leaves_out_what_no_study_asks_for(tmp_path, published):
     widths, few = PAPER[0], lambda size: PAPER[0].trials_of(size)[:7]
     smaller, restored = replace(widths, trials=few), Store(tmp_path / "restored")
     restored.append([replace(result_of(few("full")[0]), metrics={"loss": 7.0, "recall": 0.0})])
-    assert restore(published, [smaller], restored) == (6, len(widths.trials_of("full")) - 7)
+    assert restore(published, [smaller], restored) == Restored(6, len(widths.trials_of("full")) - 7)
     assert restored.finished() == {trial.hash for trial in few("full")}
     assert max(restored.trials()["loss"].to_pylist()) == 7.0
     with pytest.raises(InputError, match=r"no such file"):
         restore(tmp_path / "nothing", PAPER, restored)
+
+
+def test_studies_that_were_never_published_are_skipped(tmp_path, published):
+    """A paper gets new studies; its older ones can still be restored."""
+    new, restored = replace(PAPER[0], name="new"), Store(tmp_path / "restored")
+    n_trials = sum(len(study.trials_of("full")) for study in PAPER)
+    assert restore(published, [*PAPER, new], restored) == Restored(n_trials, 0, ("new",))
+    with pytest.raises(InputError, match=r"new\.parquet: no such file"):
+        restore(published, [new], restored)
+
+
+def test_claims_that_were_fixed_before_the_published_run_stay_fixed(tmp_path):
+    """Otherwise a paper that is restored and published again would lose the record."""
+    study, store, restored = PAPER[0], fill(Store(tmp_path / "store")), Store(tmp_path / "restored")
+    record = {**frozen(study.claims), "slope": "what it was then"}
+    (tmp_path / "tables").mkdir()
+    write_published(tmp_path / "tables", results_of(study, "full", store.tables(), record))
+    write_published(tmp_path / "tables", results_of(PAPER[1], "full", store.tables()))
+    restore(tmp_path, PAPER, restored)
+    assert restored.fixed_claims(study.name, "full") == record
+    assert restored.fixed_claims(PAPER[1].name, "full") is None

@@ -4,16 +4,18 @@ The time of a run is
 
     seconds per multiplication x multiplications + seconds per compilation x programs
 
-The time per multiplication is read from rows in the store that the same engine computed (their times include
-compilation) or, if there are none, measured on a few epochs of one trial. That trial is run twice: the first run also
-compiles, so their difference is the time of a compilation. Lanes need a program for each recipe and width, other
-engines one. Trials may stop early, so the time is an upper bound on the training. Closed forms before training and
-measures on the host are not included. A study without training has no estimate.
+The time per multiplication is read from rows in the store that the same engine computed for the same kind of model
+(their times include compilation) or, if there are none, measured on a few epochs of one trial. Lanes compile three
+programs for each recipe and width: one trains, one evaluates at checks, one measures at the end. Only the first is
+compiled for an estimate; in the studies of the catalogue both others together took 0.6 to 2.8 times as long. Other
+engines have one program, and the time of the first run is that of its compilation. Trials may stop early, so the time
+is an upper bound on the training. Closed forms before training and measures on the host are not included. A study
+without training has no estimate.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from math import isfinite, nan
 from time import perf_counter
@@ -22,8 +24,8 @@ from typing import Literal
 from factrank.experiments.bundles import Bundle
 from factrank.experiments.execution.runner import missing, stored_rows
 from factrank.experiments.execution.study_bundles import study_bundles
-from factrank.experiments.lanes import recipe_of, rung_above
-from factrank.experiments.prepared import DataOfTrials
+from factrank.experiments.lanes import measured_lanes, recipe_of, rung_above
+from factrank.experiments.prepared import DataOfTrials, task_of
 from factrank.experiments.registry import family_of
 from factrank.experiments.specs import DRAWN, Data, Trial
 from factrank.experiments.store import Store, trial_of
@@ -36,9 +38,8 @@ ROWS_READ = 200
 SAMPLED, SAMPLE_PRODUCTS = 8, 2e8
 """Number of models and multiplications of a measurement, which takes a fraction of a second."""
 
-LEAST_COMPILATION = 1.5
-"""Least seconds to compile a program of lanes. JAX may find the measured program in its cache on disk, and the others
-not."""
+PROGRAMS_OF_A_RECIPE = 3
+"""Lanes compile a program that trains and two that evaluate, which take about as long each."""
 
 STATE_COPIES = 5
 """Weights, gradient, two moments of Adam, and the copy that a worker trains."""
@@ -84,7 +85,8 @@ def plan_run(
     for engine in dict.fromkeys(bundle.engine_name for bundle in bundles):
         ours = [bundle for bundle in bundles if bundle.engine_name == engine and bundle.products]
         if ours:
-            stored = _stored_speed(engine, store, study.databases)
+            kinds = {type(member.trial.model) for bundle in ours for member in bundle.members}
+            stored = _stored_speed(engine, kinds, store, study.databases)
             sources.add("measurement" if stored is None else "store")
             speed = measured_speed(ours, study.databases) if stored is None else Speed(stored)
             seconds += speed.seconds(ours)  # NaN if it could not be measured
@@ -104,8 +106,11 @@ def _rounds_so_far(study: Study, size: Size, rows: Rows) -> tuple[list[list[Tria
     return study.rounds(size, rows), n_open
 
 
-def _stored_speed(engine: str, store: Store, databases: Sequence[Data]) -> float | None:
-    """Compute the seconds per multiplication in stored rows of this engine; their times add up to the total time."""
+def _stored_speed(engine: str, kinds: Collection[type], store: Store, databases: Sequence[Data]) -> float | None:
+    """Compute the seconds per multiplication in stored rows of this engine; their times add up to the total time.
+
+    Only rows of these kinds of model count: the time of a small model is that of its operations, not its products.
+    """
     table = store.trials()
     if not {"engine", "seconds", "epochs", "trial"} <= set(table.column_names):
         return None
@@ -115,6 +120,8 @@ def _stored_speed(engine: str, store: Store, databases: Sequence[Data]) -> float
     for _, each, epochs, text in rows[:: max(1, len(rows) // ROWS_READ)]:
         try:
             trial = trial_of(text)
+            if type(trial.model) not in kinds:
+                continue
             work += epochs * family_of(trial.model).work(trial, data_of(trial)).products
         except Exception:  # noqa: S112 - a trial of another study, without its database
             continue
@@ -152,17 +159,25 @@ def measured_speed(bundles: Sequence[Bundle], databases: Sequence[Data]) -> Spee
     trial, each = middle.trial, max(middle.work.products, 1)
     n_models = max(1, min(SAMPLED, int(SAMPLE_PRODUCTS / each)))
     n_epochs = max(1, min(trial.training.epochs, int(SAMPLE_PRODUCTS / n_models / each)))
-    times = []
     try:
-        for _ in range(2):  # the first time compiles
-            started = perf_counter()
-            train_many([_shortened(trial, n_epochs, seed) for seed in range(n_models)], databases=databases)
-            times.append(perf_counter() - started)
+        trials = [_shortened(trial, n_epochs, seed) for seed in range(n_models)]
+        if middle.engine is None:
+            data_of = DataOfTrials(databases)
+            times = measured_lanes(trials, [task_of(one, data_of(one)) for one in trials], n_epochs)
+            per_program, seconds = PROGRAMS_OF_A_RECIPE * times.compilation, times.training
+        else:
+            per_program = _seconds([_shortened(trial, 1, 0)], databases)
+            seconds = _seconds(trials, databases)
     except Exception:  # the trial will fail in the run
         return Speed(nan)
-    compilation = max(0.0, times[0] - times[1])
-    least = LEAST_COMPILATION if middle.engine is None else 0.0
-    return Speed(times[1] / (n_models * n_epochs * each), max(compilation, least))
+    return Speed(seconds / (n_models * n_epochs * each), per_program)
+
+
+def _seconds(trials: Sequence[Trial], databases: Sequence[Data]) -> float:
+    """Return the time to train these trials."""
+    started = perf_counter()
+    train_many(trials, databases=databases)
+    return perf_counter() - started
 
 
 def _shortened(trial: Trial, n_epochs: int, seed: int) -> Trial:

@@ -1,7 +1,7 @@
 """Lanes: train any model with `jit(vmap(scan))` over trials of equal shape.
 
-Contains: compiled programs, grouping of trials, bundles of lanes and their checkpoints, bundle widths, device memory,
-optimisers. Add here: anything that makes lanes faster or safer for every family.
+Contains: compiled programs and their times, grouping of trials, bundles of lanes and their checkpoints, bundle widths,
+device memory, optimisers. Add here: anything that makes lanes faster or safer for every family.
 """
 
 from typing import TYPE_CHECKING
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from factrank.experiments.lanes.lane_programs import arithmetic as arithmetic
     from factrank.experiments.lanes.lane_programs import program_for as program_for
     from factrank.experiments.lanes.lane_programs import recipe_of as recipe_of
+    from factrank.experiments.lanes.lane_times import measured_lanes as measured_lanes
     from factrank.experiments.lanes.lanes_engine import run_lanes as run_lanes
 else:
     __getattr__, __dir__, __all__ = lazy_face(__name__)

@@ -8,6 +8,10 @@ Below 5 units, or if a resample in 20 has no spread (numbers that are mostly equ
 of freedom. Quantities without a standard error ("best", "least") have percentiles, widened for few units: with n units
 the tail is Phi(-sqrt(n/(n-1)) t_{n-1}) (Hesterberg 2015, arXiv 1411.5279).
 
+A quantity with limits, such as a correlation, is transformed by Fisher's z before it is studentised (`limits`), and the
+ends of the interval are transformed back, so it stays within the limits (Efron & Tibshirani 1993, section 12.6). Below
+5 units its interval is that of Student's t on the quantity itself, cut off at the limits.
+
 In 20,000 draws, 95 % intervals of a mean contained the true one in 95 % of cases for normal numbers from n = 3 on, and
 in 89 / 93 / 94 % for exponential numbers with n = 3 / 5 / 10 (`python benchmarks/coverage.py`).
 """
@@ -16,11 +20,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import sqrt
+from math import copysign, isfinite, sqrt
 
 import numpy as np
 from jaxtyping import Float
 from scipy.special import ndtr, stdtr, stdtrit
+
+from factrank.experiments.statistics.limits import Limits
 
 LEAST_FOR_RESAMPLES = 5
 """Below this many units, resamples repeat each other too often."""
@@ -40,12 +46,14 @@ class ResampledEstimate:
         errors: Standard errors of the same; None if the quantity is not smooth.
         n_units: Number of units that were resampled.
         unit_name: What a unit is: a table, a seed or a kind.
+        limits: The least and the greatest number that the quantity can be; None if there are none.
     """
 
     values: Float[np.ndarray, " draws"]
     errors: Float[np.ndarray, " draws"] | None
     n_units: int
     unit_name: str = "table"
+    limits: Limits | None = None
 
     @property
     def value(self) -> float:
@@ -67,6 +75,9 @@ class ResampledEstimate:
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         """Return the two-sided interval of this level."""
+        if self._transformed is not None and self.limits is not None:
+            low, high = self._transformed.interval(level)
+            return self.limits.back(low), self.limits.back(high)
         tail = (1 - level) / 2
         if self.errors is None:
             reach = sqrt(self.n_units / (self.n_units - 1)) * float(stdtrit(self.n_units - 1, 1 - tail))
@@ -77,10 +88,13 @@ class ResampledEstimate:
             below = -above
         else:
             below, above = np.quantile(self._studentised, [tail, 1 - tail]).tolist()
-        return self.value - above * self.error, self.value - below * self.error
+        ends = self.value - above * self.error, self.value - below * self.error
+        return ends if self.limits is None else (self.limits.within(ends[0]), self.limits.within(ends[1]))
 
     def p_above(self, bound: float) -> float:
         """Return the one-sided p-value against "the number is at most `bound`"."""
+        if self._transformed is not None and self.limits is not None:
+            return self._transformed.p_above(self.limits.forth(bound))
         if self.errors is None:
             return _fraction(self._defined <= bound)
         if self.error <= NO_SPREAD * max(abs(self.value), NO_SPREAD):
@@ -92,19 +106,31 @@ class ResampledEstimate:
 
     def p_below(self, bound: float) -> float:
         """Return the one-sided p-value against "the number is at least `bound`"."""
-        mirrored = replace(self, values=-self.values)
-        return mirrored.p_above(-bound)
+        limits = None if self.limits is None else Limits(-self.limits.high, -self.limits.low)
+        return replace(self, values=-self.values, limits=limits).p_above(-bound)
 
     @property
     def detectable(self) -> float:
         """The difference from 0 that a two-sided test of level 0.05 would have found with a power of 80 %."""
         degrees = self.n_units - 1
-        return self.error * float(stdtrit(degrees, 0.975) + stdtrit(degrees, POWER))
+        reach = float(stdtrit(degrees, 0.975) + stdtrit(degrees, POWER))
+        if self._transformed is None or self.limits is None or not isfinite(self.limits.forth(0.0)):
+            return self.error * reach
+        moved = self.limits.forth(0.0) + copysign(reach * self._transformed.error, self.value)
+        return abs(self.limits.back(moved))
 
     @cached_property
     def _defined(self) -> Float[np.ndarray, " resamples"]:
         resampled = self.values[1:]
         return np.asarray(resampled[np.isfinite(resampled)])
+
+    @cached_property
+    def _transformed(self) -> ResampledEstimate | None:
+        """The same by Fisher's z; None without limits, with few units, or if the estimate is at a limit."""
+        if self.limits is None or self.errors is None or self.n_units < LEAST_FOR_RESAMPLES:
+            return None
+        values, errors, at_limit = self.limits.transformed(self.values, self.errors)
+        return None if at_limit[0] else ResampledEstimate(values, errors, self.n_units, self.unit_name)
 
     @cached_property
     def _studentised(self) -> Float[np.ndarray, " resamples"] | None:

@@ -41,7 +41,8 @@ from factrank.experiments.statistics.expressions import (
     selected,
 )
 from factrank.experiments.statistics.intervals import ResampledEstimate
-from factrank.experiments.statistics.quantities import Draws, ResampledRows, over_draws, sample_of
+from factrank.experiments.statistics.limits import Limits
+from factrank.experiments.statistics.quantities import Draws, ResampledRows, limits_of, over_draws, sample_of
 from factrank.experiments.statistics.search_ends import at_upper_end, names_an_end
 from factrank.experiments.store import ROW_NAMES, plural
 
@@ -127,7 +128,8 @@ def _estimate(claim: Claim, table: pa.Table, trials: pa.Table | None) -> Resampl
         if not isfinite(draws.values[0]):
             return Verdict("not comparable", n_seeds=n_units, why=f"{_why_undefined(part)}, so that it is not defined")
     total = _difference(parts)
-    estimate = ResampledEstimate(total.values, total.errors(weights), n_units, samples[0].unit_name)
+    limits = _limits(claim.quantity.parts, parts)
+    estimate = ResampledEstimate(total.values, total.errors(weights), n_units, samples[0].unit_name, limits)
     least = LEAST_KINDS if claim.kinds else LEAST_UNITS
     few = f"{_counted(estimate)}: too few, {least} are the least" if n_units < least else ""
     problem = few or estimate.problem
@@ -192,6 +194,17 @@ def _difference(parts: Sequence[Draws]) -> Draws:
     """Combine the parts: a.minus = b and b.minus = c mean a - (b - c)."""
     first, *rest = parts
     return first.minus(_difference(rest)) if rest else first
+
+
+def _limits(quantities: Sequence[Quantity], parts: Sequence[Draws]) -> Limits | None:
+    """Combine the limits of the parts, as in `_difference`; None if one has none, or if all are constant."""
+    found = [limits_of(quantity.kind, draws) for quantity, draws in zip(quantities, parts, strict=True)]
+    total = Limits(0.0, 0.0)
+    for limits in reversed(found):
+        if limits is None:
+            return None
+        total = limits.minus(total)
+    return total if total.low < total.high else None
 
 
 def _judged(claim: Claim, ends: Sequence[ResampledEstimate]) -> Verdict:

@@ -8,6 +8,7 @@ every row gets an equal part of it. The width of bundles is unknown.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,19 +16,43 @@ import pyarrow.compute as pc
 
 from factrank.experiments.store import CURVES, PUBLISHED_ONLY, READINGS, Row, Store, trial_columns
 from factrank.experiments.study import Study, asked_trials
-from factrank.report.publishing.published_tables import load_published, published_seconds, published_size
+from factrank.report.publishing.published_tables import (
+    TABLES,
+    load_published,
+    published_claims,
+    published_seconds,
+    published_size,
+    table_path,
+)
 
 
-def restore(folder: str | Path, studies: Sequence[Study], store: Store) -> tuple[int, int]:
-    """Append the published rows of these studies that the store lacks.
+@dataclass(frozen=True)
+class Restored:
+    """What was restored.
+
+    Arguments:
+        n_trials: Number of restored trials.
+        n_unknown: Number of skipped rows that no study requests any more.
+        unpublished: Names of the studies that the folder does not have.
+    """
+
+    n_trials: int
+    n_unknown: int
+    unpublished: tuple[str, ...] = ()
+
+
+def restore(folder: str | Path, studies: Sequence[Study], store: Store) -> Restored:
+    """Append the published rows of these studies that the store lacks; studies that were not published are skipped.
 
     They are marked, so that curves and readings that were never published do not count as lost.
 
-    Returns:
-        The number of restored trials, and the number of skipped rows that no study requests any more.
+    Raises:
+        InputError: If the folder has none of the studies.
     """
     known, n_restored, n_unknown = store.finished(), 0, 0
-    for study in studies:
+    unpublished = [study for study in studies if not table_path(Path(folder) / TABLES, study, "trials").exists()]
+    asked_for = [study for study in studies if study not in unpublished] or studies
+    for study in asked_for:
         tables, size = load_published(folder, study), published_size(folder, study)
         trials = {trial.hash: trial for trial in asked_trials(study, size, tables.trials)}
         published = tables.trials
@@ -43,7 +68,10 @@ def restore(folder: str | Path, studies: Sequence[Study], store: Store) -> tuple
         store.append_rows(new, {CURVES: _rows(tables.curves, own), READINGS: _rows(tables.readings, own)})
         known |= own
         n_restored += len(new)
-    return n_restored, n_unknown
+        fixed = published_claims(folder, study)
+        if fixed is not None:
+            store.fix_claims(study.name, size, fixed)
+    return Restored(n_restored, n_unknown, tuple(study.name for study in unpublished))
 
 
 def _rows(table: pa.Table, only: set[str] | None = None) -> list[Row]:

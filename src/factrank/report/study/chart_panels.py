@@ -81,9 +81,16 @@ def panels_in_order(rows: Sequence[ChartRecord], facets: Sequence[str]) -> list[
 
 
 def columns_of(panels: Sequence[str]) -> int:
-    """Return the number of panels side by side: at most three, and the parts of a divided panel in one row."""
+    """Return the number of panels side by side: at most three, in rows that are as full as possible.
+
+    The parts of a divided panel are in one row.
+
+    >>> [columns_of([str(panel) for panel in range(n)]) for n in (1, 2, 3, 4, 5, 6, 7)]
+    [1, 2, 3, 2, 3, 3, 3]
+    """
     parts = {panel.partition("\n")[2] for panel in panels}
-    return min(MOST_COLUMNS, len(panels) if "" in parts else len(parts))
+    n_panels = len(panels) if "" in parts else len(parts)
+    return ceil(n_panels / max(1, ceil(n_panels / MOST_COLUMNS)))
 
 
 def _heading(group: Sequence[Any], title: str) -> str:

@@ -47,7 +47,6 @@ STUDIES: tuple[Study, ...] = (
     SIGN_OF_D_QK,
     STORED_BITS,
     BITS_BY_FAMILY,
+    LEAST_D_QK,
+    CP_AT_SCALE,
 )
-
-WAITING: tuple[Study, ...] = (LEAST_D_QK, CP_AT_SCALE)
-"""Studies whose full size has not been run."""
