@@ -230,8 +230,14 @@ def test_time_that_is_held_back_is_not_spent():
 
 def test_substitution_ends_at_its_deadline():
     core = Core.of(ZeroOneTensor.of(uniform(20, 6, 15, seed=0)))
-    assert substitution_bound(core, 2, 1, deadline=-inf).value == 0
-    assert substitution_bound(core, 2, 1).value > 0
+    assert substitution_bound(core, 2, 1, deadline=-inf) is None
+    found = substitution_bound(core, 2, 1)
+    assert found is not None
+    assert found.value > 0
+    assert substitution_bound(core, 2, 1, to_beat=found.value) is None
+    best = substitution_bound(core, 2, 1, to_beat=found.value - 1)
+    assert best is not None
+    assert best.value == found.value
 
 
 def test_skipped_methods_have_reasons():

@@ -49,7 +49,8 @@ Budget = Annotated[
     typer.Option(
         min=0.0,
         metavar="SECONDS",
-        help="Search time: 5 for closed forms that leave a choice, 60 for training by default.",
+        help="Search time: 5 for closed forms that leave a choice, 60 for training by default. "
+        "The form logits counts seconds of computing.",
         show_default=False,
     ),
 ]

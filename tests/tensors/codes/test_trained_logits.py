@@ -287,3 +287,11 @@ def test_a_goal_decides_what_is_accepted():
     assert len(calls) == 2
     nothing = LogitGoal(lambda *_: None, bent=True)
     assert train_towards(nothing, tensor, 4, 1, np.inf, np.random.default_rng(0)) is None
+
+
+def test_a_search_ends_by_the_clock_of_its_goal():
+    """Its deadline is in the units of that clock, here the number of looks at it."""
+    tensor, looks = core_of(6, 4, 5, seed=0), iter(range(1_000))
+    goal = LogitGoal(lambda *_: None, bent=True, clock=lambda: float(next(looks)))
+    assert train_towards(goal, tensor, 4, 50, 3.0, np.random.default_rng(0)) is None
+    assert next(looks) < 10

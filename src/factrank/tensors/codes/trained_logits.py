@@ -98,12 +98,15 @@ class LogitGoal(Generic[Found]):
         bent: whether the logits are bent (see `separation_loss`); otherwise the biases are 0.
         depth: every value has to exceed its rivals by more than this before `accept` is called.
         first: the search starts at this fraction of `expected_terms`; less than 1 if a table probably has structure.
+        clock: what deadlines refer to: `time.monotonic`, or `time.thread_time` so that a busy machine does not end a
+            search early.
     """
 
     accept: Callable[[Factors, Float[np.ndarray, " values"]], Found | None]
     bent: bool = False
     depth: float = 0.0
     first: float = 1.0
+    clock: Callable[[], float] = time.monotonic
 
 
 def in_integers(tensor: ZeroOneTensor) -> LogitGoal[IntegerLogits]:
@@ -139,7 +142,7 @@ def fewer_terms(
     Arguments:
         tensor: the facts, functional or set-valued.
         between: a lower bound on the number of terms, and the upper bound to beat.
-        deadline: `time.monotonic` time at which to stop.
+        deadline: time of the goal's clock at which to stop.
         rng: draws the starts.
         goal: the kind of logits and their proof.
         on_attempt: called with a number of terms and None before it is tried, and with the outcome after.
@@ -148,9 +151,9 @@ def fewer_terms(
     few, many = _starts(len(tensor))
     attempt = partial(_attempt, tensor, goal, rng, on_attempt)
     terms, halving, doubling = int(goal.first * expected_terms(tensor)) + 1, True, True
-    while failed + 1 < best and time.monotonic() < deadline:
+    while failed + 1 < best and goal.clock() < deadline:
         terms = min(max(terms, failed + 1), best - 1)
-        now = time.monotonic()
+        now = goal.clock()
         share = 1.0 if best == between[1] else SHARE
         logits = attempt(terms, few, now + share * (deadline - now))
         if logits is not None:
@@ -160,7 +163,7 @@ def fewer_terms(
         else:
             failed, halving = terms, False
             terms = 2 * terms if doubling else (failed + best) // 2
-    while between[0] < best < between[1] and time.monotonic() < deadline:
+    while between[0] < best < between[1] and goal.clock() < deadline:
         logits = attempt(best - 1, many, deadline)
         if logits is None:
             return
@@ -220,13 +223,13 @@ def train_towards(
         for decay in DECAYS:
             if goal.bent:
                 parameters = _revived(loss, parameters, drawn)
-            parameters = _minimise(loss, parameters, decay, weights, goal.depth, deadline)
+            parameters = _minimise(loss, parameters, decay, weights, goal, deadline)
             wrong = loss.wrong(parameters, goal.depth)
             if not wrong.any():
                 found = goal.accept(loss.factors(parameters), loss.biases(parameters))
                 if found is not None:
                     return found
-            if time.monotonic() > deadline:
+            if goal.clock() > deadline:
                 return None
             if decay == HOPELESS_DECAY and loss.wrong(parameters).sum() > 1 + HOPELESS_FRACTION * len(loss):
                 break
@@ -249,10 +252,10 @@ def _minimise(
     start: Parameters,
     decay: float,
     weights: Float[np.ndarray, " fibers"],
-    depth: float,
+    goal: LogitGoal[Found],
     deadline: float,
 ) -> Parameters:
-    """Runs L-BFGS until every fiber is correct by `depth`, for at most `ITERATIONS` steps or until the deadline."""
+    """Runs L-BFGS until every fiber is correct by the goal's depth, the deadline, or `ITERATIONS` steps are done."""
     highest = np.inf
 
     def evaluate(parameters: Parameters) -> tuple[float, Parameters]:
@@ -261,7 +264,7 @@ def _minimise(
         return value, gradient
 
     def stop_in_time(xk: Parameters) -> None:  # noqa: ARG001 - SciPy passes the current point
-        if highest < -depth or time.monotonic() > deadline:
+        if highest < -goal.depth or goal.clock() > deadline:
             raise StopIteration
 
     with np.errstate(over="ignore", invalid="ignore"):  # overflow gives an infinite loss

@@ -10,13 +10,16 @@ fitted (completion).
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import Literal
 
 import numpy as np
 from jaxtyping import Bool, Float
 from scipy.linalg import lapack
 
+from factrank.tensors.cp.conjugate_steps import NormalProducts, SelectedFibers, conjugate_step
 from factrank.tensors.cp.cp_equations import (
     Factors,
     Fibers,
@@ -36,14 +39,23 @@ FitStatus = Literal["converged", "diverging", "stalled", "out of time"]
 CONVERGED = 1e-12
 """Maximum relative residual |model - T| / |T| of a converged fit."""
 
+CONVERGED_BY_PRODUCTS = 1e-8
+"""The same for fits by conjugate gradients, whose last digits would cost more than all others."""
+
 LARGEST_TERM = 50.0
 """A fit with terms larger than this times |T| is evidence of border rank only."""
+
+MOST_DENSE = 2_000
+"""Maximum number of unknowns for steps by a Cholesky factorisation; above, they are solved by conjugate gradients."""
 
 RIDGES = (1e-3, 1e-1, 1e-5)
 DECAY, NO_RIDGE, FLAT = 0.2, 1e-9, 0.02
 LARGEST_DAMPING = 1e12
 LARGE_RESIDUAL = 0.5
 """Above this relative residual, large terms are not evidence of border rank either."""
+
+STAGNANT_STEPS, STAGNANT_RATIO = 25, 0.8
+"""A fit by conjugate gradients without a ridge ends if that many steps do not lower its residual by this factor."""
 
 SUSPECT_TERM, SUSPECT_RESIDUAL, PATIENCE = 10.0, 1e-2, 10
 """Fits with such terms and residuals may be diverging slowly and get this many times the iterations."""
@@ -83,6 +95,11 @@ class Problem:
         counted = self.target if self.mask is None else self.target[self.mask]
         return float(np.linalg.norm(counted)) or 1.0
 
+    @cached_property
+    def fibers(self) -> SelectedFibers | None:
+        """The fibers that are fitted, as indices; None if all are."""
+        return None if self.mask is None else SelectedFibers.of(self.mask)
+
     def normal(self, factors: Factors) -> Float[np.ndarray, "_n _n"]:
         """Returns the normal matrix of the fitted entries."""
         if self.mask is None:
@@ -117,9 +134,11 @@ def improve(
     ridge: float = 0.0,
     iterations: int = 400,
     damping: float = 0.1,
-    enough: float = CONVERGED,
+    enough: float | None = None,
 ) -> CPFit:
     """Runs Levenberg-Marquardt until the relative residual is at most `enough`.
+
+    With more than `MOST_DENSE` unknowns, steps are solved by conjugate gradients.
 
     Arguments:
         problem: the target, and which fibers and unknowns are free.
@@ -128,12 +147,16 @@ def improve(
         ridge: initial ridge.
         iterations: maximum number of steps; suspected divergence gets more.
         damping: initial damping.
-        enough: residual at which to stop.
+        enough: residual at which to stop; by default, at which a fit of this size counts as converged.
     """
     end, norm = time.monotonic() + seconds, problem.norm()
     factors, done = problem.balanced(start), 0
     error, out_of_time = problem.error(factors), False
-    patience = PATIENCE if enough <= CONVERGED else 1
+    conjugate = sum(factor.size for factor in factors) > MOST_DENSE
+    find = partial(_conjugate_step, end=end) if conjugate else _accepted_step
+    converged = CONVERGED_BY_PRODUCTS if conjugate else CONVERGED
+    enough, residuals = converged if enough is None else enough, list[float]()
+    patience = PATIENCE if enough <= converged else 1
     while done < patience * iterations:
         residual = float(np.linalg.norm(error)) / norm
         largest = float(term_norms(factors).max(initial=0.0)) / norm
@@ -144,7 +167,11 @@ def improve(
         if time.monotonic() > end:
             out_of_time = True
             break
-        step = _accepted_step(problem, factors, error, ridge, damping)
+        if conjugate and ridge == 0:
+            residuals.append(residual)
+            if _stagnant(residuals):
+                break
+        step = find(problem, factors, error, ridge, damping)
         if step is None:
             if ridge == 0:
                 break
@@ -157,7 +184,11 @@ def improve(
             ridge = DECAY * ridge if DECAY * ridge > NO_RIDGE else 0.0
     residual = float(np.linalg.norm(error)) / norm
     largest = float(term_norms(factors).max(initial=0.0)) / norm
-    return CPFit(factors, residual, largest, fit_status(residual, largest, CONVERGED, out_of_time=out_of_time), done)
+    return CPFit(factors, residual, largest, fit_status(residual, largest, converged, out_of_time=out_of_time), done)
+
+
+def _stagnant(residuals: list[float]) -> bool:
+    return len(residuals) > STAGNANT_STEPS and residuals[-1] > STAGNANT_RATIO * residuals[-1 - STAGNANT_STEPS]
 
 
 def fit_status(residual: float, largest_term: float, converged: float, *, out_of_time: bool) -> FitStatus:
@@ -173,23 +204,57 @@ def _accepted_step(
     problem: Problem, factors: Factors, error: Tensor, ridge: float, damping: float
 ) -> tuple[Factors, float, bool] | None:
     """Returns a damped step that lowers the objective, the next damping, and whether the objective is nearly flat."""
-    i, j, k = error.shape
-    rank, unknowns = factors[0].shape[1], join(factors)
+    unknowns = join(factors)
     free = np.arange(len(unknowns)) if problem.free is None else np.flatnonzero(problem.free)
     if not len(free):
         return None
-    value = float(np.sum(error**2) + ridge * np.sum(unknowns**2))
     slope = (gradient(error, factors) + ridge * unknowns)[free]
     normal = problem.normal(factors)
     normal = np.asfortranarray(normal if problem.free is None else normal[np.ix_(free, free)])
     diagonal = np.diag(normal).copy()
-    while damping < LARGEST_DAMPING:
+
+    def change(damping: float) -> Float[np.ndarray, " _n"] | None:
         np.fill_diagonal(normal, diagonal + ridge + damping)
         factor, failed = lapack.dpotrf(normal, lower=1)
-        if not failed:
-            change, _ = lapack.dpotrs(factor, slope, lower=1)
-            moved = unknowns.copy()
-            moved[free] -= change
+        if failed:
+            return None
+        whole = np.zeros_like(unknowns)
+        whole[free] = lapack.dpotrs(factor, slope, lower=1)[0]
+        return whole
+
+    return _lowered(problem, factors, error, ridge, damping, change)
+
+
+def _conjugate_step(
+    problem: Problem, factors: Factors, error: Tensor, ridge: float, damping: float, *, end: float
+) -> tuple[Factors, float, bool] | None:
+    """Returns what `_accepted_step` does, without a normal matrix."""
+    products = NormalProducts(factors, problem.fibers, problem.free)
+    slope = gradient(error, factors) + ridge * join(factors)
+    slope = slope if problem.free is None else np.where(problem.free, slope, 0.0)
+    residual = float(np.linalg.norm(error)) / problem.norm()
+
+    def change(damping: float) -> Float[np.ndarray, " _n"] | None:
+        return conjugate_step(products, slope, ridge + damping, residual, end)
+
+    return _lowered(problem, factors, error, ridge, damping, change)
+
+
+def _lowered(
+    problem: Problem,
+    factors: Factors,
+    error: Tensor,
+    ridge: float,
+    damping: float,
+    change: Callable[[float], Float[np.ndarray, " _n"] | None],
+) -> tuple[Factors, float, bool] | None:
+    """Raises the damping until the change that it gives lowers the objective."""
+    (i, j, k), rank, unknowns = error.shape, factors[0].shape[1], join(factors)
+    value = float(np.sum(error**2) + ridge * np.sum(unknowns**2))
+    while damping < LARGEST_DAMPING:
+        step = change(damping)
+        if step is not None:
+            moved = unknowns - step
             proposal = split(moved, (i, j, k), rank)
             lowered = float(np.sum(problem.error(proposal) ** 2) + ridge * np.sum(moved**2))
             if lowered < value:

@@ -24,7 +24,7 @@ from factrank.tensors.cp.projected_proof import ProjectedProof
 from factrank.tensors.cp.rational_rounding import rationalise
 
 MOST_UNKNOWNS = 6_000
-"""Maximum size of a normal matrix; larger ones take too long."""
+"""Maximum number of unknowns of a search with many starts; larger tensors are fitted from a known decomposition."""
 
 MOST_EQUATIONS = 2_000
 """Maximum number of equations of an interval proof."""

@@ -1,7 +1,9 @@
 """Search for short decompositions of mid-size tensors by variable projection, proved by an interval test.
 
-The number of terms is bisected between the expected rank of a generic tensor and the bound to beat. Every fit that
-converges is proved (`projected_proof`); if the proof fails, it is an estimate, unless its terms diverge.
+The number of terms is bisected between the expected rank of a generic tensor and the bound to beat. On large tensors
+the first start is a fit by conjugate gradients (`cp_fit`), which gets close to a solution, and a few steps of variable
+projection give it all digits. Every fit that converges is proved (`projected_proof`);
+if the proof fails, it is an estimate, unless its terms diverge.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from factrank.tensors.core import AXES, ZeroOneTensor, others
-from factrank.tensors.cp.cp_fit import CPFit
+from factrank.tensors.cp.cp_fit import MOST_DENSE, RIDGES, CPFit, FitStatus, Problem, improve, random_start
 from factrank.tensors.cp.cp_search import Attempt, CPBound, generic_rank
 from factrank.tensors.cp.interval_proof import has_one_value
 from factrank.tensors.cp.projected_proof import ProjectedProof, prove_point, unfolded
@@ -25,8 +27,14 @@ MOST_EQUATIONS = 3_600
 MOST_UNFOLDED = 3_000
 """Maximum number of pairs of indices of the two other factors."""
 
-TYPICAL_STEPS, PER_OPERATION = 14, 1e-10
-"""Steps of a fit that converges, and seconds per floating-point operation of dense products."""
+TYPICAL_STEPS, LAST_STEPS, PER_OPERATION = 14, 4, 1e-10
+"""Steps of variable projection from a random start and from a close fit, and seconds per operation of a product."""
+
+TYPICAL_PRODUCTS = 2_500
+"""Products with the normal matrix of a fit by conjugate gradients that gets close."""
+
+NEAR = 1e-5
+"""Relative residual of a fit that variable projection completes."""
 
 STARTS = 2
 """Starts at a number of terms before it counts as failed."""
@@ -67,12 +75,20 @@ class Elimination:
         """Returns the number of equations that remain."""
         return max(self.rows - n_terms, 0) * self.slices
 
+    def by_products(self, n_terms: int) -> bool:
+        """Returns whether the first start is fitted by conjugate gradients: a large tensor with all its slices."""
+        return self.dropped is None and n_terms * (sum(self.sizes) + self.slices) > MOST_DENSE
+
     def seconds(self, n_terms: int) -> float:
         """Returns the expected time of a fit and its proof."""
         equations, unknowns = float(self.equations(n_terms)), float(sum(self.sizes) * n_terms)
         basis = float(max(self.rows - n_terms, 0))
         step = equations**3 / 3 + 2 * equations**2 * n_terms + 2 * basis**2 * unknowns + 8.0 * self.rows**3
-        return 0.05 + PER_OPERATION * (TYPICAL_STEPS * step + 4 * equations**2 * unknowns)
+        proof = 4 * equations**2 * unknowns
+        if not self.by_products(n_terms):
+            return 0.05 + PER_OPERATION * (TYPICAL_STEPS * step + proof)
+        products = 6.0 * n_terms**2 * (sum(self.sizes) + self.slices)
+        return 0.05 + PER_OPERATION * (TYPICAL_PRODUCTS * products + LAST_STEPS * step + proof)
 
     def least(self, n_terms: int, seconds: float) -> int:
         """Returns the least number of terms, at least `n_terms`, that is small enough and fits in the time."""
@@ -117,8 +133,12 @@ def projected_bound(
         if left <= 0 or terms >= best:
             break
         statuses, found = Counter[str](), None
-        for start in rng.spawn(STARTS):
-            point, status = solve(_start(target, elimination, terms, start), deadline)
+        for number, start in enumerate(rng.spawn(STARTS)):
+            point = _start(target, elimination, terms, start)
+            if number == 0 and elimination.by_products(terms):
+                point, status = _fitted(tensor, point, elimination.axis, start, deadline)
+            else:
+                point, status = solve(point, deadline)
             statuses[status] += 1
             if status == "converged":
                 found = prove_point(tensor, elimination.axis, point, elimination.dropped)
@@ -133,6 +153,19 @@ def projected_bound(
     if estimate and proof and estimate.rank >= proof.rank:
         estimate = None
     return CPBound(proof.rank if proof else None, proof, estimate, tuple(attempts))
+
+
+def _fitted(
+    tensor: ZeroOneTensor, start: ProjectedPoint, axis: int, rng: np.random.Generator, deadline: float
+) -> tuple[ProjectedPoint, FitStatus]:
+    """Returns a fit by conjugate gradients, completed by variable projection if it gets close."""
+    dense = tensor.dense().astype(np.float64)
+    left = deadline - time.monotonic()
+    drawn = random_start(dense, start.n_terms, rng)
+    fit = improve(Problem(dense), drawn, seconds=left, ridge=RIDGES[0], enough=NEAR)
+    first, second = others(axis)
+    point = ProjectedPoint(start.target, fit.factors[first], fit.factors[second])
+    return solve(point, deadline) if fit.residual <= NEAR else (start, fit.status)
 
 
 def _start(target: np.ndarray, elimination: Elimination, n_terms: int, rng: np.random.Generator) -> ProjectedPoint:

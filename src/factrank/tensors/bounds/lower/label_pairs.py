@@ -32,8 +32,8 @@ MOST_COLUMNS = 60
 
 MOST_FACTS = 2_000_000
 
-PER_PAIR = 3e-4
-"""Seconds per pair of columns."""
+PER_PAIR, PER_PLACE, PER_EDGE = 3e-4, 3e-9, 1e-7
+"""Seconds per pair of columns, per place that such a pair may have, and per place that it has."""
 
 Column = tuple[int, int]
 """A slice, and a size of the sets in its fibers."""
@@ -127,7 +127,8 @@ def _sets(fibers: FiberSets) -> Iterator[tuple[int, ...]]:
 def _outnumber(first: Int[np.ndarray, " n"], second: Int[np.ndarray, " n"]) -> bool:
     """Whether, among some labels, more pairs occur than labels."""
     both = (first >= 0) & (second >= 0)
-    edges = np.unique(np.column_stack([first[both], second[both]]), axis=0)
+    n_right = int(second.max(initial=0)) + 1
+    edges = np.column_stack(np.divmod(distinct(first[both] * n_right + second[both])[0], n_right))
     while len(edges):
         (_, left, left_uses), (_, right, right_uses) = (
             np.unique(edges[:, side], return_inverse=True, return_counts=True) for side in (0, 1)
@@ -148,9 +149,15 @@ def _too_large(bracket: Bracket) -> str:
 
 
 def _expected_seconds(bracket: Bracket) -> float:
-    columns = sum(min(size, MOST_COLUMNS) ** 2 / 2 for size in bracket.tensor.shape[:2])
-    longest = max(bracket.tensor.shape[:2])
-    return 5 * PER_FACT * len(bracket.tensor) + (PER_PAIR + PER_FACT * longest) * columns
+    """Sum over both axes. All pairs of columns have at most n_columns / 2 places in common per fact."""
+    n_facts, single = len(bracket.tensor), bracket.tensor.determined[2]
+    seconds = 2 * PER_FACT * n_facts
+    for n_slices, n_places in zip(bracket.tensor.shape[:2], bracket.tensor.shape[1::-1], strict=True):
+        n_columns = min(n_slices, MOST_COLUMNS) if single else MOST_COLUMNS
+        n_pairs = n_columns**2 / 2
+        n_edges = min(n_pairs * n_places, n_columns / 2 * n_facts)
+        seconds += n_pairs * (PER_PAIR + PER_PLACE * n_places) + PER_EDGE * n_edges
+    return seconds
 
 
 def _pairs(bracket: Bracket) -> list[Bound]:

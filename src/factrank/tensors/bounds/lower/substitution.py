@@ -14,12 +14,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 
 import numpy as np
 from jaxtyping import Bool, Int
 
+from factrank.tensors.bounds.bracket import Bracket
 from factrank.tensors.bounds.certified_bounds import Bound, ShownWitness
 from factrank.tensors.bounds.ledger import PER_FACT
 from factrank.tensors.bounds.lower.flattenings import flattening_ranks
@@ -70,25 +71,26 @@ class Substitution(ShownWitness):
         return _bound(core, self.x, self.z, inside)
 
 
-def substitution_bound(core: Core, x: int, z: int, deadline: float = inf) -> Substitution:
+def substitution_bound(core: Core, x: int, z: int, deadline: float = inf, to_beat: int = 0) -> Substitution | None:
     """Returns the best bound over nested sets Z, starting with indices that have many slices of their own.
 
-    The sets of medium size are tried first. At the deadline (`time.monotonic`) the best bound so far is returned.
+    The sets of medium size are tried first. At the deadline (`time.monotonic`) the best bound so far is returned; None
+    if no bound exceeds `to_beat`.
     """
     tensor = core.tensor
     owner, n_used = _only_user(tensor, x, z)
     own = np.bincount(owner[owner >= 0], minlength=tensor.shape[z])
     order = np.argsort(-own / np.maximum(n_used, 1), kind="stable")
-    best = Substitution(0, x, z, order[:0])
+    best: Substitution | None = None
     cuts = np.unique(np.linspace(0, len(order), MOST_CUTS + 1).astype(np.int64))
     for cut in cuts[np.argsort(np.abs(cuts - len(order) / 2), kind="stable")].tolist():
         if time.monotonic() > deadline:
             break
         inside = np.zeros(tensor.shape[z], dtype=bool)
         inside[order[:cut]] = True
-        value = _bound(tensor, x, z, inside, best.value)
-        if value > best.value:
-            best = Substitution(value, x, z, order[:cut])
+        value = _bound(tensor, x, z, inside, to_beat)
+        if value > to_beat:
+            to_beat, best = value, Substitution(value, x, z, order[:cut])
     return best
 
 
@@ -115,8 +117,11 @@ def _bound(tensor: ZeroOneTensor, x: int, z: int, inside: Bool[np.ndarray, " z"]
 
 
 def _flattenings_of(tensor: ZeroOneTensor) -> int:
-    core = Core.of(tensor)
-    return int(np.max([flattening_ranks(core, axis)[0] for axis in AXES], axis=0).sum())
+    """Sums the largest flattening ranks of all components. Equal slices change no rank and need not be merged."""
+    core = Core.unmerged(tensor)
+    labels, n_components = components(core.tensor)
+    split = replace(core, component=labels, n_components=n_components)
+    return int(np.max([flattening_ranks(split, axis)[0] for axis in AXES], axis=0).sum())
 
 
 def largest_flattenings(tensor: ZeroOneTensor) -> int:
@@ -131,12 +136,20 @@ def largest_flattenings(tensor: ZeroOneTensor) -> int:
 
 
 def _methods() -> Iterator[BoundMethod]:
-    for z in (1, 0, 2):
-        for x in others(z)[::-1]:
-            yield _method(x, z)
+    pairs = [(x, z) for z in (1, 0, 2) for x in others(z)[::-1]]
+    for place, (x, z) in enumerate(pairs):
+        yield _method(x, z, len(pairs) - place)
 
 
-def _method(x: int, z: int) -> BoundMethod:
+def _method(x: int, z: int, n_left: int) -> BoundMethod:
+    """The method for two axes; it takes at most its part of the time that it and the methods after it have."""
+
+    def run(bracket: Bracket) -> list[Bound]:
+        now = time.monotonic()
+        deadline = now + (bracket.ledger.deadline() - now) / n_left
+        found = substitution_bound(bracket.core, x, z, deadline, bracket.greatest)
+        return [Bound.by(found)] if found else []
+
     return BoundMethod(
         name=_name(x, z),
         of="rank",
@@ -144,7 +157,7 @@ def _method(x: int, z: int) -> BoundMethod:
         stage=Stage.PROVE,
         needs=(gap_beyond_flattenings,),
         cost=lambda bracket: PASSES_OF_A_CUT * PER_FACT * len(bracket.tensor),
-        run=lambda bracket: [Bound.by(substitution_bound(bracket.core, x, z, bracket.ledger.deadline()))],
+        run=run,
         expensive=True,
     )
 

@@ -6,25 +6,32 @@ from functools import partial
 from math import inf, prod
 
 import numpy as np
+from jaxtyping import Float, Int
 
 from factrank.tensors.bounds.bracket import Bracket, RankName
 from factrank.tensors.bounds.certified_bounds import Bound, Estimate
 from factrank.tensors.bounds.ledger import Ledger
 from factrank.tensors.bounds.method import BoundMethod, Stage
 from factrank.tensors.bounds.needs import gap, no_searches
-from factrank.tensors.core import Core, Decomposition, lift
+from factrank.tensors.core import AXES, Core, Decomposition, lift
 from factrank.tensors.cp import (
     MOST_EQUATIONS,
     MOST_UNFOLDED,
     MOST_UNKNOWNS,
     CPBound,
     Elimination,
+    Factors,
+    Fibers,
     IntervalProof,
+    Problem,
     ProjectedProof,
     cp_bound,
+    fit_seconds,
     generic_rank,
     least_terms,
     projected_bound,
+    random_start,
+    shortened,
     valid_fibers,
 )
 
@@ -34,6 +41,9 @@ SHARE = 0.4
 MOST_CELLS = 1_000_000
 """Maximum number of cells of a tensor of which one factor is eliminated."""
 
+MOST_SHORTENED = 250_000
+"""Maximum number of unknowns of a fit that starts from a known decomposition."""
+
 PER_CUBE, STEPS = 4e-11, 60
 """Seconds per n^3 of a step with n unknowns, and the typical number of steps of a start."""
 
@@ -42,9 +52,23 @@ def _seconds(bracket: Bracket) -> float:
     return SHARE * bracket.ledger.left()
 
 
-def _unknowns(bracket: Bracket) -> int:
+def _generic(bracket: Bracket) -> int:
+    """The expected rank of a generic tensor with as many equations."""
     shape = bracket.tensor.shape
-    return min(generic_rank(shape), int(bracket.least)) * sum(shape)
+    if bracket.of != "completion rank":
+        return generic_rank(shape)
+    return generic_rank(shape, len(bracket.tensor.pairs_without(2)) * shape[2])
+
+
+def _unknowns(bracket: Bracket) -> int:
+    return min(_generic(bracket), int(bracket.least)) * sum(bracket.tensor.shape)
+
+
+def _shortens(bracket: Bracket) -> bool:
+    """Whether fits start from a known decomposition, because the tensor is too large for many random starts."""
+    unknowns = int(bracket.least) * sum(bracket.tensor.shape)
+    small = prod(bracket.tensor.shape) <= MOST_CELLS and unknowns <= MOST_SHORTENED
+    return small and _unknowns(bracket) > MOST_UNKNOWNS and not _projects(bracket)
 
 
 def _projects(bracket: Bracket) -> bool:
@@ -58,14 +82,19 @@ def _projects(bracket: Bracket) -> bool:
 
 def _too_large(bracket: Bracket) -> str:
     unknowns = _unknowns(bracket)
-    if unknowns <= MOST_UNKNOWNS or _projects(bracket):
+    if unknowns <= MOST_UNKNOWNS or _projects(bracket) or _shortens(bracket):
         return ""
-    return f"the table is too large: {unknowns:,} unknowns"
+    return (
+        f"the table is too large: {unknowns:,} unknowns (at most {MOST_SHORTENED:,}), or more than {MOST_CELLS:,} cells"
+    )
 
 
 def _expected_seconds(bracket: Bracket) -> float:
     if _projects(bracket):
         return Elimination.of(bracket.tensor).seconds(int(bracket.least) - 1)
+    if _shortens(bracket):
+        n_fibers = len(bracket.tensor.pairs_without(2)) if bracket.of == "completion rank" else None
+        return fit_seconds(bracket.tensor.shape, int(bracket.least) - 1, n_fibers)
     return 0.05 + PER_CUBE * STEPS * float(_unknowns(bracket)) ** 3
 
 
@@ -87,6 +116,8 @@ def _searched(name: str, bracket: Bracket) -> list[Bound | Estimate]:
     with threadpool_limits(1, user_api="blas"):
         if _projects(bracket):
             found = projected_bound(bracket.tensor, *between, _seconds(bracket), rng)
+        elif _shortens(bracket):
+            found = _shortened(bracket, mask, rng)
         else:
             found = cp_bound(bracket.tensor, *between, _seconds(bracket), rng, mask)
     if found is None:
@@ -99,6 +130,46 @@ def _searched(name: str, bracket: Bracket) -> list[Bound | Estimate]:
         numerical = f"{name}, numerical (largest term {fit.largest_term:.1f} |D|)"
         findings.append(Estimate(fit.rank, numerical, fit.residual))
     return findings
+
+
+def _shortened(bracket: Bracket, mask: Fibers | None, rng: np.random.Generator) -> CPBound:
+    problem = Problem(bracket.tensor.dense().astype(np.float64), mask)
+    known = _known(bracket) or random_start(problem.target, int(bracket.least), rng)
+    between = bracket.greatest, int(bracket.least)
+    return shortened(problem, known, between, _generic(bracket), _seconds(bracket), rng)
+
+
+def _known(bracket: Bracket) -> Factors | None:
+    """The decomposition that proves the least upper bound, as factors of the core; None if it is not exact."""
+    core, witness = bracket.core, bracket.inherited.witness if bracket.inherited else None
+    if bracket.best is not None and bracket.best.value <= bracket.least:
+        a, b, c = (
+            factor_of(bracket.best.decomposition(), axis, np.arange(bracket.tensor.shape[axis])) for axis in AXES
+        )
+        return a, b, c
+    if not callable(witness):
+        return None
+    terms = witness()
+    a, b, c = (factor_of(terms, axis, representatives(core.classes[axis])) for axis in AXES)
+    return a, b, c
+
+
+def factor_of(terms: Decomposition, axis: int, indices: Int[np.ndarray, " rows"]) -> Float[np.ndarray, "rows terms"]:
+    """Returns the rows of one factor at some indices; the last factor absorbs the denominators."""
+    factor = terms.factors[axis]
+    order = np.argsort(indices, kind="stable")
+    place = np.searchsorted(indices, factor.index, sorter=order).clip(0, len(indices) - 1)
+    place = order[place]
+    kept = indices[place] == factor.index
+    dense = np.zeros((len(indices), terms.n_terms))
+    np.add.at(dense, (place[kept], factor.term[kept]), factor.weight[kept].astype(np.float64))
+    return dense / terms.denominators.astype(np.float64) if axis == 2 else dense
+
+
+def representatives(classes: Int[np.ndarray, " slices"]) -> Int[np.ndarray, " classes"]:
+    """Returns the first slice of each class of equal slices."""
+    numbers, first = np.unique(classes, return_index=True)
+    return np.asarray(first[numbers >= 0])
 
 
 def _note_divergence(name: str, found: CPBound, ledger: Ledger) -> None:
