@@ -53,10 +53,10 @@ def open_language_model(given: Any, data: object = None, place: str = "language 
     Raises:
         InputError: If it is no language model.
     """
-    from factrank.families.language import LanguageModel, attention_state, token_words  # noqa: PLC0415 - loads JAX
+    from factrank.families.language import attention_state, language_model_in, token_words  # noqa: PLC0415 - loads JAX
 
-    model = getattr(given, "weights", getattr(given, "model", given))
-    if not isinstance(model, LanguageModel):
+    model = language_model_in(given)
+    if model is None:
         raise InputError(f"expected a checkpoint or a language model; got {type(given).__name__}")
     settings, tensors = attention_state(model)
     words = token_words(model, getattr(given, "data", None) if data is None else data)
@@ -65,10 +65,10 @@ def open_language_model(given: Any, data: object = None, place: str = "language 
 
 def _own_file(path: Path) -> AttentionModel:
     from factrank.experiments.models import load  # noqa: PLC0415 - loads JAX
-    from factrank.families.language import LanguageModel  # noqa: PLC0415
+    from factrank.families.language import language_model_in  # noqa: PLC0415
 
     saved = load(path)
-    if not isinstance(getattr(saved, "model", None), LanguageModel):
+    if language_model_in(saved) is None:
         raise InputError(f"{path}: the model is no language model; `factrank verify` and `recall` read other models")
     return open_language_model(saved, place=str(path))
 

@@ -8,7 +8,7 @@ import pytest
 
 from factrank.experiments.statistics.claims import Claim, Quantity
 from factrank.experiments.statistics.intervals import ResampledEstimate
-from factrank.experiments.statistics.limits import Limits
+from factrank.experiments.statistics.limits import QuantityLimits
 from factrank.experiments.statistics.verdicts import evaluate
 
 N_KINDS = 12
@@ -54,7 +54,7 @@ def test_a_perfect_correlation_has_its_own_interval():
 def test_the_interval_is_that_of_z():
     """Resamples of which some have no spread leave Student's t, whose interval can be written down."""
     values, errors = np.array([0.6, 0.5, 0.7]), np.array([0.1, 0.0, 0.0])
-    found = ResampledEstimate(values, errors, 5, limits=Limits(-1.0, 1.0))
+    found = ResampledEstimate(values, errors, 5, limits=QuantityLimits(-1.0, 1.0))
     reach = 2.7764451051977987 * 0.1 / (1 - 0.6**2)
     assert found.interval() == pytest.approx((tanh(atanh(0.6) - reach), tanh(atanh(0.6) + reach)))
     assert found.p_above(found.interval()[0]) == pytest.approx(0.025)
@@ -64,7 +64,7 @@ def test_the_interval_is_that_of_z():
 
 
 def test_few_units_are_not_transformed_but_cut_off():
-    found = ResampledEstimate(np.array([0.6, 0.5]), np.array([0.3, 0.3]), 3, limits=Limits(-1.0, 1.0))
+    found = ResampledEstimate(np.array([0.6, 0.5]), np.array([0.3, 0.3]), 3, limits=QuantityLimits(-1.0, 1.0))
     plain = ResampledEstimate(found.values, found.errors, 3)
     assert found.interval() == (plain.interval()[0], 1.0)
     assert found.p_above(0.0) == plain.p_above(0.0)
@@ -89,7 +89,7 @@ def test_means_have_no_limits():
 
 
 def test_there_and_back():
-    limits = Limits(-1.95, 0.05)
+    limits = QuantityLimits(-1.95, 0.05)
     for number in (-1.9, -0.5, 0.0):
         assert limits.back(limits.forth(number)) == pytest.approx(number)
     assert limits.forth(0.05) == inf

@@ -26,7 +26,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import ndtr, stdtr, stdtrit
 
-from factrank.experiments.statistics.limits import Limits
+from factrank.experiments.statistics.limits import QuantityLimits
 
 LEAST_FOR_RESAMPLES = 5
 """Below this many units, resamples repeat each other too often."""
@@ -53,7 +53,7 @@ class ResampledEstimate:
     errors: Float[np.ndarray, " draws"] | None
     n_units: int
     unit_name: str = "table"
-    limits: Limits | None = None
+    limits: QuantityLimits | None = None
 
     @property
     def value(self) -> float:
@@ -106,7 +106,7 @@ class ResampledEstimate:
 
     def p_below(self, bound: float) -> float:
         """Return the one-sided p-value against "the number is at least `bound`"."""
-        limits = None if self.limits is None else Limits(-self.limits.high, -self.limits.low)
+        limits = None if self.limits is None else QuantityLimits(-self.limits.high, -self.limits.low)
         return replace(self, values=-self.values, limits=limits).p_above(-bound)
 
     @property

@@ -21,11 +21,11 @@ AT_A_LIMIT = 1e-9
 
 
 @dataclass(frozen=True)
-class Limits:
+class QuantityLimits:
     """The least and the greatest number that a quantity can be.
 
-    >>> Limits(-1, 1).minus(Limits(-1, 1))
-    Limits(low=-2, high=2)
+    >>> QuantityLimits(-1, 1).minus(QuantityLimits(-1, 1))
+    QuantityLimits(low=-2, high=2)
     """
 
     low: float
@@ -41,9 +41,9 @@ class Limits:
         """Half the distance between the limits."""
         return (self.high - self.low) / 2
 
-    def minus(self, other: Limits) -> Limits:
+    def minus(self, other: QuantityLimits) -> QuantityLimits:
         """Return the limits of a difference."""
-        return Limits(self.low - other.high, self.high - other.low)
+        return QuantityLimits(self.low - other.high, self.high - other.low)
 
     def forth(self, number: float) -> float:
         """Return Fisher's z of a number; infinite at the limits and beyond."""

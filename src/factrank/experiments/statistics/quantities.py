@@ -18,7 +18,7 @@ from jaxtyping import Bool, Float, Int
 
 from factrank.experiments.statistics.claims import CORRELATIONS
 from factrank.experiments.statistics.expressions import Value, missing_columns, numbers, values
-from factrank.experiments.statistics.limits import Limits
+from factrank.experiments.statistics.limits import QuantityLimits
 from factrank.experiments.statistics.partial_correlations import partial_correlation
 from factrank.experiments.store import plural
 
@@ -129,13 +129,13 @@ class Draws:
         return np.asarray(np.sqrt((weights * self.influences**2).sum(axis=1) / (n_units * max(n_units - 1, 1))))
 
 
-def limits_of(kind: str, draws: Draws) -> Limits | None:
+def limits_of(kind: str, draws: Draws) -> QuantityLimits | None:
     """Return the limits of a quantity: -1 and 1 for correlations, its value if it is constant; otherwise None."""
     if kind in CORRELATIONS:
-        return Limits(-1.0, 1.0)
+        return QuantityLimits(-1.0, 1.0)
     first = float(draws.values[0])
     constant = np.abs(draws.values - first).max() <= CONSTANT * max(abs(first), 1.0)
-    return Limits(first, first) if constant else None
+    return QuantityLimits(first, first) if constant else None
 
 
 def over_draws(

@@ -41,7 +41,7 @@ from factrank.experiments.statistics.expressions import (
     selected,
 )
 from factrank.experiments.statistics.intervals import ResampledEstimate
-from factrank.experiments.statistics.limits import Limits
+from factrank.experiments.statistics.limits import QuantityLimits
 from factrank.experiments.statistics.quantities import Draws, ResampledRows, limits_of, over_draws, sample_of
 from factrank.experiments.statistics.search_ends import at_upper_end, names_an_end
 from factrank.experiments.store import ROW_NAMES, plural
@@ -196,10 +196,10 @@ def _difference(parts: Sequence[Draws]) -> Draws:
     return first.minus(_difference(rest)) if rest else first
 
 
-def _limits(quantities: Sequence[Quantity], parts: Sequence[Draws]) -> Limits | None:
+def _limits(quantities: Sequence[Quantity], parts: Sequence[Draws]) -> QuantityLimits | None:
     """Combine the limits of the parts, as in `_difference`; None if one has none, or if all are constant."""
     found = [limits_of(quantity.kind, draws) for quantity, draws in zip(quantities, parts, strict=True)]
-    total = Limits(0.0, 0.0)
+    total = QuantityLimits(0.0, 0.0)
     for limits in reversed(found):
         if limits is None:
             return None

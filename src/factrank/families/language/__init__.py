@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from factrank.families.language.llama_folder import export_language_model as export_language_model
     from factrank.families.language.llama_folder import token_words as token_words
     from factrank.families.language.tensors_by_name import attention_state as attention_state
+    from factrank.families.language.tensors_by_name import language_model_in as language_model_in
     from factrank.families.language.text_windows import TokenisedText as TokenisedText
 else:
     __getattr__, __dir__, __all__ = lazy_face(__name__)

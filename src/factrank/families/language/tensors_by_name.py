@@ -15,6 +15,12 @@ from factrank.families.language.language_model import NORM_EPSILON, LanguageMode
 from factrank.families.language.llama_folder import llama_tensors
 
 
+def language_model_in(given: object) -> LanguageModel | None:
+    """Return a language model, or the one in a training result or a saved model; None if there is none."""
+    model = getattr(given, "weights", getattr(given, "model", given))
+    return model if isinstance(model, LanguageModel) else None
+
+
 def attention_state(model: LanguageModel) -> tuple[dict[str, Any], dict[str, Shaped[np.ndarray, "..."]]]:
     """Return the settings of a model, as a `config.json` would have them, and its tensors."""
     shape = model.shape

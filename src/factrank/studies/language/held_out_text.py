@@ -27,7 +27,7 @@ from factrank.studies.language.settings import (
     SMALL,
     STORED,
     TITLES,
-    Grid,
+    StudyGrid,
     of_mixture,
     source,
 )
@@ -36,14 +36,16 @@ from factrank.studies.language.trade_off import LOAD, twentieths
 FRACTION, COST = "data.text_fraction", 0.02
 
 
-def text_study(path: str | os.PathLike[str], *, n_tokens: int = 384, length: int = 64, grid: Grid = SMALL) -> Study:
+def text_study(
+    path: str | os.PathLike[str], *, n_tokens: int = 384, length: int = 64, grid: StudyGrid = SMALL
+) -> Study:
     """Return the study of facts against held-out text.
 
     Arguments:
         path: Corpus, a file of UTF-8 text.
         n_tokens: Size of its vocabulary.
         length: Number of tokens in a sequence of text.
-        grid: Sizes of models and of training.
+        grid: StudySizes of models and of training.
 
     Raises:
         InputError: If the file is missing.
@@ -51,7 +53,7 @@ def text_study(path: str | os.PathLike[str], *, n_tokens: int = 384, length: int
     return _study(grid, "language-text", TextFile.of(os.fspath(path), n_tokens=n_tokens, length=length))
 
 
-def _study(grid: Grid, name: str, text: TextFile | None = None) -> Study:
+def _study(grid: StudyGrid, name: str, text: TextFile | None = None) -> Study:
     def trials(size: Size) -> list[Trial]:
         own, scale = grid.sizes[size], of_mixture(grid.sizes[size])
         mixture, n_people = own.mixture, own.scale.people(LOAD)

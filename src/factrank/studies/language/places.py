@@ -11,7 +11,7 @@ from factrank.experiments.specs import Trial
 from factrank.experiments.statistics import Claim
 from factrank.experiments.study import Chart, Size, Study
 from factrank.families.language import PartsRemoved
-from factrank.studies.language.settings import LARGE, RATE, SEEDS, SMALL, STORED, TITLES, Grid, source
+from factrank.studies.language.settings import LARGE, RATE, SEEDS, SMALL, STORED, TITLES, StudyGrid, source
 from factrank.studies.parts import mean_difference
 
 LOAD = 2
@@ -56,7 +56,7 @@ CLAIMS = (
 )
 
 
-def places_study(grid: Grid) -> Study:
+def places_study(grid: StudyGrid) -> Study:
     """Return the study on one grid."""
 
     def trials(size: Size) -> list[Trial]:

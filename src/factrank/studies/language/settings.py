@@ -58,7 +58,7 @@ half of the heads in twice as many layers."""
 
 @dataclass(frozen=True)
 class Scale:
-    """Sizes of a model without an MLP, its facts, and how long they are trained."""
+    """StudySizes of a model without an MLP, its facts, and how long they are trained."""
 
     d_model: int
     n_heads: int
@@ -135,8 +135,8 @@ class Mixture:
 
 
 @dataclass(frozen=True)
-class Sizes:
-    """Sizes of all studies at one size: quick or full."""
+class StudySizes:
+    """StudySizes of all studies at one size: quick or full."""
 
     scale: Scale
     confirming: Scale
@@ -151,15 +151,15 @@ class Sizes:
 
 
 @dataclass(frozen=True)
-class Grid:
-    """Sizes of all studies on one kind of machine, and the suffix of their names."""
+class StudyGrid:
+    """StudySizes of all studies on one kind of machine, and the suffix of their names."""
 
     suffix: str
-    sizes: dict[Size, Sizes]
+    sizes: dict[Size, StudySizes]
 
     @property
-    def full(self) -> Sizes:
-        """Sizes of a full run."""
+    def full(self) -> StudySizes:
+        """StudySizes of a full run."""
         return self.sizes["full"]
 
     def of(self, variant: str) -> Where:
@@ -181,9 +181,9 @@ KJV = TextFile("kjv.txt", "cd45f0c9cedab8e4439bd6486c8952c77cc8b0ecc5d1f6ae3513f
 prints it: bible -f Ge1:1-Re22:21 > kjv.txt"""
 
 
-def _quick(pairs: tuple[int, ...]) -> Sizes:
+def _quick(pairs: tuple[int, ...]) -> StudySizes:
     """Return sizes that take seconds, with these numbers of pairs, because claims name them."""
-    return Sizes(
+    return StudySizes(
         scale=Scale(24, 2, 1, 8, names=8, digits=4, exposures=60, batch_size=64, precision="float32"),
         confirming=Scale(32, 2, 1, 8, names=8, digits=4, exposures=60, batch_size=64, precision="float32"),
         splits=(2, 6),
@@ -205,11 +205,11 @@ def _quick(pairs: tuple[int, ...]) -> Sizes:
     )
 
 
-SMALL = Grid(
+SMALL = StudyGrid(
     "-small",
     {
         "quick": _quick((2, 4, 6, 8)),
-        "full": Sizes(
+        "full": StudySizes(
             scale=Scale(64, 4, 2, 24, names=16, digits=10, exposures=100, batch_size=64, precision="float32"),
             confirming=Scale(128, 4, 2, 24, names=20, digits=10, exposures=100, batch_size=128, precision="float32"),
             splits=(2, 6, 12, 18, 22),
@@ -233,11 +233,11 @@ SMALL = Grid(
 )
 """Two cores: models of 28,544 parameters, confirmed with 109,312."""
 
-LARGE = Grid(
+LARGE = StudyGrid(
     "",
     {
         "quick": _quick((4, 8, 16, 32)),
-        "full": Sizes(
+        "full": StudySizes(
             scale=Scale(128, 10, 4, 32, names=40, digits=10, exposures=100, batch_size=1024, precision="bfloat16"),
             confirming=Scale(256, 10, 8, 32, names=48, digits=10, exposures=100, batch_size=1024, precision="bfloat16"),
             splits=(2, 4, 8, 16, 24, 28, 30),
@@ -267,6 +267,6 @@ def fractions_of(steps: int) -> Curve:
     return Curve(tuple(max(1, steps * percent // 100) for percent in (10, 20, 40, 60, 80, 100)))
 
 
-def of_mixture(sizes: Sizes) -> Scale:
+def of_mixture(sizes: StudySizes) -> Scale:
     """Return the scale of the models that are trained on mixtures."""
     return replace(sizes.scale, batch_size=sizes.mixture.batch_size)

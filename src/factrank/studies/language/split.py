@@ -31,8 +31,8 @@ from factrank.studies.language.settings import (
     TITLES,
     TUNING_SEEDS,
     VARIANTS,
-    Grid,
-    Sizes,
+    StudyGrid,
+    StudySizes,
     fractions_of,
     source,
 )
@@ -46,12 +46,12 @@ OF_LANGUAGE_MODELS, OF_LAYERS = (
 )
 
 
-def _searches(sizes: Sizes) -> list[TunedRate]:
+def _searches(sizes: StudySizes) -> list[TunedRate]:
     """Returns one choice of a learning rate per split and variant."""
     return [_tuned(sizes, d_qk, variant) for variant in VARIANTS for d_qk in sizes.splits]
 
 
-def _tuned(sizes: Sizes, d_qk: int, variant: str) -> TunedRate:
+def _tuned(sizes: StudySizes, d_qk: int, variant: str) -> TunedRate:
     of_loads = partial(_trials, sizes, d_qk, variant)
     loads = sizes.loads if variant == "none" else sizes.loads_of_others
     return TunedRate(
@@ -65,7 +65,7 @@ def _tuned(sizes: Sizes, d_qk: int, variant: str) -> TunedRate:
     )
 
 
-def _trials(sizes: Sizes, d_qk: int, variant: str, loads: tuple[int, ...], rate: float, seed: int) -> list[Trial]:
+def _trials(sizes: StudySizes, d_qk: int, variant: str, loads: tuple[int, ...], rate: float, seed: int) -> list[Trial]:
     scale, found = sizes.scale, []
     for load in loads:
         n_people = scale.people(load)
@@ -80,13 +80,13 @@ def _slope(column: str, where: Where, minus: Quantity | None = None) -> Quantity
     return Quantity("slope", column, D_VO, (N_PEOPLE, HEADS_PER_LAYER, MLP_WIDTH), where, minus)
 
 
-def _at_loads_of_others(grid: Grid) -> Where:
+def _at_loads_of_others(grid: StudyGrid) -> Where:
     """Return the rows without an MLP that have the loads of the other models."""
     loads = {sizes.scale.people(load) for sizes in grid.sizes.values() for load in sizes.loads_of_others}
     return (*grid.of("none"), (N_PEOPLE, tuple(sorted(loads))))
 
 
-def _with_mlp(grid: Grid) -> Where:
+def _with_mlp(grid: StudyGrid) -> Where:
     return ((MLP_WIDTH, tuple(sizes.scale.mlp_width for sizes in grid.sizes.values())), *COUNTED)
 
 
@@ -143,7 +143,7 @@ SUMMARIES = (
 )
 
 
-def _claims(grid: Grid) -> tuple[Claim, ...]:
+def _claims(grid: StudyGrid) -> tuple[Claim, ...]:
     alone, with_mlp = grid.of("none"), _with_mlp(grid)
     extension = partial(Claim, place="our open questions", extension=True)
     return (
@@ -220,7 +220,7 @@ def _listed(loads: tuple[int, ...]) -> str:
     return f"{', '.join(others)} and {last}" if others else last
 
 
-def split_study(grid: Grid) -> Study:
+def split_study(grid: StudyGrid) -> Study:
     """Return the study of facts against the split on one grid."""
 
     def searches(size: Size) -> list[TunedRate]:

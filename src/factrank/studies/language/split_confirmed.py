@@ -16,7 +16,7 @@ from factrank.studies.language.settings import (
     SMALL,
     STORED,
     TITLES,
-    Grid,
+    StudyGrid,
     Scale,
     fractions_of,
     source,
@@ -37,7 +37,7 @@ def _slope(scales: list[Scale]) -> Quantity:
     return Quantity("slope", STORED, D_VO, (), ((D_MODEL, tuple(scale.d_model for scale in scales)),))
 
 
-def confirming_study(grid: Grid) -> Study:
+def confirming_study(grid: StudyGrid) -> Study:
     """Return the study on one grid."""
 
     def trials(size: Size) -> list[Trial]:

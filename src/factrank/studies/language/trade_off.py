@@ -21,7 +21,7 @@ from factrank.studies.language.settings import (
     SMALL,
     STORED,
     TITLES,
-    Grid,
+    StudyGrid,
     of_mixture,
     source,
 )
@@ -136,7 +136,7 @@ def _claims(pairs: tuple[int, ...]) -> tuple[Claim, ...]:
     )
 
 
-def trade_off_study(grid: Grid) -> Study:
+def trade_off_study(grid: StudyGrid) -> Study:
     """Return the study of facts against in-context recall on one grid."""
     pairs = grid.full.mixture.recall.pairs
 
