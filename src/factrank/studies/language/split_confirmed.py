@@ -16,8 +16,8 @@ from factrank.studies.language.settings import (
     SMALL,
     STORED,
     TITLES,
-    StudyGrid,
     Scale,
+    StudyGrid,
     fractions_of,
     source,
 )
