@@ -145,6 +145,7 @@ class StudySizes:
     loads: tuple[int, ...]
     loads_of_others: tuple[int, ...]
     rates: tuple[float, ...]
+    confirming_load: int
     more_exposures: int
     confirming_seeds: tuple[int, ...]
     mixture: Mixture
@@ -191,6 +192,7 @@ def _quick(pairs: tuple[int, ...]) -> StudySizes:
         loads=(2,),
         loads_of_others=(2,),
         rates=(1e-3, 3e-3, 1e-2, 3e-2),
+        confirming_load=2,
         more_exposures=120,
         confirming_seeds=SEEDS,
         mixture=Mixture(
@@ -211,12 +213,13 @@ SMALL = StudyGrid(
         "quick": _quick((2, 4, 6, 8)),
         "full": StudySizes(
             scale=Scale(64, 4, 2, 24, names=16, digits=10, exposures=100, batch_size=64, precision="float32"),
-            confirming=Scale(128, 4, 2, 24, names=20, digits=10, exposures=100, batch_size=128, precision="float32"),
+            confirming=Scale(128, 12, 4, 24, names=40, digits=10, exposures=100, batch_size=256, precision="float32"),
             splits=(2, 6, 12, 18, 22),
             few_splits=(4, 12, 20),
             loads=(1, 2, 4),
             loads_of_others=(2,),
             rates=(1e-3, 2e-3, 4e-3, 8e-3),
+            confirming_load=1,
             more_exposures=1000,
             confirming_seeds=(0, 1),
             mixture=Mixture(
@@ -231,7 +234,7 @@ SMALL = StudyGrid(
         ),
     },
 )
-"""Two cores: models of 28,544 parameters, confirmed with 109,312."""
+"""Two cores: models of 28,544 parameters, confirmed with 312,320."""
 
 LARGE = StudyGrid(
     "",
@@ -245,6 +248,7 @@ LARGE = StudyGrid(
             loads=(1, 2, 4),
             loads_of_others=(1, 2, 4),
             rates=(1e-3, 2e-3, 4e-3, 8e-3),
+            confirming_load=2,
             more_exposures=1000,
             confirming_seeds=(0, 1),
             mixture=Mixture(
