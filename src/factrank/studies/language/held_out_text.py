@@ -100,6 +100,12 @@ def _study(grid: StudyGrid, name: str, text: TextFile | None = None) -> Study:
         ),
         summaries=(
             Summary(
+                "by-split",
+                "Bits per byte of held-out text and bits stored per parameter, by fraction of text and d_qk",
+                (("bits per byte", Quantity("mean", "bits_per_byte")), ("stored", Quantity("mean", STORED))),
+                over=(D_QK, FRACTION),
+            ),
+            Summary(
                 "least-d_qk",
                 f"Least d_qk within {COST} bits per byte of the largest d_qk",
                 (("least d_qk", least),),

@@ -8,7 +8,7 @@ full.
 from __future__ import annotations
 
 from factrank.experiments.specs import Trial
-from factrank.experiments.statistics import Claim
+from factrank.experiments.statistics import Claim, Quantity, Summary
 from factrank.experiments.study import Chart, Size, Study
 from factrank.families.language import PartsRemoved
 from factrank.studies.language.settings import LARGE, RATE, SEEDS, SMALL, STORED, TITLES, StudyGrid, source
@@ -89,6 +89,15 @@ def places_study(grid: StudyGrid) -> Study:
                 "bars",
                 x="training.frozen",
                 y="recall_without_mlp_1",
+            ),
+        ),
+        summaries=(
+            Summary(
+                "stored",
+                "Bits stored per parameter, by frozen part",
+                (("stored", Quantity("mean", STORED)),),
+                over=("training.frozen",),
+                y_title="bits per parameter",
             ),
         ),
         claims=CLAIMS,

@@ -187,7 +187,7 @@ def _quick(pairs: tuple[int, ...]) -> StudySizes:
     return StudySizes(
         scale=Scale(24, 2, 1, 8, names=8, digits=4, exposures=60, batch_size=64, precision="float32"),
         confirming=Scale(32, 2, 1, 8, names=8, digits=4, exposures=60, batch_size=64, precision="float32"),
-        splits=(2, 6),
+        splits=(2, 4, 6),
         few_splits=(2, 6),
         loads=(2,),
         loads_of_others=(2,),

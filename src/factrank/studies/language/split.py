@@ -37,7 +37,7 @@ from factrank.studies.language.settings import (
     source,
 )
 from factrank.studies.language.tuned_rate import TunedRate
-from factrank.studies.parts import curves_chart
+from factrank.studies.parts import curves_chart, mean_difference
 
 PER_D_MODEL = f"{N_HEADS} * {D_VO} / model.d_model"
 OF_LANGUAGE_MODELS, OF_LAYERS = (
@@ -90,6 +90,10 @@ def _with_mlp(grid: StudyGrid) -> Where:
     return ((MLP_WIDTH, tuple(sizes.scale.mlp_width for sizes in grid.sizes.values())), *COUNTED)
 
 
+def _equal_widths(grid: StudyGrid) -> tuple[str, tuple[int, ...]]:
+    return D_QK, tuple(sizes.scale.head // 2 for sizes in grid.sizes.values())
+
+
 def _charts(alone: Where) -> tuple[Chart, ...]:
     return (
         Chart(
@@ -126,6 +130,13 @@ def _charts(alone: Where) -> tuple[Chart, ...]:
 
 
 SUMMARIES = (
+    Summary(
+        "stored-by-split",
+        "Bits stored per parameter, by d_vo",
+        (("stored", Quantity("mean", STORED, where=COUNTED)),),
+        over=(D_VO, N_PEOPLE, MLP_WIDTH, HEADS_PER_LAYER),
+        y_title="bits per parameter",
+    ),
     Summary(
         "gain-of-d_vo",
         "Bits stored per parameter gained by one more dimension of d_vo",
@@ -211,6 +222,13 @@ def _claims(grid: StudyGrid) -> tuple[Claim, ...]:
             Quantity("best", STORED, PER_D_MODEL, (N_PEOPLE,), alone),
             None,
             note="For single attention layers the capacity atlas finds 1.3 to 4 from four heads on.",
+        ),
+        extension(
+            "equal widths against the widest values",
+            "Without an MLP, heads of equal widths store more than heads with d_qk = 2.",
+            mean_difference(STORED, (*alone, _equal_widths(grid)), (*alone, (D_QK, 2)), (N_PEOPLE,)),
+            "greater",
+            note="Bits stored per parameter with d_qk = d_vo minus those with d_qk = 2, averaged over loads.",
         ),
     )
 

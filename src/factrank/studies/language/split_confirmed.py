@@ -7,9 +7,10 @@ parameter, the larger one 100 times, on the small grid at 1 bit per parameter. N
 from __future__ import annotations
 
 from factrank.experiments.specs import Trial
-from factrank.experiments.statistics import Claim, Quantity
+from factrank.experiments.statistics import Claim, Quantity, Summary
 from factrank.experiments.study import Chart, Size, Study
 from factrank.studies.language.settings import (
+    D_QK,
     D_VO,
     LARGE,
     RATE,
@@ -67,6 +68,15 @@ def confirming_study(grid: StudyGrid) -> Study:
                 x=D_VO,
                 y=STORED,
                 colour=D_MODEL,
+            ),
+        ),
+        summaries=(
+            Summary(
+                "stored-by-split",
+                "Bits stored per parameter, by d_qk and d_model",
+                (("stored", Quantity("mean", STORED)),),
+                over=(D_QK, D_MODEL),
+                y_title="bits per parameter",
             ),
         ),
         claims=(

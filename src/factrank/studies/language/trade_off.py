@@ -82,6 +82,12 @@ def _least(column: str) -> Quantity:
 def _summaries(pairs: tuple[int, ...]) -> tuple[Summary, ...]:
     return (
         Summary(
+            "by-split",
+            "In-context accuracy and bits stored per parameter, by fraction of in-context recall and d_qk",
+            (("in context", Quantity("mean", "in_context")), ("stored", Quantity("mean", STORED))),
+            over=(D_QK, FRACTION),
+        ),
+        Summary(
             "least-d_qk",
             f"Least d_qk within {SLACK} of the accuracy at the largest d_qk, by number of pairs",
             tuple((str(n), _least(f"in_context_{n}")) for n in pairs),
