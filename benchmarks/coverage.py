@@ -19,7 +19,7 @@ from functools import cache
 import numpy as np
 
 from factrank.experiments.statistics.intervals import ResampledEstimate
-from factrank.experiments.statistics.limits import Limits
+from factrank.experiments.statistics.limits import QuantityLimits
 from factrank.experiments.statistics.quantities import ResampledRows, over_draws
 
 DRAWS = {
@@ -82,7 +82,7 @@ def correlation_coverage(
         draws = over_draws("correlation", correlated(rng, n_units, rho, partial), own)
         estimates = [
             ResampledEstimate(draws.values, draws.errors(own), n_units, "kind", limits)
-            for limits in (Limits(-1.0, 1.0), None)
+            for limits in (QuantityLimits(-1.0, 1.0), None)
         ]
         ends = [estimate.interval() for estimate in estimates]
         found += [*(low <= rho <= high for low, high in ends), *(low < -1 or high > 1 for low, high in ends)]
