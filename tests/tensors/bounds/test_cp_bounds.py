@@ -1,5 +1,7 @@
 """CP inside `measure`: what is proved is an upper bound with a witness, what is not is an estimate, or nothing."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -47,6 +49,15 @@ def test_strassen_is_found_and_proved():
     assert bounds[0].certified
     assert bounds[0].witness().equals(ZeroOneTensor.of(matmul(2)))
     assert estimate is None or estimate.value < 7
+
+
+def test_a_search_in_vain_reports_its_least_residual():
+    """The border rank of 2 x 2 matrix multiplication is 7 too, so fits with 6 terms stay away from 0."""
+    clock = ledger(30.0)
+    assert searched("rank", core_of(matmul(2)), 6, 7, clock) == ([], None)
+    (skipped,) = clock.take_skipped()
+    assert skipped.method == "CP with 6 terms"
+    assert float(re.search(r"least relative residual (\S+)$", skipped.reason)[1]) > 0.01
 
 
 def test_matrix_multiplication_completes_at_the_number_of_its_values():

@@ -12,13 +12,14 @@ from __future__ import annotations
 import time
 from collections import Counter
 from dataclasses import dataclass, field
+from math import inf
 
 import numpy as np
 from jaxtyping import Bool
 
 from factrank.tensors.core import Decomposition, ZeroOneTensor
 from factrank.tensors.cp.cp_equations import Factors, Fibers, Tensor, Terms
-from factrank.tensors.cp.cp_fit import RIDGES, CPFit, Problem, improve, random_start
+from factrank.tensors.cp.cp_fit import RIDGES, CPFit, FitStatus, Problem, improve, random_start
 from factrank.tensors.cp.interval_proof import IntervalProof, equations_target, has_one_value, prove
 from factrank.tensors.cp.projected_proof import ProjectedProof
 from factrank.tensors.cp.rational_rounding import rationalise
@@ -41,11 +42,19 @@ MOST_STARTS, HOPELESS = 400, 30
 
 @dataclass(frozen=True)
 class Attempt:
-    """Outcome of all starts at one rank: the number that ended with each status, and whether one was proved."""
+    """Outcome of all starts at one rank.
+
+    Arguments:
+        rank: the number of terms.
+        statuses: the number of starts that ended with each status.
+        proved: whether one was proved.
+        residual: the least relative residual of the starts whose terms did not diverge; infinity if all did.
+    """
 
     rank: int
     statuses: dict[str, int]
     proved: bool
+    residual: float = inf
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +72,15 @@ class CPBound:
     witness: Decomposition | IntervalProof | ProjectedProof | None
     estimate: CPFit | None
     attempts: tuple[Attempt, ...] = ()
+
+
+def settled_residual(residual: float, status: FitStatus) -> float:
+    """Returns the residual, or infinity if the terms diverged: then it shows nothing about the rank.
+
+    >>> settled_residual(0.125, "out of time"), settled_residual(1e-9, "diverging")
+    (0.125, inf)
+    """
+    return inf if status == "diverging" else residual
 
 
 def generic_rank(shape: tuple[int, ...], n_equations: int | None = None) -> int:
@@ -157,11 +175,13 @@ class CpSearch:
         Without `certify` it stops when one converges.
         """
         start, end, statuses, rounding = time.monotonic(), time.monotonic() + seconds, Counter[str](), 0.0
+        residual = inf
         while time.monotonic() < end and rank not in self.proved:
             if statuses.total() >= (MOST_STARTS if rank in self.converged else HOPELESS):
                 break
             fit = self.fit(rank, statuses.total(), end - time.monotonic())
             statuses[fit.status] += 1
+            residual = min(residual, settled_residual(fit.residual, fit.status))
             if fit.status != "converged":
                 continue
             self.converged.setdefault(rank, fit)
@@ -175,7 +195,7 @@ class CpSearch:
                 rounding += time.monotonic() - before
             if witness is not None:
                 self.proved[rank] = witness
-        self.attempts.append(Attempt(rank, dict(statuses), rank in self.proved))
+        self.attempts.append(Attempt(rank, dict(statuses), rank in self.proved, residual))
         return rank in self.proved
 
     def fit(self, rank: int, start: int, seconds: float) -> CPFit:

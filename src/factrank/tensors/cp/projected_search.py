@@ -11,12 +11,13 @@ from __future__ import annotations
 import time
 from collections import Counter
 from dataclasses import dataclass
+from math import inf
 
 import numpy as np
 
 from factrank.tensors.core import AXES, ZeroOneTensor, others
 from factrank.tensors.cp.cp_fit import MOST_DENSE, RIDGES, CPFit, FitStatus, Problem, improve, random_start
-from factrank.tensors.cp.cp_search import Attempt, CPBound, generic_rank
+from factrank.tensors.cp.cp_search import Attempt, CPBound, generic_rank, settled_residual
 from factrank.tensors.cp.interval_proof import has_one_value
 from factrank.tensors.cp.projected_proof import ProjectedProof, prove_point, unfolded
 from factrank.tensors.cp.variable_projection import ProjectedPoint, solve, start_point
@@ -132,20 +133,22 @@ def projected_bound(
         terms = max((failed + best) // 2, elimination.least(failed + 1, left))
         if left <= 0 or terms >= best:
             break
-        statuses, found = Counter[str](), None
+        statuses, found, residual = Counter[str](), None, inf
         for number, start in enumerate(rng.spawn(STARTS)):
             point = _start(target, elimination, terms, start)
             if number == 0 and elimination.by_products(terms):
-                point, status = _fitted(tensor, point, elimination.axis, start, deadline)
+                point, status, reached = _fitted(tensor, point, elimination.axis, start, deadline)
             else:
                 point, status = solve(point, deadline)
+                reached = point.residual
             statuses[status] += 1
+            residual = min(residual, settled_residual(reached, status))
             if status == "converged":
                 found = prove_point(tensor, elimination.axis, point, elimination.dropped)
                 if found is None and (estimate is None or terms < estimate.rank):
                     estimate = _fit(point, elimination)
                 break
-        attempts.append(Attempt(terms, dict(statuses), found is not None))
+        attempts.append(Attempt(terms, dict(statuses), found is not None, residual))
         if found is None:
             failed = terms
         else:
@@ -157,15 +160,18 @@ def projected_bound(
 
 def _fitted(
     tensor: ZeroOneTensor, start: ProjectedPoint, axis: int, rng: np.random.Generator, deadline: float
-) -> tuple[ProjectedPoint, FitStatus]:
-    """Returns a fit by conjugate gradients, completed by variable projection if it gets close."""
+) -> tuple[ProjectedPoint, FitStatus, float]:
+    """Returns a fit by conjugate gradients, completed by variable projection if it gets close, and its residual."""
     dense = tensor.dense().astype(np.float64)
     left = deadline - time.monotonic()
     drawn = random_start(dense, start.n_terms, rng)
     fit = improve(Problem(dense), drawn, seconds=left, ridge=RIDGES[0], enough=NEAR)
     first, second = others(axis)
     point = ProjectedPoint(start.target, fit.factors[first], fit.factors[second])
-    return solve(point, deadline) if fit.residual <= NEAR else (start, fit.status)
+    if fit.residual > NEAR:
+        return start, fit.status, fit.residual
+    point, status = solve(point, deadline)
+    return point, status, point.residual
 
 
 def _start(target: np.ndarray, elimination: Elimination, n_terms: int, rng: np.random.Generator) -> ProjectedPoint:

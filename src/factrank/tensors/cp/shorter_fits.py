@@ -15,7 +15,7 @@ import numpy as np
 
 from factrank.tensors.cp.cp_equations import Factors, Terms, balance, term_norms
 from factrank.tensors.cp.cp_fit import RIDGES, Problem, improve
-from factrank.tensors.cp.cp_search import Attempt, CPBound
+from factrank.tensors.cp.cp_search import Attempt, CPBound, settled_residual
 
 MOVED = 0.05
 """Standard deviation of the change of an entry of the start, relative to the typical entry."""
@@ -57,7 +57,7 @@ def shortened(
     while failed + 1 < best and (left := end - time.monotonic()) > 0:
         terms = best - max(int((STRUCTURED_STEP if structured else 0.5) * (best - failed)), 1)
         fit = improve(problem, _start(factors, terms, rng), seconds=left / 2, ridge=RIDGES[0], damping=0.01)
-        attempts.append(Attempt(terms, dict(Counter([fit.status])), proved=False))
+        attempts.append(Attempt(terms, dict(Counter([fit.status])), False, settled_residual(fit.residual, fit.status)))
         if fit.status == "converged":
             best, factors, estimate = terms, fit.factors, fit
         else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import partial
 from math import inf, prod
 
@@ -122,7 +123,7 @@ def _searched(name: str, bracket: Bracket) -> list[Bound | Estimate]:
             found = cp_bound(bracket.tensor, *between, _seconds(bracket), rng, mask)
     if found is None:
         return []
-    _note_divergence(name, found, bracket.ledger)
+    _note_failures(name, found, bracket.ledger)
     fit, findings = found.estimate, list[Bound | Estimate]()
     if found.certified is not None:
         findings.append(_proved(name, bracket.core, found.certified, found.witness))
@@ -172,13 +173,25 @@ def representatives(classes: Int[np.ndarray, " slices"]) -> Int[np.ndarray, " cl
     return np.asarray(first[numbers >= 0])
 
 
-def _note_divergence(name: str, found: CPBound, ledger: Ledger) -> None:
-    """Records ranks at which terms diverged while the residual fell: evidence of border rank only."""
-    for attempt in found.attempts:
-        diverged, starts = attempt.statuses.get("diverging", 0), sum(attempt.statuses.values())
-        if diverged and not attempt.statuses.get("converged", 0):
-            reason = f"terms diverged in {diverged} of {starts} starts: evidence of border rank only"
-            ledger.skip(f"{name} with {attempt.rank} terms", reason)
+def _note_failures(name: str, found: CPBound, ledger: Ledger) -> None:
+    """Records the numbers of terms for which no fit converged, with the least residual: no bound, nor an estimate.
+
+    If terms diverged while the residual fell, that is evidence of border rank only.
+    """
+    ranks = dict.fromkeys(attempt.rank for attempt in found.attempts)
+    for rank in ranks:
+        attempts = [attempt for attempt in found.attempts if attempt.rank == rank]
+        statuses = sum((Counter(attempt.statuses) for attempt in attempts), Counter[str]())
+        if statuses["converged"] or not statuses:
+            continue
+        starts, residual = statuses.total(), min(attempt.residual for attempt in attempts)
+        reasons = []
+        if statuses["diverging"]:
+            reasons.append(f"terms diverged in {statuses['diverging']} of {starts} starts: evidence of border rank only")
+        if residual < inf:
+            others = ", ".join(f"{statuses[how]} {how}" for how in ("stalled", "out of time") if statuses[how])
+            reasons.append(f"no fit converged ({others}): least relative residual {residual:.1e}")
+        ledger.skip(f"{name} with {rank:,} terms", "; ".join(reasons))
 
 
 def _proved(name: str, core: Core, value: int, witness: Decomposition | IntervalProof | ProjectedProof | None) -> Bound:
