@@ -186,8 +186,8 @@ def _note_failures(name: str, found: CPBound, ledger: Ledger) -> None:
             continue
         starts, residual = statuses.total(), min(attempt.residual for attempt in attempts)
         reasons = []
-        if statuses["diverging"]:
-            reasons.append(f"terms diverged in {statuses['diverging']} of {starts} starts: evidence of border rank only")
+        if diverged := statuses["diverging"]:
+            reasons.append(f"terms diverged in {diverged} of {starts} starts: evidence of border rank only")
         if residual < inf:
             others = ", ".join(f"{statuses[how]} {how}" for how in ("stalled", "out of time") if statuses[how])
             reasons.append(f"no fit converged ({others}): least relative residual {residual:.1e}")
