@@ -25,7 +25,7 @@ QUANTITY = "quantity"
 MEASURED = ("value", "low", "high", "seeds", "why")
 """Columns of a summary's table in addition to the quantity and the settings."""
 
-MOST_COLUMNS = 3
+MOST_COLUMNS = 4
 
 Key = tuple[Value, ...]
 
