@@ -129,29 +129,30 @@ def _charts(alone: Where) -> tuple[Chart, ...]:
     )
 
 
-SUMMARIES = (
-    Summary(
-        "stored-by-split",
-        "Bits stored per parameter, by d_vo",
-        (("stored", Quantity("mean", STORED, where=COUNTED)),),
-        over=(D_VO, N_PEOPLE, MLP_WIDTH, HEADS_PER_LAYER),
-        y_title="bits per parameter",
-    ),
-    Summary(
-        "gain-of-d_vo",
-        "Bits stored per parameter gained by one more dimension of d_vo",
-        (("gain", Quantity("slope", STORED, D_VO, where=COUNTED)),),
-        over=(N_PEOPLE, MLP_WIDTH, HEADS_PER_LAYER),
-        y_title="bits per parameter and dimension",
-    ),
-    Summary(
-        "best-split",
-        "d_qk with the most bits stored",
-        (("best d_qk", Quantity("best", STORED, D_QK, where=COUNTED)),),
-        over=(N_PEOPLE, MLP_WIDTH, HEADS_PER_LAYER),
-        y_title="d_qk",
-    ),
-)
+def _summaries(alone: Where) -> tuple[Summary, ...]:
+    return (
+        Summary(
+            "stored-by-split",
+            "Bits stored per parameter without an MLP, by d_vo and people",
+            (("stored", Quantity("mean", STORED, where=alone)),),
+            over=(D_VO, N_PEOPLE),
+            y_title="bits per parameter",
+        ),
+        Summary(
+            "gain-of-d_vo",
+            "Bits stored per parameter gained by one more dimension of d_vo",
+            (("gain", Quantity("slope", STORED, D_VO, where=COUNTED)),),
+            over=(N_PEOPLE, MLP_WIDTH, HEADS_PER_LAYER),
+            y_title="bits per parameter and dimension",
+        ),
+        Summary(
+            "best-split",
+            "d_qk with the most bits stored",
+            (("best d_qk", Quantity("best", STORED, D_QK, where=COUNTED)),),
+            over=(N_PEOPLE, MLP_WIDTH, HEADS_PER_LAYER),
+            y_title="d_qk",
+        ),
+    )
 
 
 def _claims(grid: StudyGrid) -> tuple[Claim, ...]:
@@ -259,7 +260,7 @@ def split_study(grid: StudyGrid) -> Study:
         trials=no_trials,
         searches=searches,
         charts=_charts(grid.of("none")),
-        summaries=SUMMARIES,
+        summaries=_summaries(grid.of("none")),
         claims=_claims(grid),
         titles=TITLES,
     )
