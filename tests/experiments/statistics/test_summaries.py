@@ -108,7 +108,7 @@ class TestSummaries:
             ({"name": "a b"}, "name of a summary"),
             ({"quantities": ()}, "one or more quantities"),
             ({"quantities": (("one", MEAN), ("one", MEAN))}, "different labels"),
-            ({"over": ("a", "b", "c", "d")}, "at most 3"),
+            ({"over": ("a", "b", "c", "d", "e")}, "at most 4"),
             ({"over": ("value",)}, "value is a column of the summary"),
             ({"x": "b"}, "x must be one of a, quantity"),
             ({"over": ("a + ",)}, "nor valid arithmetic"),
