@@ -142,13 +142,17 @@ class StudySizes:
     confirming: Scale
     splits: tuple[int, ...]
     few_splits: tuple[int, ...]
-    loads: tuple[int, ...]
-    loads_of_others: tuple[int, ...]
+    loads: dict[str, tuple[int, ...]]
     rates: tuple[float, ...]
     confirming_load: int
     more_exposures: int
     confirming_seeds: tuple[int, ...]
     mixture: Mixture
+
+    @property
+    def common_loads(self) -> tuple[int, ...]:
+        """Loads at which all variants are trained."""
+        return tuple(sorted(set.intersection(*map(set, self.loads.values()))))
 
 
 @dataclass(frozen=True)
@@ -189,8 +193,7 @@ def _quick(pairs: tuple[int, ...]) -> StudySizes:
         confirming=Scale(32, 2, 1, 8, names=8, digits=4, exposures=60, batch_size=64, precision="float32"),
         splits=(2, 4, 6),
         few_splits=(2, 6),
-        loads=(2,),
-        loads_of_others=(2,),
+        loads=dict.fromkeys(VARIANTS, (2,)),
         rates=(1e-3, 3e-3, 1e-2, 3e-2),
         confirming_load=2,
         more_exposures=120,
@@ -216,8 +219,7 @@ SMALL = StudyGrid(
             confirming=Scale(128, 12, 4, 24, names=40, digits=10, exposures=100, batch_size=256, precision="float32"),
             splits=(2, 6, 12, 18, 22),
             few_splits=(4, 12, 20),
-            loads=(1, 2, 4),
-            loads_of_others=(2,),
+            loads={"none": (1, 2, 4), **dict.fromkeys(VARIANTS[1:], (2,))},
             rates=(1e-3, 2e-3, 4e-3, 8e-3),
             confirming_load=1,
             more_exposures=1000,
@@ -239,25 +241,24 @@ SMALL = StudyGrid(
 LARGE = StudyGrid(
     "",
     {
-        "quick": _quick((4, 8, 16, 32)),
+        "quick": _quick((2, 4, 8, 16)),
         "full": StudySizes(
             scale=Scale(128, 10, 4, 32, names=40, digits=10, exposures=100, batch_size=1024, precision="bfloat16"),
             confirming=Scale(256, 10, 8, 32, names=48, digits=10, exposures=100, batch_size=1024, precision="bfloat16"),
-            splits=(2, 4, 8, 16, 24, 28, 30),
+            splits=(2, 8, 16, 24, 30),
             few_splits=(4, 16, 28),
-            loads=(1, 2, 4),
-            loads_of_others=(1, 2, 4),
+            loads={"none": (1, 2, 4), "equal total": (1, 2, 4), "equal attention": (1, 2), "deeper": (1, 2)},
             rates=(1e-3, 2e-3, 4e-3, 8e-3),
-            confirming_load=2,
+            confirming_load=1,
             more_exposures=1000,
-            confirming_seeds=(0, 1),
+            confirming_seeds=(0, 1, 2),
             mixture=Mixture(
-                batch_size=512,
-                steps=2500,
+                batch_size=256,
+                steps=4000,
                 text_steps=2500,
-                splits=(2, 4, 8, 16, 24, 28, 30),
+                splits=(2, 4, 8, 16, 30),
                 fractions=(0.25, 0.5, 0.75),
-                recall=InContextRecall(pairs=(4, 8, 16, 32), n_keys=64, n_values=64, sequences=256),
+                recall=InContextRecall(pairs=(2, 4, 8, 16), n_keys=64, n_values=64, sequences=256),
                 text=replace(KJV, n_tokens=1024),
             ),
         ),

@@ -53,7 +53,7 @@ def _searches(sizes: StudySizes) -> list[TunedRate]:
 
 def _tuned(sizes: StudySizes, d_qk: int, variant: str) -> TunedRate:
     of_loads = partial(_trials, sizes, d_qk, variant)
-    loads = sizes.loads if variant == "none" else sizes.loads_of_others
+    loads = sizes.loads[variant]
     return TunedRate(
         f"d_qk {d_qk}, {variant}",
         partial(of_loads, loads[:1]),
@@ -80,14 +80,15 @@ def _slope(column: str, where: Where, minus: Quantity | None = None) -> Quantity
     return Quantity("slope", column, D_VO, (N_PEOPLE, HEADS_PER_LAYER, MLP_WIDTH), where, minus)
 
 
-def _at_loads_of_others(grid: StudyGrid) -> Where:
-    """Return the rows without an MLP that have the loads of the other models."""
-    loads = {sizes.scale.people(load) for sizes in grid.sizes.values() for load in sizes.loads_of_others}
-    return (*grid.of("none"), (N_PEOPLE, tuple(sorted(loads))))
+def _common_loads(grid: StudyGrid) -> Where:
+    """Return the rows at the loads at which all models are trained."""
+    loads = {sizes.scale.people(load) for sizes in grid.sizes.values() for load in sizes.common_loads}
+    return ((N_PEOPLE, tuple(sorted(loads))),)
 
 
 def _with_mlp(grid: StudyGrid) -> Where:
-    return ((MLP_WIDTH, tuple(sizes.scale.mlp_width for sizes in grid.sizes.values())), *COUNTED)
+    widths = tuple(sizes.scale.mlp_width for sizes in grid.sizes.values())
+    return ((MLP_WIDTH, widths), *COUNTED, *_common_loads(grid))
 
 
 def _equal_widths(grid: StudyGrid) -> tuple[str, tuple[int, ...]]:
@@ -185,7 +186,7 @@ def _claims(grid: StudyGrid) -> tuple[Claim, ...]:
         extension(
             "an MLP shrinks the effect",
             "Bits stored rise less with d_vo if there is an MLP.",
-            _slope(STORED, _at_loads_of_others(grid), _slope(STORED, with_mlp)),
+            _slope(STORED, (*alone, *_common_loads(grid)), _slope(STORED, with_mlp)),
             "greater",
             note="Slope without an MLP minus the mean slope of both models with one, at the same loads.",
         ),
@@ -245,7 +246,7 @@ def split_study(grid: StudyGrid) -> Study:
     def searches(size: Size) -> list[TunedRate]:
         return _searches(grid.sizes[size])
 
-    loads, others = (_listed(some) for some in (grid.full.loads, grid.full.loads_of_others))
+    loads, others = _listed(grid.full.loads["none"]), _listed(grid.full.common_loads)
     return Study(
         name=f"language-split{grid.suffix}",
         title=f"Facts against the split of heads, {grid.of_parameters()}",
