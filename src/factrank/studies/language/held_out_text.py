@@ -45,7 +45,7 @@ def text_study(
         path: Corpus, a file of UTF-8 text.
         n_tokens: Size of its vocabulary.
         length: Number of tokens in a sequence of text.
-        grid: StudySizes of models and of training.
+        grid: Sizes of models and of training.
 
     Raises:
         InputError: If the file is missing.

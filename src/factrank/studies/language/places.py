@@ -1,7 +1,7 @@
 """Where the facts are: attention, MLP and embeddings, each frozen before training or removed after it.
 
 Our choices: the model with an MLP at equal total parameters and equal widths, 2 bits per parameter, learning rate
-0.003, 3 seeds. A frozen part keeps its random weights, and bits stored are compared with the model that is trained in
+0.003, 4 seeds. A frozen part keeps its random weights, and bits stored are compared with the model that is trained in
 full.
 """
 

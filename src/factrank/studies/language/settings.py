@@ -58,7 +58,7 @@ half of the heads in twice as many layers."""
 
 @dataclass(frozen=True)
 class Scale:
-    """StudySizes of a model without an MLP, its facts, and how long they are trained."""
+    """Sizes of a model without an MLP, its facts, and how long they are trained."""
 
     d_model: int
     n_heads: int
@@ -136,7 +136,7 @@ class Mixture:
 
 @dataclass(frozen=True)
 class StudySizes:
-    """StudySizes of all studies at one size: quick or full."""
+    """Sizes of all studies at one size: quick or full."""
 
     scale: Scale
     confirming: Scale
@@ -157,14 +157,14 @@ class StudySizes:
 
 @dataclass(frozen=True)
 class StudyGrid:
-    """StudySizes of all studies on one kind of machine, and the suffix of their names."""
+    """Sizes of all studies on one kind of machine, and the suffix of their names."""
 
     suffix: str
     sizes: dict[Size, StudySizes]
 
     @property
     def full(self) -> StudySizes:
-        """StudySizes of a full run."""
+        """Sizes of a full run."""
         return self.sizes["full"]
 
     def of(self, variant: str) -> Where:

@@ -1,7 +1,8 @@
 """Facts against the split, confirmed: three splits in a larger model, and three with 1,000 exposures.
 
-Our choices: without an MLP, learning rate 0.003, 3 seeds; the smaller model sees each person 1,000 times at 2 bits per
-parameter, the larger one 100 times at 1 bit per parameter. Nothing is tuned here.
+Our choices: without an MLP, learning rate 0.003, 2 seeds on the small grid and 3 on the large one; the smaller model
+sees each person 1,000 times at 2 bits per parameter, the larger one 100 times at 1 bit per parameter. Nothing is tuned
+here.
 """
 
 from __future__ import annotations
