@@ -1,13 +1,15 @@
 """Facts against the split: do wider value-output heads know more at the same size?
 
-Our choices: d_qk + d_vo is constant; without an MLP, with an MLP at equal total parameters (half of the heads) and at
-equal attention parameters, and deeper (half of the heads in twice as many layers); phone books of 1, 2 and 4 bits per
-parameter, on the small grid of 2 for all models but those without an MLP; 100 exposures; 4 seeds. The learning rate is
-chosen for every split and variant among 4 rates, at its smallest load, on a seed that is not counted.
+Our choices: d_qk + d_vo is constant; 100 exposures; 4 seeds. Small models have phone books of 1, 2 and 4 bits per
+parameter without an MLP, and of 2 with an MLP at equal total parameters (half of the heads), with the same MLP and all
+heads, and deeper (half of the heads in twice as many layers). Large ones have 1 and 2 bits per parameter without an
+MLP, and 1 with an MLP at equal total parameters. The learning rate is chosen for every split and model among 4 rates,
+at its smallest load, on a seed that is not counted.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
 from factrank.experiments.specs import Trial
@@ -30,7 +32,6 @@ from factrank.studies.language.settings import (
     STORED_INNER,
     TITLES,
     TUNING_SEEDS,
-    VARIANTS,
     StudyGrid,
     StudySizes,
     fractions_of,
@@ -48,7 +49,7 @@ OF_LANGUAGE_MODELS, OF_LAYERS = (
 
 def _searches(sizes: StudySizes) -> list[TunedRate]:
     """Returns one choice of a learning rate per split and variant."""
-    return [_tuned(sizes, d_qk, variant) for variant in VARIANTS for d_qk in sizes.splits]
+    return [_tuned(sizes, d_qk, variant) for variant in sizes.loads for d_qk in sizes.splits]
 
 
 def _tuned(sizes: StudySizes, d_qk: int, variant: str) -> TunedRate:
@@ -158,7 +159,16 @@ def _summaries(alone: Where) -> tuple[Summary, ...]:
 
 def _claims(grid: StudyGrid) -> tuple[Claim, ...]:
     alone, with_mlp = grid.of("none"), _with_mlp(grid)
+    several = "equal attention" in grid.full.loads
+    models = "both models" if several else "the model"
     extension = partial(Claim, place="our open questions", extension=True)
+    deeper = extension(
+        "in deeper models",
+        "Do bits stored rise with d_vo in models of half the heads and twice the layers?",
+        _slope(STORED, grid.of("deeper")),
+        None,
+        note="Slope of bits stored per parameter against d_vo, without an MLP, averaged over loads.",
+    )
     return (
         Claim(
             "more d_vo stores more",
@@ -188,22 +198,17 @@ def _claims(grid: StudyGrid) -> tuple[Claim, ...]:
             "Bits stored rise less with d_vo if there is an MLP.",
             _slope(STORED, (*alone, *_common_loads(grid)), _slope(STORED, with_mlp)),
             "greater",
-            note="Slope without an MLP minus the mean slope of both models with one, at the same loads.",
+            note=f"Slope without an MLP minus the {'mean ' * several}slope of {models} with one, at the same loads.",
         ),
         extension(
             "with an MLP",
             "Do bits stored rise with d_vo if there is an MLP?",
             _slope(STORED, with_mlp),
             None,
-            note="Slope of bits stored per parameter against d_vo, averaged over loads and both models with an MLP.",
+            note="Slope of bits stored per parameter against d_vo, averaged over loads "
+            f"{'and both models ' * several}with an MLP.",
         ),
-        extension(
-            "in deeper models",
-            "Do bits stored rise with d_vo in models of half the heads and twice the layers?",
-            _slope(STORED, grid.of("deeper")),
-            None,
-            note="Slope of bits stored per parameter against d_vo, without an MLP, averaged over loads.",
-        ),
+        *((deeper,) if "deeper" in grid.full.loads else ()),
         extension(
             "most bits per parameter",
             "How many bits per parameter does the best split store without an MLP?",
@@ -235,8 +240,8 @@ def _claims(grid: StudyGrid) -> tuple[Claim, ...]:
     )
 
 
-def _listed(loads: tuple[int, ...]) -> str:
-    *others, last = map(str, loads)
+def _listed(things: Sequence[object]) -> str:
+    *others, last = map(str, things)
     return f"{', '.join(others)} and {last}" if others else last
 
 
@@ -247,6 +252,11 @@ def split_study(grid: StudyGrid) -> Study:
         return _searches(grid.sizes[size])
 
     loads, others = _listed(grid.full.loads["none"]), _listed(grid.full.common_loads)
+    variants = ["with an MLP at equal total parameters"]
+    if "equal attention" in grid.full.loads:
+        variants.append("with the same MLP and all heads")
+    if "deeper" in grid.full.loads:
+        variants.append("with half of the heads in twice as many layers")
     return Study(
         name=f"language-split{grid.suffix}",
         title=f"Facts against the split of heads, {grid.of_parameters()}",
@@ -254,10 +264,9 @@ def split_study(grid: StudyGrid) -> Study:
         question="At equal parameters, do small language models with wider value-output heads and narrower query-key "
         "heads store more facts, and do an MLP or depth change that?",
         method=f"We train decoders of {grid.of_parameters()} on phone books of {loads} bits per parameter without an "
-        f"MLP, and of {others} with an MLP at equal total parameters, with the same MLP and all heads, and with half "
-        f"of the heads in twice as many layers; d_qk + d_vo = {grid.full.scale.head} in each head. The learning rate "
-        "is chosen for each split and model on another seed. Bits stored are the bits that the digits need less, given "
-        "the name, than 10 log2(10).",
+        f"MLP, and of {others} {_listed(variants)}; d_qk + d_vo = {grid.full.scale.head} in each head. The learning "
+        "rate is chosen for each split and model on another seed. Bits stored are the bits that the digits need less, "
+        "given the name, than 10 log2(10).",
         trials=no_trials,
         searches=searches,
         charts=_charts(grid.of("none")),
