@@ -15,11 +15,24 @@ from factrank.errors import InputError
 from factrank.experiments.statistics.expressions import Where, columns_in, frozen_where
 from factrank.experiments.store import DataName, require_data
 
-Kind = Literal["mean", "slope", "correlation", "rank correlation", "best", "least", "first", "greatest", "fraction"]
+Kind = Literal[
+    "mean",
+    "slope",
+    "correlation",
+    "rank correlation",
+    "best",
+    "least",
+    "least near best",
+    "first",
+    "greatest",
+    "fraction",
+]
 Direction = Literal["greater", "less", "rises", "falls", "flat", "not rising"]
 
 OF_ONE_COLUMN = ("mean", "greatest")
 """Kinds that do not take a second column."""
+OF_SLACK = ("least", "least near best")
+"""Kinds that take a slack."""
 CORRELATIONS = ("correlation", "rank correlation")
 """Kinds that can hold other columns constant."""
 
@@ -38,6 +51,8 @@ class Quantity:
               means are equal)
             - "least": the smallest value of `against` whose mean of `column` is within `slack` of the mean at the
               largest value of `against`
+            - "least near best": the smallest value of `against` whose mean of `column` is within `slack` of the largest
+              mean
             - "first": the smallest value of `against` with `column >= 0`, for each seed, averaged over seeds
             - "greatest": the maximum of `column` for each seed, averaged over seeds
             - "fraction": the sum of `column` divided by the sum of `against`
@@ -47,7 +62,7 @@ class Quantity:
             groups.
         where: Only use rows with these values.
         minus: A quantity to subtract, computed on the same seeds.
-        slack: See "least".
+        slack: See "least" and "least near best".
         given: Columns to hold constant, for correlations: the partial correlation, of what least squares on these
             columns leaves of both (of the ranks of all, for "rank correlation").
     """
@@ -69,8 +84,8 @@ class Quantity:
             raise InputError(f"a quantity of kind {self.kind} {needs}; got {self.against!r}")
         if isinstance(self.slack, bool) or not (isfinite(self.slack) and self.slack >= 0):
             raise InputError(f"the slack of a quantity must be 0 or more; got {self.slack!r}")
-        if self.slack and self.kind != "least":
-            raise InputError(f"slack requires the kind least; got {self.kind}")
+        if self.slack and self.kind not in OF_SLACK:
+            raise InputError(f"slack requires one of the kinds {', '.join(OF_SLACK)}; got {self.kind}")
         object.__setattr__(self, "slack", float(self.slack))
         within: Any = self.within
         object.__setattr__(self, "within", (within,) if isinstance(within, str) else tuple(within))

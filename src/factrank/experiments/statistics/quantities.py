@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 from jaxtyping import Bool, Float, Int
 
-from factrank.experiments.statistics.claims import CORRELATIONS
+from factrank.experiments.statistics.claims import CORRELATIONS, OF_SLACK
 from factrank.experiments.statistics.expressions import Value, missing_columns, numbers, values
 from factrank.experiments.statistics.limits import QuantityLimits
 from factrank.experiments.statistics.partial_correlations import partial_correlation
@@ -142,9 +142,9 @@ def over_draws(
     kind: str, sample: ResampledRows, weights: Float[np.ndarray, "draws units"], slack: float = 0.0
 ) -> Draws:
     """Return a quantity on each draw, averaged over groups; NaN if it is undefined."""
-    if kind in ("best", "least"):
+    if kind in ("best", *OF_SLACK):
         groups = [_means_by_place(sample, group, weights) for group in range(sample.n_groups)]
-        by_group = [_best(*group) if kind == "best" else _least(*group, slack) for group in groups]
+        by_group = [_best(*group) if kind == "best" else _least(kind, *group, slack) for group in groups]
         return Draws(np.asarray(np.mean(by_group, axis=0)), None)
     if kind in ("first", "greatest"):
         return _mean_of_units(_first(sample) if kind == "first" else _greatest(sample), weights)
@@ -261,10 +261,11 @@ def _best(
 
 
 def _least(
-    places: Float[np.ndarray, " places"], means: Float[np.ndarray, "resamples places"], slack: float
+    kind: str, places: Float[np.ndarray, " places"], means: Float[np.ndarray, "resamples places"], slack: float
 ) -> Float[np.ndarray, " resamples"]:
-    """Find the smallest x whose mean of y is at least the mean at the largest x, minus a slack."""
-    enough = means >= means[:, -1:] - slack - 1e-12
+    """Find the smallest x whose mean of y is at least the mean at the largest x, or the largest mean, minus a slack."""
+    reference = means[:, -1:] if kind == "least" else np.nanmax(means, axis=1, keepdims=True)
+    enough = means >= reference - slack - 1e-12
     return np.where(enough.any(axis=1), places[enough.argmax(axis=1)], np.nan)
 
 
