@@ -11,7 +11,7 @@ from factrank.families.language import SAMPLE_TEXT
 from factrank.families.language.language_data import text_bytes
 from factrank.studies import study
 from factrank.studies.language import text_study
-from factrank.studies.language.settings import KJV, LARGE, SEEDS, SMALL, TUNING_SEEDS, VARIANTS
+from factrank.studies.language.settings import HARM, KJV, LARGE, SEEDS, SMALL, STORED, TUNING_SEEDS, VARIANTS
 from small_studies import trials_listed
 
 GRIDS = pytest.mark.parametrize("grid", [SMALL, LARGE], ids=["small", "large"])
@@ -36,13 +36,13 @@ def test_all_splits_have_the_same_parameters(grid):
 def test_sizes_are_the_ones_that_the_grids_promise():
     assert 300_000 < LARGE.full.scale.parameters < 500_000
     assert LARGE.full.confirming.parameters == pytest.approx(1.4e6, rel=0.1)
-    assert (SMALL.full.scale.parameters, SMALL.full.confirming.parameters) == (28_544, 312_320)
+    assert (SMALL.full.scale.parameters, SMALL.full.confirming.parameters) == (28_544, 160_512)
 
 
 @GRIDS
 def test_phone_books_have_the_bits_that_are_asked_for(grid):
     scale = grid.full.scale
-    for load in grid.full.loads:
+    for load in sorted({load for loads in grid.full.loads.values() for load in loads}):
         bits = scale.people(load) * scale.digits * 3.3219
         assert bits / scale.parameters == pytest.approx(load, rel=0.01)
         assert scale.people(load) <= scale.names**3
@@ -125,6 +125,55 @@ def test_mixtures_have_three_proportions_and_four_numbers_of_pairs(grid):
     (pairs,) = {trial.data.recall.pairs for trial in trials}
     assert len(pairs) == 4
     assert {trial.model.d_qk for trial in trials} == set(grid.full.mixture.splits)
+
+
+@GRIDS
+@pytest.mark.parametrize("name", ["trade-off", "text"])
+def test_mixtures_narrow_d_qk_at_equal_parameters_and_alone(grid, name):
+    """What a narrow d_qk costs is compared at the same d_vo; splits are compared at the same parameters."""
+    for size in ("quick", "full"):
+        scale, mixture = grid.sizes[size].scale, grid.sizes[size].mixture
+        shapes = [trial.model for trial in trials_listed(study(f"language-{name}{grid.suffix}"), size)]
+        splits = {(shape.d_qk, shape.d_vo) for shape in shapes if shape.d_qk + shape.d_vo == scale.head}
+        assert splits == {(d_qk, scale.head - d_qk) for d_qk in mixture.splits}
+        half = scale.head // 2
+        alone = {shape.d_qk for shape in shapes if shape.d_vo == half}
+        assert alone == {*mixture.narrowed, half}
+        assert 2 in alone
+
+
+def mixed(of_study, column, planted):
+    """A table of a study of mixtures, as training would give it."""
+    rows = [
+        trial_columns(trial)
+        | {name: planted(trial.model.d_qk, trial.model.d_vo) + 0.001 * trial.seed for name in (column, STORED)}
+        | {"status": "finished"}
+        for trial in trials_listed(of_study, "full")
+    ]
+    return pa.Table.from_pylist(rows)
+
+
+@GRIDS
+@pytest.mark.parametrize(
+    ("name", "column", "sign"), [("trade-off", "in_context", 1), ("text", "bits_per_byte", -1)], ids=str
+)
+def test_claims_about_narrow_heads_judge_planted_tables(grid, name, column, sign):
+    of_study = study(f"language-{name}{grid.suffix}")
+    harm, at_equal_size = of_study.claims[:2]
+    assert harm.quote == HARM
+    by_keys = mixed(of_study, column, lambda d_qk, d_vo: sign * 0.1 * d_qk)
+    by_values = mixed(of_study, column, lambda d_qk, d_vo: sign * 0.1 * d_vo)
+    assert [evaluate(claim, by_keys).status for claim in (harm, at_equal_size)] == ["reproduced", "reproduced"]
+    assert evaluate(harm, by_values).status == "undecided", "d_vo is the same on both sides"
+    assert evaluate(at_equal_size, by_values).status == "not reproduced"
+    assert evaluate(harm, mixed(of_study, column, lambda d_qk, d_vo: -sign * 0.1 * d_qk)).status == "not reproduced"
+
+
+def test_the_least_d_qk_is_measured_from_the_best_split_not_the_widest():
+    trade_off = study("language-trade-off-small")
+    claim = next(claim for claim in trade_off.claims if claim.name == "least d_qk with 2 pairs")
+    table = mixed(trade_off, "in_context_2", lambda d_qk, d_vo: {2: 0.5, 6: 0.99, 12: 1.0, 22: 0.4}[d_qk])
+    assert evaluate(claim, table).value == 6
 
 
 def test_the_study_of_text_reads_the_corpus_that_is_named(tmp_path):

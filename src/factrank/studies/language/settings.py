@@ -14,9 +14,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from factrank.experiments.specs import Curve, Training, TrainingPrecision, generated
-from factrank.experiments.statistics import Where
+from factrank.experiments.statistics import Quantity, Where
 from factrank.experiments.study import Size, Source
 from factrank.families.language import SAMPLE_TEXT, InContextRecall, LanguageShape, Sentences, TextFile
+from factrank.studies.parts import mean_difference
 
 PAPER = "Wong 2025, Paying Attention to Facts: Quantifying the Knowledge Capacity of Attention Layers"
 LINK = "https://arxiv.org/abs/2502.05076"
@@ -38,6 +39,8 @@ D_QK, D_VO, MLP_WIDTH, N_HEADS, N_LAYERS = (
 )
 HEADS_PER_LAYER = f"{N_HEADS} / {N_LAYERS}"
 """Tells a deeper model from the others."""
+EQUAL_WIDTHS = (f"{D_QK} - {D_VO}", 0)
+"""Rows of models in which both widths are half of the head."""
 N_PEOPLE = "data.n_people"
 STORED, RECALLED = "stored_bits_per_parameter", "bits_per_parameter"
 STORED_INNER = "stored_bits_per_inner_parameter"
@@ -70,13 +73,13 @@ class Scale:
     batch_size: int
     precision: TrainingPrecision
 
-    def shape(self, d_qk: int, variant: str = "none") -> LanguageShape:
-        """Return a model with this split, one of `VARIANTS`."""
+    def shape(self, d_qk: int, variant: str = "none", d_vo: int | None = None) -> LanguageShape:
+        """Return a model with this split, one of `VARIANTS`; `d_vo` is the rest of the head if it is not given."""
         half = self.n_heads // 2
         heads = half if variant in ("equal total", "deeper") else self.n_heads
         layers = 2 * self.n_layers if variant == "deeper" else self.n_layers
         width = self.mlp_width if variant.startswith("equal") else 0
-        return LanguageShape(self.d_model, heads, d_qk, self.head - d_qk, layers, width)
+        return LanguageShape(self.d_model, heads, d_qk, self.head - d_qk if d_vo is None else d_vo, layers, width)
 
     @property
     def mlp_width(self) -> int:
@@ -123,12 +126,16 @@ class Scale:
 
 @dataclass(frozen=True)
 class Mixture:
-    """Mixtures of facts with something else: the batch, the numbers of steps, and the fractions of the other."""
+    """Mixtures of facts with something else: the batch, the numbers of steps, and the fractions of the other.
+
+    `narrowed` are widths d_qk at which d_vo keeps half of the head, in the mixture with the middle fraction.
+    """
 
     batch_size: int
     steps: int
     text_steps: int
     splits: tuple[int, ...]
+    narrowed: tuple[int, ...]
     fractions: tuple[float, ...]
     recall: InContextRecall
     text: TextFile
@@ -202,7 +209,8 @@ def _quick(pairs: tuple[int, ...], variants: tuple[str, ...] = VARIANTS) -> Stud
             batch_size=16,
             steps=100,
             text_steps=60,
-            splits=(2, 6),
+            splits=(2, 4, 6),
+            narrowed=(2,),
             fractions=(0.5,),
             recall=InContextRecall(pairs=pairs, n_keys=pairs[-1], n_values=8, sequences=16),
             text=SAMPLE_TEXT,
@@ -216,19 +224,20 @@ SMALL = StudyGrid(
         "quick": _quick((2, 4, 6, 8)),
         "full": StudySizes(
             scale=Scale(64, 4, 2, 24, names=16, digits=10, exposures=100, batch_size=64, precision="float32"),
-            confirming=Scale(128, 12, 4, 24, names=40, digits=10, exposures=100, batch_size=256, precision="float32"),
+            confirming=Scale(96, 8, 4, 24, names=40, digits=10, exposures=100, batch_size=256, precision="float32"),
             splits=(2, 6, 12, 18, 22),
             few_splits=(4, 12, 20),
             loads={"none": (1, 2, 4), **dict.fromkeys(VARIANTS[1:], (2,))},
             rates=(1e-3, 2e-3, 4e-3, 8e-3),
             confirming_load=1,
             more_exposures=1000,
-            confirming_seeds=(0, 1),
+            confirming_seeds=(0, 1, 2),
             mixture=Mixture(
                 batch_size=64,
                 steps=2500,
                 text_steps=1000,
                 splits=(2, 6, 12, 22),
+                narrowed=(2, 6),
                 fractions=(0.25, 0.5, 0.75),
                 recall=InContextRecall(pairs=(2, 4, 6, 8), n_keys=16, n_values=16, sequences=256),
                 text=KJV,
@@ -236,7 +245,7 @@ SMALL = StudyGrid(
         ),
     },
 )
-"""Two cores: models of 28,544 parameters, confirmed with 312,320."""
+"""Two cores: models of 28,544 parameters, confirmed with 160,512."""
 
 LARGE = StudyGrid(
     "",
@@ -257,6 +266,7 @@ LARGE = StudyGrid(
                 steps=4000,
                 text_steps=2500,
                 splits=(2, 4, 8, 16, 30),
+                narrowed=(2, 4, 8),
                 fractions=(0.25, 0.5, 0.75),
                 recall=InContextRecall(pairs=(2, 4, 8, 16), n_keys=64, n_values=64, sequences=256),
                 text=replace(KJV, n_tokens=1024),
@@ -265,6 +275,31 @@ LARGE = StudyGrid(
     },
 )
 """One GPU: models of 0.35 million parameters in bfloat16, confirmed with 1.35 million."""
+
+
+def mixed_shapes(sizes: StudySizes) -> list[tuple[float, LanguageShape]]:
+    """Return the fractions and models of a study of mixtures: every split, then models whose d_qk alone is narrower."""
+    scale, mixture = of_mixture(sizes), sizes.mixture
+    splits = [(fraction, scale.shape(d_qk)) for fraction in mixture.fractions for d_qk in mixture.splits]
+    middle, half = sorted(mixture.fractions)[len(mixture.fractions) // 2], scale.head // 2
+    return splits + [(middle, scale.shape(d_qk, d_vo=half)) for d_qk in mixture.narrowed]
+
+
+def equal_parameters(grid: StudyGrid) -> Where:
+    """Return the rows of a study of mixtures in which d_qk + d_vo is the whole head."""
+    return ((f"{D_QK} + {D_VO}", tuple(sorted({sizes.scale.head for sizes in grid.sizes.values()}))),)
+
+
+def narrowed_alone(grid: StudyGrid, fraction: str) -> Where:
+    """Return the rows of a study of mixtures in which d_vo is half of the head, with the middle fraction."""
+    halves = {sizes.scale.head // 2 for sizes in grid.sizes.values()}
+    return ((D_VO, tuple(sorted(halves))), (fraction, 0.5))
+
+
+def cost_of_narrowing(grid: StudyGrid, column: str, fraction: str) -> Quantity:
+    """Return a column with d_qk of half a head minus the same with d_qk = 2, at the same d_vo."""
+    rows = narrowed_alone(grid, fraction)
+    return mean_difference(column, (*rows, EQUAL_WIDTHS), (*rows, (D_QK, 2)))
 
 
 def fractions_of(steps: int) -> Curve:
