@@ -41,6 +41,7 @@ from factrank.studies.language.tuned_rate import TunedRate
 from factrank.studies.parts import curves_chart, mean_difference
 
 PER_D_MODEL = f"{N_HEADS} * {D_VO} / model.d_model"
+EXTENSION = partial(Claim, place="our open questions", extension=True)
 OF_LANGUAGE_MODELS, OF_LAYERS = (
     ReferenceLine("language models, 1,000 exposures (Allen-Zhu and Li 2024)", "2"),
     ReferenceLine("overloaded attention layers (capacity atlas)", "1.77"),
@@ -158,17 +159,7 @@ def _summaries(alone: Where) -> tuple[Summary, ...]:
 
 
 def _claims(grid: StudyGrid) -> tuple[Claim, ...]:
-    alone, with_mlp = grid.of("none"), _with_mlp(grid)
-    several = "equal attention" in grid.full.loads
-    models = "both models" if several else "the model"
-    extension = partial(Claim, place="our open questions", extension=True)
-    deeper = extension(
-        "in deeper models",
-        "Do bits stored rise with d_vo in models of half the heads and twice the layers?",
-        _slope(STORED, grid.of("deeper")),
-        None,
-        note="Slope of bits stored per parameter against d_vo, without an MLP, averaged over loads.",
-    )
+    alone = grid.of("none")
     return (
         Claim(
             "more d_vo stores more",
@@ -179,28 +170,44 @@ def _claims(grid: StudyGrid) -> tuple[Claim, ...]:
             quote=QUESTION,
             note="Slope of bits stored per parameter against d_vo, averaged over loads.",
         ),
-        extension(
+        EXTENSION(
             "more d_vo recalls more",
             "The same by recall instead of the loss.",
             _slope(RECALLED, alone),
             "greater",
             note="Slope of the bits of recalled facts per parameter against d_vo, averaged over loads.",
         ),
-        extension(
+        EXTENSION(
             "without embeddings",
             "Bits per parameter outside the embeddings rise with d_vo, without an MLP.",
             _slope(STORED_INNER, alone),
             "greater",
             note="Slope of bits stored per inner parameter against d_vo, averaged over loads.",
         ),
-        extension(
+        *_claims_about_other_models(grid, alone),
+        *_claims_about_the_best(grid, alone),
+    )
+
+
+def _claims_about_other_models(grid: StudyGrid, alone: Where) -> tuple[Claim, ...]:
+    with_mlp, several = _with_mlp(grid), "equal attention" in grid.full.loads
+    models = "both models" if several else "the model"
+    deeper = EXTENSION(
+        "in deeper models",
+        "Do bits stored rise with d_vo in models of half the heads and twice the layers?",
+        _slope(STORED, grid.of("deeper")),
+        None,
+        note="Slope of bits stored per parameter against d_vo, without an MLP, averaged over loads.",
+    )
+    return (
+        EXTENSION(
             "an MLP shrinks the effect",
             "Bits stored rise less with d_vo if there is an MLP.",
             _slope(STORED, (*alone, *_common_loads(grid)), _slope(STORED, with_mlp)),
             "greater",
             note=f"Slope without an MLP minus the {'mean ' * several}slope of {models} with one, at the same loads.",
         ),
-        extension(
+        EXTENSION(
             "with an MLP",
             "Do bits stored rise with d_vo if there is an MLP?",
             _slope(STORED, with_mlp),
@@ -209,28 +216,33 @@ def _claims(grid: StudyGrid) -> tuple[Claim, ...]:
             f"{'and both models ' * several}with an MLP.",
         ),
         *((deeper,) if "deeper" in grid.full.loads else ()),
-        extension(
+    )
+
+
+def _claims_about_the_best(grid: StudyGrid, alone: Where) -> tuple[Claim, ...]:
+    return (
+        EXTENSION(
             "most bits per parameter",
             "How many bits per parameter does the best split store without an MLP?",
             Quantity("greatest", STORED, where=alone),
             None,
             note="Largest over splits and loads, of each seed; Allen-Zhu and Li 2024 report 1 at 100 exposures.",
         ),
-        extension(
+        EXTENSION(
             "best split",
             "Which d_qk stores most without an MLP?",
             Quantity("best", STORED, D_QK, (N_PEOPLE,), alone),
             None,
             note="The d_qk with the largest mean of bits stored, averaged over loads.",
         ),
-        extension(
+        EXTENSION(
             "best width of all values",
             "Which n_heads * d_vo / d_model stores most without an MLP?",
             Quantity("best", STORED, PER_D_MODEL, (N_PEOPLE,), alone),
             None,
             note="For single attention layers the capacity atlas finds 1.3 to 4 from four heads on.",
         ),
-        extension(
+        EXTENSION(
             "equal widths against the widest values",
             "Without an MLP, heads of equal widths store more than heads with d_qk = 2.",
             mean_difference(STORED, (*alone, _equal_widths(grid)), (*alone, (D_QK, 2)), (N_PEOPLE,)),
