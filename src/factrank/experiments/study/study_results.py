@@ -7,13 +7,14 @@ computes no summaries, and claims are never evaluated twice.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import pyarrow as pa
 
 from factrank.display import Drawn
+from factrank.experiments.specs import Trial
 from factrank.experiments.statistics import (
     SOUND,
     Claim,
@@ -168,10 +169,17 @@ def paper_statements(results: Results) -> list[Statement]:
     return statements_of(judged for found in results.values() for judged in found.counted)
 
 
-def results_of(study: Study, size: Size, tables: Tables, fixed_claims: Mapping[str, str] | None = None) -> StudyResults:
+def results_of(
+    study: Study,
+    size: Size,
+    tables: Tables,
+    fixed_claims: Mapping[str, str] | None = None,
+    trials: Sequence[Trial] | None = None,
+) -> StudyResults:
     """Return the results of a study in one size, from tables that may contain other trials too.
 
-    `fixed_claims` are the hashes of the claims that were recorded before the run (`Store.fixed_claims`).
+    `fixed_claims` are the hashes of the claims that were recorded before the run (`Store.fixed_claims`), `trials` the
+    trials of the study, if they are listed already (`asked_trials`).
 
     >>> import tempfile
     >>> from factrank import Claim, LayerShape, Quantity, Store, Study, Training, Trial, generated, train_many
@@ -187,7 +195,7 @@ def results_of(study: Study, size: Size, tables: Tables, fixed_claims: Mapping[s
     >>> found.n_missing, len(found.tables.trials)
     (0, 2)
     """
-    return StudyResults(study, size, study_tables(study, size, tables), fixed_claims)
+    return StudyResults(study, size, study_tables(study, size, tables, trials), fixed_claims)
 
 
 def _texts(table: pa.Table, name: str) -> list[str]:

@@ -29,7 +29,7 @@ import pyarrow.csv
 from factrank.errors import InputError
 from factrank.experiments.statistics import Claim, Verdict
 from factrank.experiments.store import Tables, as_data, write_table
-from factrank.experiments.study import Results, Size, Study, StudyResults, asked_trials, results_of, study_tables
+from factrank.experiments.study import Results, Size, Study, StudyResults, asked_trials, results_of
 from factrank.host import replacing, require_file, waiting_for_others
 from factrank.report.markdown import inline, steady_table
 from factrank.report.publishing.lab_report import drawn_parts, first_text, picture_name, pictures_named, render
@@ -160,8 +160,8 @@ def differences(folder: str | Path, studies: Sequence[Study]) -> list[str]:
         for study in studies:
             size, tables = published_size(folder, study), load_published(folder, study)
             trials = asked_trials(study, size, tables.trials)  # takes as long as all else: listed once
-            own = study_tables(study, size, tables, trials)
-            results[study.name] = result = StudyResults(study, size, own, published_claims(folder, study))
+            result = results_of(study, size, tables, published_claims(folder, study), trials)
+            results[study.name] = result
             drawn |= {picture_name(study, part.name) for part, _ in result.drawn}
             found += row_differences(folder, study, tables, trials)
             if result.n_missing:
