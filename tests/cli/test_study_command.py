@@ -112,7 +112,7 @@ def test_every_study_command_prints_one_json_document(call, study, tmp_path, mon
     assert (code, any("claims.csv" in text for text in checked["differences"])) == (1, True)
     assert document(call, "restore", name, "made", "--store", "again") == (
         0,
-        {"store": "again", "restored": 6, "skipped": 0},
+        {"store": "again", "restored": 6, "skipped": 0, "unpublished": []},
     )
     assert document(call, "export", "all.csv", "--store", "again") == (0, {"output": "all.csv", "trials": 6})
 

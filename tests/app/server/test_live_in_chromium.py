@@ -125,7 +125,9 @@ def test_a_table_is_measured_constructed_trained_planned_and_downloaded(server, 
         assert factrank.verify(layer).certified
         assert layer.data == facts
 
-        do(page, "Train", {**SIZES, "Epochs": "50000"})  # cancelled: the constructed layer is shown again, and offered
+        do(
+            page, "Train", {**SIZES, "Epochs": "5000000"}
+        )  # cancelled: the constructed layer is shown again, and offered
         page.wait_for_selector(".told:has-text('Epoch')")
         assert page.is_disabled("button.primary")
         page.click(".job >> text=Cancel")

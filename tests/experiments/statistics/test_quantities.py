@@ -194,7 +194,10 @@ class TestNothingPublished:
             (lambda: Quantity("greatest", "recall", "d_qk"), "kind greatest takes no second column"),
             (lambda: Quantity("least", "recall"), "kind least needs a second column"),
             (lambda: Quantity("fraction", "recall"), "kind fraction needs a second column"),
-            (lambda: Quantity("mean", "recall", slack=0.1), "slack requires one of the kinds least, least near best; got mean"),
+            (
+                lambda: Quantity("mean", "recall", slack=0.1),
+                "slack requires one of the kinds least, least near best; got mean",
+            ),
             (lambda: Quantity("least", "recall", "d_qk", slack=-0.1), "slack of a quantity must be 0 or more"),
         ):
             with pytest.raises(InputError, match=message):

@@ -11,6 +11,7 @@ from factrank.errors import InputError
 from factrank.experiments.columns.measured import is_measured
 from factrank.experiments.execution import estimate
 from factrank.experiments.execution.study_bundles import study_bundles
+from factrank.experiments.lanes import measured_lanes
 from factrank.experiments.prepared import task_of
 from factrank.experiments.specs.data import Given
 from factrank.experiments.specs.training_spec import Training
@@ -101,10 +102,20 @@ def test_rows_and_weights_come_back_from_a_store(tmp_path):
     assert all(is_measured(name) for result in results for name in result.metrics)
 
 
+def recorded(seen):
+    """What the estimate times: the trials are kept in `seen`, and still timed."""
+
+    def measured(trials, tasks, n_epochs):
+        seen.extend(trials)
+        return measured_lanes(trials, tasks, n_epochs)
+
+    return measured
+
+
 @pytest.mark.parametrize(("n_contexts", "fewer"), [(None, None), (1, 1), (5000, 256)])
 def test_a_speed_is_measured_without_reading_all_examples(monkeypatch, tmp_path, n_contexts, fewer):
     examples, seen = replace(EXAMPLES, n_examples=100_000, n_contexts=n_contexts), []
-    monkeypatch.setattr(estimate, "train_many", lambda trials, databases: seen.extend(trials))
+    monkeypatch.setattr(estimate, "measured_lanes", recorded(seen))
     trial = Trial(examples, SHAPE, Training(epochs=50_000, schedule="cosine", stop="recall"))
     planned = estimate.plan_run(Study("x", "", None, "", "", lambda _: [trial]), "quick", Store(tmp_path))
     assert (planned.n_to_run, planned.estimated_from) == (1, "measurement")
@@ -117,7 +128,7 @@ def test_a_speed_is_measured_without_reading_all_examples(monkeypatch, tmp_path,
 def test_a_speed_is_measured_on_what_trains_and_from_random_weights(monkeypatch, tmp_path):
     """Solves are no steps: nine of ten trials are solved only, and still one that trains is timed."""
     seen = []
-    monkeypatch.setattr(estimate, "train_many", lambda trials, databases: seen.extend(trials))
+    monkeypatch.setattr(estimate, "measured_lanes", recorded(seen))
     still = [Trial(EXAMPLES, SHAPE, Training(epochs=0), start="solved", seed=seed) for seed in range(9)]
     moving = Trial(EXAMPLES, SHAPE, Training(epochs=100), start="solved")
     plan = estimate.plan_run(Study("x", "", None, "", "", lambda _: [*still, moving]), "quick", Store(tmp_path))

@@ -24,8 +24,8 @@ AT_A_LIMIT = 1e-9
 class QuantityLimits:
     """The least and the greatest number that a quantity can be.
 
-    >>> QuantityLimits(-1, 1).minus(QuantityLimits(-1, 1))
-    QuantityLimits(low=-2, high=2)
+    >>> QuantityLimits(-1.0, 1.0).minus(QuantityLimits(-1.0, 1.0))
+    QuantityLimits(low=-2.0, high=2.0)
     """
 
     low: float

@@ -80,7 +80,6 @@ CHARTS = (
         y=CP_RANK,
         colour=GENERATOR,
         x_title="certified rank",
-        y_title="rank by numerical CP",
     ),
 )
 
