@@ -2,6 +2,7 @@
 
     python benchmarks/construct.py            # 1,000,000 facts; then 1,000 edits on 100,000 facts
     python benchmarks/construct.py --train    # trained against constructed, on whatever device there is
+    python benchmarks/construct.py --sets     # 10,000,000 facts, several values per (key, query): steps and times
 
 Constructing includes the proof that every fact is recalled; verifying repeats it from the saved file. After every batch
 of edits the logits of all other facts are compared bit for bit with those before.
@@ -23,13 +24,17 @@ import numpy as np
 
 from factrank.databases.database import Database
 from factrank.databases.generators.random_tables import uniform
+from factrank.databases.vocabulary import Vocabulary
+from factrank.errors import InputError
 from factrank.experiments.models import Constructed, verify
 from factrank.families.attention.attention_layer import AttentionLayer
-from factrank.families.attention.editing.fact_edits import Change, edit_file, of_keys
+from factrank.families.attention.editing.changes import Change, of_keys
+from factrank.families.attention.editing.fact_edits import edit_file
 from factrank.families.attention.forms.registry import CONSTRUCTIONS
 from factrank.families.attention.layer_files import SavedLayer, load_layer
 from factrank.families.attention.layer_shape import LayerShape
 from factrank.families.attention.searching import construct
+from factrank.tensors import measure
 
 GIB = 2**30 if sys.platform == "darwin" else 2**20
 PAIRS_AT_ONCE = 2**13
@@ -176,7 +181,33 @@ def trained_against_constructed(n_keys: int = 1_000, n_queries: int = 10, n_valu
         )
 
 
+def ten_million_of_sets() -> None:
+    """Measure and construct a table that no closed form holds; prints each step when it begins."""
+    shape, rng = (1_000_000, 10, 10_000), np.random.default_rng(0)
+    cells = rng.permutation(np.unique(rng.integers(0, np.prod(shape), 10_001_000)))[:10_000_000]
+    keys, queries, values = (Vocabulary.numbered(name, size) for name, size in zip("kqv", shape, strict=True))
+    triples = np.column_stack(np.unravel_index(np.sort(cells), shape)).astype(np.int32)
+    database = Database(triples, keys, queries, values)
+    print(f"{database.n_facts:,} facts, {database.n_fibers:,} (key, query) pairs; load {os.getloadavg()[0]:.1f}")
+
+    def clock() -> str:
+        return f"{time.perf_counter() - start:6.1f} s, {time.process_time() - computed:5.1f} s of computing"
+
+    start, computed = time.perf_counter(), time.process_time()
+    found = measure(database, budget=10.0)
+    print(f"{clock()}: measured, rank {found.rank.bracket}", flush=True)
+    start, computed = time.perf_counter(), time.process_time()
+    try:
+        print(describe(construct(database, report=lambda step: print(f"{clock()}: {step}", flush=True))))
+    except InputError as refusal:
+        print(refusal)
+    print(f"{clock()}: done, {peak()}")
+
+
 def main() -> None:
+    if "--sets" in sys.argv[1:]:
+        ten_million_of_sets()
+        return
     if "--train" in sys.argv[1:]:
         trained_against_constructed()
         return

@@ -105,8 +105,8 @@ def construct(
     The layer is the smallest of what was tried: a dozen closed forms or, with --method trained or any, layers that are
     trained in smaller and smaller sizes until --budget ends. A certificate proves that it recalls every fact. If none
     is found, nothing is saved and the exit code is 1. A search by training is kept in FILE.search next to the output:
-    after a kill, or with more time, the same command goes on from there. With --family the facts are written into
-    another kind of model, whose size --spec gives.
+    after a kill, or with more time, the same command resumes it. With --family the facts are written into another
+    kind of model, whose size --spec gives.
 
     Example: factrank construct facts.csv -o layer.safetensors
     """

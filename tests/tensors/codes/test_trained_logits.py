@@ -121,7 +121,7 @@ def test_a_tie_with_a_rival_is_refused_and_a_tie_among_values_is_not():
     for column, margin in (([2, 2, 1], 1), ([2, 1, 1], 0), ([3, 1, 2], -1), ([5, 2**61, -(2**61)], 2**61 + 5)):
         logits = IntegerLogits(one, one, np.array(column)[:, None])
         assert logits.least_margin(tensor) == least_margin(logits.decomposition(), tensor) == margin
-        assert recalls(logits.decomposition(), tensor) == (margin > 0)
+        assert recalls(logits.decomposition(), tensor) == logits.decomposition().recalls(tensor) == (margin > 0)
 
 
 @settings(max_examples=30)
@@ -130,7 +130,8 @@ def test_margins_of_sets_agree_with_plain_integers(tensor, seed):
     rng = np.random.default_rng(seed)
     logits = IntegerLogits(*(rng.integers(-3, 4, (size, 2)) for size in tensor.shape))
     assert logits.least_margin(tensor) == least_margin(logits.decomposition(), tensor)
-    assert (logits.least_margin(tensor) > 0) == recalls(logits.decomposition(), tensor)
+    terms = logits.decomposition()
+    assert (logits.least_margin(tensor) > 0) == recalls(terms, tensor) == terms.recalls(tensor)
 
 
 def test_an_altered_witness_is_rejected():
@@ -142,6 +143,17 @@ def test_an_altered_witness_is_rejected():
     forged = Decomposition((Factor(first.index, first.term, weight), *terms.factors[1:]), terms.denominators)
     assert least_margin(forged, tensor) <= 0
     assert not recalls(forged, tensor)
+    assert terms.recalls(tensor)
+    assert not forged.recalls(tensor)
+
+
+@pytest.mark.parametrize(("denominators", "is_right"), [([2, 3], True), ([2, 2], False), ([3, 2], False)])
+def test_recall_of_terms_with_denominators(denominators, is_right):
+    """One fiber, logits 1/m for its value and 1/n for another; the third value has no entry."""
+    one = Factor.indicator(np.array([0, 0]), np.array([0, 1]))
+    terms = Decomposition((one, one, Factor.indicator(np.array([0, 1]), np.array([0, 1]))), np.array(denominators))
+    assert terms.recalls(ZeroOneTensor(np.array([[0, 0, 0]]), (1, 1, 3))) == is_right
+    assert not terms.recalls(ZeroOneTensor(np.array([[0, 0, 2]]), (1, 1, 3)))
 
 
 def test_wrong_factors_are_not_certified():

@@ -1,7 +1,7 @@
 r"""Decomposition: rank-one terms that add up to a tensor, in exact rational arithmetic.
 
 $T = \sum_{r=1}^{R} \frac{1}{m_r}\, a_r \otimes b_r \otimes c_r$ with sparse integer vectors and integers $m_r > 0$.
-A decomposition is the witness of an upper bound; `equals` checks it by multiplying it out.
+A decomposition is the witness of an upper bound; `equals`, `completes` and `recalls` check it by multiplying it out.
 """
 
 from __future__ import annotations
@@ -105,6 +105,23 @@ class Decomposition(Shown):
         valid = {cell[:2] for cell in ones}
         found = {cell: x for cell, x in self.multiply_out(tensor.shape).items() if cell[:2] in valid}
         return found == dict.fromkeys(ones, 1)
+
+    def recalls(self, tensor: ZeroOneTensor) -> bool:
+        """Whether each value of every valid fiber exceeds all others: the check of a bound on the effective rank."""
+        members: dict[tuple[int, int], set[int]] = {}
+        for i, j, k in tensor.coordinates.tolist():
+            members.setdefault((i, j), set()).add(k)
+        sums: dict[tuple[int, int], dict[int, Fraction]] = {fiber: {} for fiber in members}
+        for (i, j, k), x in self.multiply_out(tensor.shape).items():
+            if (i, j) in sums:
+                sums[i, j][k] = x
+        for fiber, values in members.items():
+            rivals = [x for k, x in sums[fiber].items() if k not in values]
+            if len(values) + len(rivals) < tensor.shape[2]:
+                rivals.append(Fraction(0))  # entries that no term touches
+            if rivals and min(sums[fiber].get(k, Fraction(0)) for k in values) <= max(rivals):
+                return False
+        return True
 
     def _sum(self, shape: tuple[int, int, int]) -> tuple[Int[np.ndarray, " cells"], Shaped[np.ndarray, " cells"]]:
         """Returns the cells that any term touches, sorted, and the sum of the terms there."""

@@ -12,10 +12,20 @@ from factrank.databases.database import Database
 from factrank.databases.generators.random_tables import uniform
 from factrank.errors import InputError
 from factrank.experiments.models.verification import verify
-from factrank.families.attention.forms.building.cp_terms import Terms, about_terms, exact_terms, numerical_terms
+from factrank.families.attention.forms.building import cp_terms
+from factrank.families.attention.forms.building.cp_terms import (
+    Terms,
+    about_terms,
+    exact_terms,
+    measured_terms,
+    numerical_terms,
+)
 from factrank.families.attention.forms.construction import FormSearch
 from factrank.families.attention.forms.terms.from_cp import FromCP, with_dials, with_switches
-from factrank.tensors.core.zero_one import ZeroOneTensor
+from factrank.tensors.bounds import Bound
+from factrank.tensors.core.zero_one import Core, ZeroOneTensor
+from factrank.tensors.cp.projected_proof import ProjectedProof
+from factrank.tensors.cp.projected_search import projected_bound
 from slow_layers import slow_layer_tensor
 from strategies import as_database, tensors
 
@@ -127,6 +137,19 @@ def test_a_search_never_makes_it_larger():
     before, after = (cp.build(database, "float32", FormSearch(seconds=s)).layer for s in (0.0, 1.0))
     assert after.parameters <= before.parameters
     assert verify(after, database).certified
+
+
+def test_the_decomposition_that_proves_the_rank_becomes_a_layer(monkeypatch):
+    """Its terms, not those of another bound, add up to the table, and a certified layer is made of them."""
+    database = with_sets(6, 10, 6, 3, seed=0)
+    found = projected_bound(Core.of(ZeroOneTensor.of(database)).tensor, 30, 36, 600.0, np.random.default_rng(0))
+    assert isinstance(found.witness, ProjectedProof)
+    measured = Bound(found.certified, "CP", witness=found.witness)
+    monkeypatch.setattr(cp_terms, "upper_bound", lambda *_: measured)
+    terms = measured_terms(database, 1.0)
+    assert terms.n_terms == found.certified < min(one.n_terms for one in exact_terms(database))
+    np.testing.assert_allclose(total(terms), dense(database), atol=1e-6)
+    assert verify(with_dials(terms, "float64"), database).certified
 
 
 def test_the_number_of_terms_is_estimated_well():

@@ -73,8 +73,8 @@ def construct(  # noqa: PLR0913 - one argument per question
         abstain: also prove that the layer is not confident where the table has no fact: "unknown" reserves a value
             that has at least the probability `tau` (0.95 if not given) on every (key, query) without a fact; "quiet"
             gives no value that probability there (closed forms only).
-        folder: folder in which a search by training is kept, so that it can go on after a kill or with more time. It is
-            removed when no smaller size is left to try.
+        folder: folder in which a search by training is kept, so that it can be resumed after a kill or with more time.
+            It is removed when no smaller size is left to try.
         seed: seed of the initial weights of trained layers.
         report: receives lines about the progress.
         minimize: same as `minimise`.
