@@ -67,7 +67,6 @@ def test_a_planted_copying_head_is_found(tmp_path):
     value[0] = basis[:D_HEAD]
     output[:, 1] = 7 * basis[:D_HEAD].T
     output[:, 0] = -7 * basis[:D_HEAD].T
-    folder = named(write_model(tmp_path / "m", tensors | {"model.norm.weight": np.ones(WIDTH)}))
     tensors["model.layers.0.input_layernorm.weight"][:] = 1
     folder = named(write_model(tmp_path / "m", tensors | {"model.norm.weight": np.ones(WIDTH)}))
     (tmp_path / "tokens.txt").write_text("\n".join(word.removeprefix("Ġ") for word in WORDS[:D_HEAD]), encoding="utf-8")
@@ -164,6 +163,10 @@ def test_the_epsilon_of_norms_is_that_of_the_settings(tmp_path):
         for epsilon in (1e-6, 1e-5)
     ]
     assert not np.allclose(*weights, rtol=1e-3)
+    for wrong in ("x", -1.0, 2, True):
+        model = open_model(write_model(tmp_path / "wrong", tensors, rms_norm_eps=wrong))
+        with pytest.raises(InputError, match="expected rms_norm_eps to be a small number"):
+            token_circuits(model, 0, [1], [2], [3])
 
 
 def full_table(words):

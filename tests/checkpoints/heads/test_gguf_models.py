@@ -206,6 +206,11 @@ def test_unknown_and_incomplete_models_are_named(tmp_path):
         open_model(write_gguf(tmp_path / "b.gguf", "llama", tensors, **{"attention.key_length": 5}))
     with pytest.raises(InputError, match="4 query heads cannot share 3 key and value heads"):
         open_model(write_gguf(tmp_path / "c.gguf", "llama", tensors, **{"attention.head_count_kv": 3}))
+    sizes = {"block_count": 46, "attention.head_count": "four"}
+    with pytest.raises(InputError, match="expected num_attention_heads to be a positive integer; got 'four'"):
+        open_model(write_gguf(tmp_path / "text.gguf", "gemma2", tensors, **sizes))
+    with pytest.raises(InputError, match=r"expected rope_theta of the rotation to be a positive number; got 0\.0"):
+        open_model(write_gguf(tmp_path / "zero.gguf", "llama", tensors, **{"rope.freq_base": 0.0})).layer(0)
     del tensors["blk.0.attn_v.weight"]
     with pytest.raises(InputError, match=r"the tensor 'blk.0.attn_v.weight' is missing"):
         open_model(write_gguf(tmp_path / "d.gguf", "llama", tensors))
