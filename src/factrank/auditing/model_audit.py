@@ -120,6 +120,7 @@ class AuditedUpdate:
         name: Name of the adapted matrix.
         shape: Its outputs and inputs.
         allowed: r, the most that the rank can be.
+        scale: Factor of B A.
         spectrum: Spectrum of the update.
         parameters: Stored scalars.
         bits: Their bits.
@@ -128,6 +129,7 @@ class AuditedUpdate:
     name: str
     shape: tuple[int, int]
     allowed: int
+    scale: float
     spectrum: Spectrum
     parameters: int
     bits: float
@@ -175,7 +177,7 @@ class LoraAudit(Drawn):
                     "parameters": update.parameters,
                     "bits": update.bits,
                     "most_facts": self.facts_of(update),
-                    "convention": "update = (alpha / r) B A",
+                    "convention": f"update = {update.scale:.4g} B A",
                 }
                 for update in self.updates
             ],
@@ -282,9 +284,12 @@ def _audited(update: LowRankUpdate, tolerance: float | None) -> AuditedUpdate:
     up, down = Rounded.read(update.up), Rounded.read(update.down)
     with threadpool_limits(1, "blas"):
         left, right = (reduced(part.reshape(1, *part.values.shape))[0] for part in (up, down.T))
-        found = spectrum(left, right, scale=update.scale, tolerance=tolerance)
+        try:
+            found = spectrum(left, right, scale=update.scale, tolerance=tolerance)
+        except InputError as error:
+            raise InputError(f"{update.up.place}: {update.name}: {error}") from None
     bits = sum(part.size * part.bits for part in (update.up, update.down))
-    return AuditedUpdate(update.name, update.shape, update.rank, found, update.parameters, bits)
+    return AuditedUpdate(update.name, update.shape, update.rank, update.scale, found, update.parameters, bits)
 
 
 def _vocabulary(path: Path) -> int | None:
