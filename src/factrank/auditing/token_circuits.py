@@ -174,7 +174,6 @@ def token_rows(model: AttentionModel, tokens: Sequence[int]) -> Float[np.ndarray
 
 def require_path(model: AttentionModel) -> None:
     """Raise `InputError` unless the path of a single layer has the form of L."""
-    """Raise `InputError` unless the path of a single layer has the form of L."""
     if not model.layout.embedding or model.layout.first_norm is not None or model.layout.latent:
         raise InputError(
             f"{model.place}: {model.layout.title} has no path of single tokens through one layer; expected a language "
@@ -208,11 +207,8 @@ def _scored(
         small = epsilon(model)
         asked = of_unit_size(asked, gains[0], small)
         offered, own = of_unit_size(offered, gains[1], small), of_unit_size(own, gains[1], small)
-    turns = [np.eye(asked.shape[1])] * 2
-    if factors.rotation is not None:
-        turns = [factors.rotation.matrix(distance, asked.shape[1]) for distance in (0, 1)]
-    to_itself = factors.scale * ((asked @ turns[0]) * own).sum(axis=-1)
-    return factors.scale * asked @ turns[1], offered, np.asarray(to_itself)
+    near, far = (asked if factors.rotation is None else factors.rotation.turned(asked, distance) for distance in (0, 1))
+    return factors.scale * far, offered, np.asarray(factors.scale * (near * own).sum(axis=-1))
 
 
 def _capped(scores: Float[np.ndarray, "..."], cap: float | None) -> Float[np.ndarray, "..."]:
