@@ -126,6 +126,7 @@ def test_plain_data_has_a_row_and_a_convention_for_every_circuit(tmp_path):
     assert data["parameters"]["attention"] == LAYERS * 2 * WIDTH * D_HEAD * (HEADS + KV_HEADS)
     assert data["n_values"] == 30
     assert data["layers"][0]["most_facts"] == most_facts(32 * WIDTH * D_HEAD * 2 * (HEADS + KV_HEADS), 30)
+    assert data["most_facts"] == most_facts(LAYERS * 32 * WIDTH * D_HEAD * 2 * (HEADS + KV_HEADS), 30)
     assert data["layers"][0]["parameters"]["keys"] == KV_HEADS * D_HEAD * WIDTH
     json.dumps(data)
     arrays = {name: array.astype(np.float32) for name, array in llama_tensors().items()}

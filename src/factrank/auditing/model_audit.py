@@ -80,6 +80,16 @@ class ModelAudit(Drawn):
         """Fraction of heads whose QK has the smaller effective rank."""
         return sum(head.qk.effective_rank < head.ov.effective_rank for head in self.heads) / len(self.heads)
 
+    @property
+    def bits(self) -> float:
+        """Bits of the stored weights of attention in all audited layers."""
+        return sum(layer.bits for layer in self.layers)
+
+    @property
+    def most_facts(self) -> int | None:
+        """Most facts that the attention of all audited layers holds by its information; None without a vocabulary."""
+        return None if self.n_values is None else most_facts(self.bits, self.n_values)
+
     def facts_of(self, layer: LayerAudit) -> int | None:
         """Return the most facts that a layer's attention holds by its information; None without a vocabulary."""
         return None if self.n_values is None else most_facts(layer.bits, self.n_values)
@@ -96,6 +106,8 @@ class ModelAudit(Drawn):
             "qk_effective_rank": self.qk_effective,
             "ov_effective_rank": self.ov_effective,
             "qk_below_ov": self.qk_below_ov,
+            "bits": self.bits,
+            "most_facts": self.most_facts,
             "layers": [self._layer(layer) for layer in self.layers],
             "circuits": [row for layer in self.layers for row in layer.rows()],
         }
