@@ -137,6 +137,8 @@ def test_names_that_are_no_tokens_are_named(tmp_path):
     (tmp_path / "tokens.txt").write_text("aword\nnowhere\n", encoding="utf-8")
     with pytest.raises(InputError, match=r"tokens.txt, line 2: 'nowhere' is not a single token"):
         facts_in_weights(folder, tokens=tmp_path / "tokens.txt")
+    with pytest.raises(InputError, match=r"none.txt: no such file"):
+        facts_in_weights(folder, tokens=tmp_path / "none.txt")
     (folder / "tokenizer.json").unlink()
     with pytest.raises(InputError, match="facts need the strings of the tokens"):
         facts_in_weights(folder)

@@ -26,7 +26,8 @@ from factrank.auditing.layer_inputs import divided, epsilon, of_unit_size, soft_
 from factrank.checkpoints.heads import AttentionFactors, AttentionModel
 from factrank.errors import InputError
 
-Rows, Columns = Float[np.ndarray, "rows inner"], Float[np.ndarray, "inner columns"]
+Rows = Float[np.ndarray, "rows inner"]
+Columns = Float[np.ndarray, "inner columns"]
 
 BLOCK = 2**24
 """Most logits in memory at a time."""
