@@ -1,6 +1,7 @@
 """Audits of planted models: ranks that are known, spectra against dense matrices, and the command."""
 
 import json
+import tracemalloc
 
 import ml_dtypes
 import numpy as np
@@ -125,6 +126,7 @@ def test_plain_data_has_a_row_and_a_convention_for_every_circuit(tmp_path):
     assert data["parameters"]["attention"] == LAYERS * 2 * WIDTH * D_HEAD * (HEADS + KV_HEADS)
     assert data["n_values"] == 30
     assert data["layers"][0]["most_facts"] == most_facts(32 * WIDTH * D_HEAD * 2 * (HEADS + KV_HEADS), 30)
+    assert data["most_facts"] == most_facts(LAYERS * 32 * WIDTH * D_HEAD * 2 * (HEADS + KV_HEADS), 30)
     assert data["layers"][0]["parameters"]["keys"] == KV_HEADS * D_HEAD * WIDTH
     json.dumps(data)
     arrays = {name: array.astype(np.float32) for name, array in llama_tensors().items()}
@@ -184,6 +186,11 @@ def test_bad_requests_are_named(tmp_path):
     tensors["model.layers.1.self_attn.k_proj.weight"][0, 0] = np.nan
     with pytest.raises(InputError, match=r"'model.layers.1.self_attn.k_proj.weight' contains NaN"):
         audit(write_model(tmp_path / "nan", tensors))
+    large = llama_tensors()
+    for part in ("v", "o"):
+        large[f"model.layers.1.self_attn.{part}_proj.weight"] *= 1e200
+    with pytest.raises(InputError, match="large: layer 1, head 0: the weights of a circuit are so large"):
+        audit(write_model(tmp_path / "large", large, np.float64))
     tensors = llama_tensors()
     del tensors["model.layers.1.input_layernorm.weight"]
     with pytest.raises(InputError, match=r"'model.layers.1.input_layernorm.weight' is missing"):
@@ -205,6 +212,49 @@ def test_rounding_to_subnormal_numbers_adds_no_rank(tmp_path):
         tensors[name] *= 1e-6
     found = audit(write_model(tmp_path / "model", tensors, np.float16))
     assert max(head.qk.rank for head in found.heads) <= 2
+
+
+def test_a_wide_head_needs_no_square_matrix(tmp_path):
+    """A small file with one head of 8,192 dimensions: no matrix of that width squared, at any distance."""
+    d, rng = 2**13, np.random.default_rng(0)
+    shapes = {"q": (d, 2), "k": (d, 2), "v": (d, 2), "o": (2, d)}
+    tensors = {f"model.layers.0.self_attn.{part}_proj.weight": rng.normal(size=s) for part, s in shapes.items()}
+    sizes = {
+        "hidden_size": 2,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 1,
+        "num_key_value_heads": 1,
+        "head_dim": d,
+    }
+    folder = write_model(tmp_path / "wide", tensors | {"model.layers.0.input_layernorm.weight": np.ones(2)}, **sizes)
+    tracemalloc.start()
+    (head,) = audit(folder).heads
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert (head.qk.rank, head.ov.rank, len(head.distances)) == (2, 2, 4)
+    assert most < 8 * d * d / 10
+
+
+@pytest.mark.parametrize("positions", [0, 1, 3])
+def test_every_rotated_circuit_is_measured_at_distance_0(positions, tmp_path):
+    """Also if the model claims to have no position; gains of the rotation are in it."""
+    scaling = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16, "attention_factor": 3.0}
+    folder = write_model(tmp_path / "m", llama_tensors(), max_position_embeddings=positions, rope_scaling=scaling)
+    model = open_model(folder)
+    for head in audit(folder, layers=[0]).heads:
+        assert [at.distance for at in head.distances] == [0, 1][: max(1, positions)][:2]
+        qk, _ = dense_circuits(model, 0, head.head, False)
+        np.testing.assert_allclose(head.qk.values, singular(qk), rtol=1e-10)
+        plain = model.layer(0)
+        without = plain.scale * plain.query.values[head.head] @ plain.key.values[head.kv_head].T
+        np.testing.assert_allclose(head.qk.values, 9 * singular(without), rtol=1e-10)
+
+
+def test_the_factor_of_an_update_is_in_its_convention(tmp_path):
+    folder, _ = write_lora(tmp_path / "lora", rank=5, planted=3)
+    assert audit(folder).to_dict()["updates"][0]["convention"] == "update = 2 B A"
+    (folder / "adapter_config.json").write_text(json.dumps({"r": 5, "lora_alpha": 10, "use_rslora": True}))
+    assert audit(folder).to_dict()["updates"][0]["convention"] == "update = 4.472 B A"
 
 
 def test_adapters_that_would_be_misread_are_refused(tmp_path):

@@ -26,8 +26,9 @@ def named(folder):
     return folder
 
 
-@pytest.mark.parametrize("family", ["Llama", "Qwen3", "Qwen2"])
+@pytest.mark.parametrize("family", ["Llama", "Qwen3", "Qwen2", "Gemma"])
 def test_the_path_of_a_layer_is_that_of_transformers(family, tmp_path):
+    """Gemma multiplies embeddings by the root of the width, and its gains are 1 + w."""
     torch = pytest.importorskip("torch")
     transformers = pytest.importorskip("transformers")
     sizes = {"hidden_size": 24, "intermediate_size": 16, "num_hidden_layers": 1, "vocab_size": 30, "head_dim": 6}
@@ -44,13 +45,15 @@ def test_the_path_of_a_layer_is_that_of_transformers(family, tmp_path):
     found = token_circuits(open_model(tmp_path), 0, keys, queries, values)
     seen = []
     hook = reference.model.layers[0].self_attn.register_forward_hook(lambda _m, _a, out: seen.append(out[0]))
-    unembedding = reference.lm_head.weight.double() * reference.model.norm.weight.double()
+    scale, more = (24**0.5, 1) if family == "Gemma" else (1, 0)
+    unembedding = reference.lm_head.weight.double() * (more + reference.model.norm.weight.double())
     for k, key in enumerate(keys):
         for q, query in enumerate(queries):
             with torch.no_grad():
                 reference(torch.tensor([[key, query]]))
                 written = (seen.pop()[0, -1].double() @ unembedding.T)[values].numpy()
-                direct = (reference.model.embed_tokens.weight[query].double() @ unembedding.T)[values].numpy()
+                embedded = scale * reference.model.embed_tokens.weight[query].double()
+                direct = (embedded @ unembedding.T)[values].numpy()
             np.testing.assert_allclose(found.logits(slice(k, k + 1))[0, q], written + direct, rtol=1e-4, atol=1e-4)
             heads = sum(found.head_logits(head, slice(k, k + 1))[0, q] for head in range(4))
             np.testing.assert_allclose(heads, written, rtol=1e-4, atol=1e-4)
@@ -67,7 +70,6 @@ def test_a_planted_copying_head_is_found(tmp_path):
     value[0] = basis[:D_HEAD]
     output[:, 1] = 7 * basis[:D_HEAD].T
     output[:, 0] = -7 * basis[:D_HEAD].T
-    folder = named(write_model(tmp_path / "m", tensors | {"model.norm.weight": np.ones(WIDTH)}))
     tensors["model.layers.0.input_layernorm.weight"][:] = 1
     folder = named(write_model(tmp_path / "m", tensors | {"model.norm.weight": np.ones(WIDTH)}))
     (tmp_path / "tokens.txt").write_text("\n".join(word.removeprefix("Ġ") for word in WORDS[:D_HEAD]), encoding="utf-8")
@@ -78,6 +80,27 @@ def test_a_planted_copying_head_is_found(tmp_path):
     assert {entry.key == entry.value for entry in copying.entries} == {True}
     assert against.copying == pytest.approx(-1)
     assert against.copied == 0
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_the_direct_path_is_embedding_times_unembedding(tied, tmp_path):
+    rng = np.random.default_rng(5)
+    tensors = llama_tensors() | {"model.norm.weight": rng.uniform(0.5, 2, WIDTH)}
+    tensors |= {} if tied else {"lm_head.weight": rng.normal(size=(30, WIDTH))}
+    folder = named(write_model(tmp_path / "m", tensors))
+    words = WORDS[3:20]
+    found = facts_in_weights(folder, layers=[0], tokens=words).direct
+    outer = {name: tensors[name].astype(np.float32).astype(float) for name in tensors if "layers" not in name}
+    unembedding = outer.get("lm_head.weight", outer["model.embed_tokens.weight"])[3:20] * outer["model.norm.weight"]
+    logits = outer["model.embed_tokens.weight"][3:20] @ unembedding.T
+    lead = logits - logits.mean(axis=1, keepdims=True)
+    order = np.argsort(-lead, axis=None)[:20]
+    expected = [(words[i // 17], words[i % 17], lead.flat[i]) for i in order.tolist()]
+    assert [(each.query, each.value) for each in found.entries] == [each[:2] for each in expected]
+    np.testing.assert_allclose([each.lead for each in found.entries], [each[2] for each in expected], rtol=1e-6)
+    assert found.copied == np.mean(logits.argmax(axis=1) == np.arange(17))
+    table = Database.from_facts([(WORDS[0][1:], WORDS[1][1:], WORDS[2][1:])])
+    assert facts_in_weights(folder, layers=[0], table=table).direct is None
 
 
 def test_recall_of_a_table_counts_the_argmax(tmp_path):
@@ -114,6 +137,8 @@ def test_names_that_are_no_tokens_are_named(tmp_path):
     (tmp_path / "tokens.txt").write_text("aword\nnowhere\n", encoding="utf-8")
     with pytest.raises(InputError, match=r"tokens.txt, line 2: 'nowhere' is not a single token"):
         facts_in_weights(folder, tokens=tmp_path / "tokens.txt")
+    with pytest.raises(InputError, match=r"none.txt: no such file"):
+        facts_in_weights(folder, tokens=tmp_path / "none.txt")
     (folder / "tokenizer.json").unlink()
     with pytest.raises(InputError, match="facts need the strings of the tokens"):
         facts_in_weights(folder)
@@ -164,6 +189,10 @@ def test_the_epsilon_of_norms_is_that_of_the_settings(tmp_path):
         for epsilon in (1e-6, 1e-5)
     ]
     assert not np.allclose(*weights, rtol=1e-3)
+    for wrong in ("x", -1.0, 2, True):
+        model = open_model(write_model(tmp_path / "wrong", tensors, rms_norm_eps=wrong))
+        with pytest.raises(InputError, match="expected rms_norm_eps to be a small number"):
+            token_circuits(model, 0, [1], [2], [3])
 
 
 def full_table(words):

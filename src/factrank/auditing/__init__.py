@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from factrank.auditing.opened_models import open_language_model as open_language_model
     from factrank.auditing.opened_models import opened_model as opened_model
     from factrank.auditing.table_recall import TableRecall as TableRecall
+    from factrank.auditing.token_facts import DirectEntry as DirectEntry
+    from factrank.auditing.token_facts import DirectFacts as DirectFacts
     from factrank.auditing.token_facts import FactsInWeights as FactsInWeights
     from factrank.auditing.token_facts import HeadFacts as HeadFacts
     from factrank.auditing.token_facts import SkipTrigram as SkipTrigram

@@ -1,7 +1,8 @@
 r"""Spectra of circuits from their factors: QR of each factor, then an SVD of the small core.
 
-For $W = s\,A M B^T$ with tall A and B, write $A = Q_A R_A$ and $B = Q_B R_B$. The singular values of W are those of
-$s\,R_A M R_B^T$, a matrix as small as the head. Neither W nor any matrix of the size of the stream is formed.
+For $W = s\,A M B^T$ with tall A and B and a rotation M, write $A = Q_A R_A$ and $B = Q_B R_B$. The singular values of
+W are those of $s\,R_A M R_B^T$, a matrix as small as the head. Neither W nor any matrix of the size of the stream is
+formed.
 
 The **rank** counts the singular values above a tolerance. By default that is what rounding the weights to their stored
 type may have changed: by Weyl's inequality no singular value moves by more than the norm of the change, at most
@@ -21,7 +22,7 @@ from functools import cached_property
 import numpy as np
 from jaxtyping import Float
 
-from factrank.checkpoints.heads import Rounded
+from factrank.checkpoints.heads import Rotation, Rounded
 from factrank.errors import InputError
 
 EPSILON = float(np.finfo(np.float64).eps)
@@ -116,7 +117,8 @@ def stack(factors: list[ReducedFactor]) -> ReducedFactor:
 def spectrum(
     left: ReducedFactor,
     right: ReducedFactor,
-    middle: Float[np.ndarray, "d d"] | None = None,
+    rotation: Rotation | None = None,
+    distance: int = 0,
     *,
     scale: float = 1.0,
     tolerance: float | None = None,
@@ -126,18 +128,20 @@ def spectrum(
     Arguments:
         left: A, reduced.
         right: B, reduced.
-        middle: M; the identity by default.
+        rotation: Rotary positions, whose rotation at the distance is M; by default, M is the identity.
+        distance: Tokens from key to query.
         scale: Factor of the product.
         tolerance: Fraction of the largest singular value; by default, the rounding of the stored weights decides.
     """
-    turned = left.core if middle is None else left.core @ middle
-    product = turned @ right.core.T
-    if not np.isfinite(product).all():
+    turned = left.core if rotation is None else rotation.turned(left.core, distance)
+    stretch = 1.0 if rotation is None else rotation.stretch
+    with np.errstate(over="ignore", invalid="ignore"):  # refused below
+        product = turned @ right.core.T
+        rounding = abs(scale) * stretch * (left.error * right.norm + left.norm * right.error)
+    if not np.isfinite(product).all() or not np.isfinite(rounding):
         raise InputError("the weights of a circuit are so large that their product is not a finite number")
     values = abs(scale) * np.linalg.svd(product, compute_uv=False)
     largest = float(values[0])
     if tolerance is not None:
         return Spectrum(tuple(values.tolist()), tolerance * largest, "chosen")
-    stretch = 1.0 if middle is None else float(np.linalg.norm(middle, 2))
-    rounding = abs(scale) * stretch * (left.error * right.norm + left.norm * right.error)
     return Spectrum(tuple(values.tolist()), max(rounding, 8 * len(values) * EPSILON * largest), "rounding")

@@ -286,14 +286,14 @@ def _relative(ours: np.ndarray, theirs: np.ndarray) -> float:
 def _scores(
     factors: AttentionFactors, queries: np.ndarray, keys: np.ndarray, cap: float | None
 ) -> Float[np.ndarray, "heads n n"]:
-    n, d_qk, group = queries.shape[1], queries.shape[2], factors.group_size
+    n, group = queries.shape[1], factors.group_size
     found = np.empty((factors.n_heads, n, n))
     for distance in range(1 - n, n):
-        turn = np.eye(d_qk) if factors.rotation is None else factors.rotation.matrix(distance, d_qk)
+        turned = queries if factors.rotation is None else factors.rotation.turned(queries, distance)
         i = np.arange(max(0, distance), min(n, n + distance))
         for head in range(factors.n_heads):
-            turned = queries[head, i] @ turn
-            found[head, i, i - distance] = factors.scale * (turned * keys[head // group, i - distance]).sum(axis=1)
+            products = turned[head, i] * keys[head // group, i - distance]
+            found[head, i, i - distance] = factors.scale * products.sum(axis=1)
     return found if cap is None else cap * np.tanh(found / cap)
 
 

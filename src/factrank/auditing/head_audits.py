@@ -17,6 +17,7 @@ from threadpoolctl import threadpool_limits
 
 from factrank.auditing.circuit_spectra import ReducedFactor, Spectrum, reduced, spectrum, stack
 from factrank.checkpoints.heads import AttentionFactors, AttentionModel
+from factrank.errors import InputError
 from factrank.planning import EXCLUDED_BITS
 
 DISTANCES = (0, 1, 4, 16, 64, 256, 1024, 4096)
@@ -112,8 +113,8 @@ def audit_layer(model: AttentionModel, layer: int, *, fold: bool = False, tolera
     """
     factors = model.layer(layer, fold=fold)
     longest = model.settings.entries.get("max_position_embeddings")
-    distances = [t for t in DISTANCES if type(longest) is not int or t < longest] if factors.rotation else []
-    measure = partial(_circuits, factors, distances, tolerance)
+    distances = [t for t in DISTANCES if t == 0 or type(longest) is not int or t < longest] if factors.rotation else []
+    measure = partial(_circuits, model.place, factors, distances, tolerance)
     size = factors.group_size
     with threadpool_limits(1, "blas"):  # threads only slow small matrices down
         queries, keys, values = reduced(factors.query), reduced(factors.key), reduced(factors.value)
@@ -161,6 +162,7 @@ def convention(factors: AttentionFactors, *, fold: bool) -> str:
 
 
 def _circuits(
+    place: str,
     factors: AttentionFactors,
     distances: Sequence[int],
     tolerance: float | None,
@@ -170,15 +172,20 @@ def _circuits(
 ) -> HeadCircuits:
     """Measure the circuits of the reduced W_Q, W_K, W_V and W_O^T."""
     query, key, value, output = parts
-    turned = []
-    for distance in distances:
-        assert factors.rotation is not None  # noqa: S101 - there are distances only with a rotation
-        middle = factors.rotation.matrix(distance, query.core.shape[1])
-        found = spectrum(query, key, middle, scale=factors.scale, tolerance=tolerance)
-        turned.append((AtDistance(distance, found.rank, found.effective_rank, found.stable_rank), found))
-    qk = turned[0][1] if turned else spectrum(query, key, scale=factors.scale, tolerance=tolerance)
-    ov = spectrum(value, output, tolerance=tolerance)
-    return HeadCircuits(factors.layer, head, kv_head, qk, ov, tuple(at for at, _ in turned))
+    try:
+        turned = [
+            spectrum(query, key, factors.rotation, distance, scale=factors.scale, tolerance=tolerance)
+            for distance in distances
+        ]
+        qk = turned[0] if turned else spectrum(query, key, scale=factors.scale, tolerance=tolerance)
+        ov = spectrum(value, output, tolerance=tolerance)
+    except InputError as error:
+        raise InputError(f"{place}: layer {factors.layer}, head {head}: {error}") from None
+    by_distance = (
+        AtDistance(distance, found.rank, found.effective_rank, found.stable_rank)
+        for distance, found in zip(distances, turned, strict=True)
+    )
+    return HeadCircuits(factors.layer, head, kv_head, qk, ov, tuple(by_distance))
 
 
 def _parameters(model: AttentionModel, layer: int) -> dict[str, int]:

@@ -6,6 +6,7 @@ import numpy as np
 from jaxtyping import Float
 
 from factrank.checkpoints.heads import AttentionFactors, AttentionModel
+from factrank.errors import InputError
 
 LATENT_EPSILON = 1e-6
 Rows = Float[np.ndarray, "tokens width"]
@@ -13,9 +14,12 @@ Rows = Float[np.ndarray, "tokens width"]
 
 def epsilon(model: AttentionModel) -> float:
     """Return the epsilon of the model's norms; by default that of its kind in `transformers`."""
-    given = [model.settings.entries.get(name) for name in ("rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon")]
-    default = 1e-5 if model.layout.norm_kind == "layer" else 1e-6
-    return next((value for value in given if isinstance(value, float) and 0 <= value < 1), default)
+    entries, names = model.settings.entries, ("rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon")
+    given = next((name for name in names if entries.get(name) is not None), None)
+    value = entries[given] if given else 1e-5 if model.layout.norm_kind == "layer" else 1e-6
+    if type(value) not in (int, float) or not 0 <= value < 1:
+        raise InputError(f"{model.settings.place}: expected {given} to be a small number; got {str(value)[:40]!r}")
+    return float(value)
 
 
 def divided(rows: Rows, model: AttentionModel) -> Rows:

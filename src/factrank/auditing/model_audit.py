@@ -80,6 +80,16 @@ class ModelAudit(Drawn):
         """Fraction of heads whose QK has the smaller effective rank."""
         return sum(head.qk.effective_rank < head.ov.effective_rank for head in self.heads) / len(self.heads)
 
+    @property
+    def bits(self) -> float:
+        """Bits of the stored weights of attention in all audited layers."""
+        return sum(layer.bits for layer in self.layers)
+
+    @property
+    def most_facts(self) -> int | None:
+        """Most facts that the attention of all audited layers holds by its information; None without a vocabulary."""
+        return None if self.n_values is None else most_facts(self.bits, self.n_values)
+
     def facts_of(self, layer: LayerAudit) -> int | None:
         """Return the most facts that a layer's attention holds by its information; None without a vocabulary."""
         return None if self.n_values is None else most_facts(layer.bits, self.n_values)
@@ -96,6 +106,8 @@ class ModelAudit(Drawn):
             "qk_effective_rank": self.qk_effective,
             "ov_effective_rank": self.ov_effective,
             "qk_below_ov": self.qk_below_ov,
+            "bits": self.bits,
+            "most_facts": self.most_facts,
             "layers": [self._layer(layer) for layer in self.layers],
             "circuits": [row for layer in self.layers for row in layer.rows()],
         }
@@ -120,6 +132,7 @@ class AuditedUpdate:
         name: Name of the adapted matrix.
         shape: Its outputs and inputs.
         allowed: r, the most that the rank can be.
+        scale: Factor of B A.
         spectrum: Spectrum of the update.
         parameters: Stored scalars.
         bits: Their bits.
@@ -128,6 +141,7 @@ class AuditedUpdate:
     name: str
     shape: tuple[int, int]
     allowed: int
+    scale: float
     spectrum: Spectrum
     parameters: int
     bits: float
@@ -175,7 +189,7 @@ class LoraAudit(Drawn):
                     "parameters": update.parameters,
                     "bits": update.bits,
                     "most_facts": self.facts_of(update),
-                    "convention": "update = (alpha / r) B A",
+                    "convention": f"update = {update.scale:.4g} B A",
                 }
                 for update in self.updates
             ],
@@ -282,9 +296,12 @@ def _audited(update: LowRankUpdate, tolerance: float | None) -> AuditedUpdate:
     up, down = Rounded.read(update.up), Rounded.read(update.down)
     with threadpool_limits(1, "blas"):
         left, right = (reduced(part.reshape(1, *part.values.shape))[0] for part in (up, down.T))
-        found = spectrum(left, right, scale=update.scale, tolerance=tolerance)
+        try:
+            found = spectrum(left, right, scale=update.scale, tolerance=tolerance)
+        except InputError as error:
+            raise InputError(f"{update.up.place}: {update.name}: {error}") from None
     bits = sum(part.size * part.bits for part in (update.up, update.down))
-    return AuditedUpdate(update.name, update.shape, update.rank, found, update.parameters, bits)
+    return AuditedUpdate(update.name, update.shape, update.rank, update.scale, found, update.parameters, bits)
 
 
 def _vocabulary(path: Path) -> int | None:

@@ -26,6 +26,9 @@ from factrank.auditing.layer_inputs import divided, epsilon, of_unit_size, soft_
 from factrank.checkpoints.heads import AttentionFactors, AttentionModel
 from factrank.errors import InputError
 
+Rows = Float[np.ndarray, "rows inner"]
+Columns = Float[np.ndarray, "inner columns"]
+
 BLOCK = 2**24
 """Most logits in memory at a time."""
 
@@ -174,7 +177,6 @@ def token_rows(model: AttentionModel, tokens: Sequence[int]) -> Float[np.ndarray
 
 def require_path(model: AttentionModel) -> None:
     """Raise `InputError` unless the path of a single layer has the form of L."""
-    """Raise `InputError` unless the path of a single layer has the form of L."""
     if not model.layout.embedding or model.layout.first_norm is not None or model.layout.latent:
         raise InputError(
             f"{model.place}: {model.layout.title} has no path of single tokens through one layer; expected a language "
@@ -208,11 +210,8 @@ def _scored(
         small = epsilon(model)
         asked = of_unit_size(asked, gains[0], small)
         offered, own = of_unit_size(offered, gains[1], small), of_unit_size(own, gains[1], small)
-    turns = [np.eye(asked.shape[1])] * 2
-    if factors.rotation is not None:
-        turns = [factors.rotation.matrix(distance, asked.shape[1]) for distance in (0, 1)]
-    to_itself = factors.scale * ((asked @ turns[0]) * own).sum(axis=-1)
-    return factors.scale * asked @ turns[1], offered, np.asarray(to_itself)
+    near, far = (asked if factors.rotation is None else factors.rotation.turned(asked, distance) for distance in (0, 1))
+    return factors.scale * far, offered, np.asarray(factors.scale * (near * own).sum(axis=-1))
 
 
 def _capped(scores: Float[np.ndarray, "..."], cap: float | None) -> Float[np.ndarray, "..."]:
@@ -231,24 +230,35 @@ def strongest_moves(head: TokenHead, n: int) -> list[tuple[int, int, int, float]
 
     The lead is $V[k, v]$ above its mean over the values. The query is the one that attends most to the key.
     """
-    n_values = head.written.shape[1]
-    mean = head.read @ head.written.mean(axis=1)
+    best = strongest(head.read, head.written, n)
+    return [(key, int(head.attention(slice(key, key + 1))[0].argmax()), value, lead) for key, value, lead in best]
+
+
+def direct_path(model: AttentionModel, tokens: Sequence[int]) -> tuple[Rows, Columns]:
+    """Return the direct path, from embedding to unembedding, as factors [queries, width] and [width, values].
+
+    The output biases of attention, which are the same for all queries, are left out.
+    """
+    require_path(model)
+    return token_rows(model, tokens), _unembedding(model, tokens).T
+
+
+def strongest(rows: Rows, columns: Columns, n: int) -> list[tuple[int, int, float]]:
+    """Return the n entries of a product that lead the mean of their row most, as (row, column, lead)."""
+    mean = rows @ columns.mean(axis=1)
     found: list[tuple[float, int, int]] = []
-    for block in _key_blocks(head):
-        lead = head.moved(block) - mean[block, None]
+    for block in blocks(len(rows), columns.shape[1]):
+        lead = rows[block] @ columns - mean[block, None]
         most = min(n, lead.size)
         for place in np.argpartition(lead, lead.size - most, axis=None)[lead.size - most :]:
-            key, value = divmod(int(place), n_values)
-            found.append((float(lead[key, value]), block.start + key, value))
+            row, column = divmod(int(place), columns.shape[1])
+            found.append((float(lead[row, column]), block.start + row, column))
     best = sorted(found, key=lambda entry: (-entry[0], entry[1:]))[:n]
-    return [(key, int(head.attention(slice(key, key + 1))[0].argmax()), value, lead) for lead, key, value in best]
+    return [(row, column, lead) for lead, row, column in best]
 
 
-def copied(head: TokenHead) -> float:
-    """Return the fraction of keys whose own logit is the largest, if the values are the keys."""
-    best = [head.moved(block).argmax(axis=1) == np.arange(block.start, block.stop) for block in _key_blocks(head)]
+def copied(rows: Rows, columns: Columns) -> float:
+    """Return the fraction of tokens whose own logit is the largest, if rows and columns are the same tokens."""
+    found = blocks(len(rows), columns.shape[1])
+    best = [(rows[block] @ columns).argmax(axis=1) == np.arange(block.start, block.stop) for block in found]
     return float(np.concatenate(best).mean())
-
-
-def _key_blocks(head: TokenHead) -> Iterator[slice]:
-    return blocks(len(head.read), head.written.shape[1])

@@ -12,13 +12,22 @@ from threadpoolctl import threadpool_limits
 
 from factrank.auditing.opened_models import Source, chosen_layers, opened_model
 from factrank.auditing.table_recall import TableRecall, table_recall
-from factrank.auditing.token_circuits import TokenHead, blocks, copied, require_path, strongest_moves, token_circuits
+from factrank.auditing.token_circuits import (
+    TokenHead,
+    blocks,
+    copied,
+    direct_path,
+    require_path,
+    strongest,
+    strongest_moves,
+    token_circuits,
+)
 from factrank.auditing.token_names import TokenTable, chosen_tokens, token_numbers
 from factrank.checkpoints.heads import AttentionModel
 from factrank.databases import Database
 from factrank.display import Shown
 
-N_TOKENS, N_QUERIES, N_ENTRIES, N_EXTRACTED = 2_000, 200, 5, 100
+N_TOKENS, N_QUERIES, N_ENTRIES, N_DIRECT, N_EXTRACTED = 2_000, 200, 5, 20, 100
 
 
 @dataclass(frozen=True)
@@ -54,6 +63,43 @@ class HeadFacts:
         return asdict(self)
 
 
+@dataclass(frozen=True)
+class DirectEntry:
+    """An entry of the direct path: query -> value, and the lead of the value's logit over the mean."""
+
+    query: str
+    value: str
+    lead: float
+
+
+@dataclass(frozen=True)
+class DirectFacts:
+    """Strongest entries of the direct path, from embedding to unembedding, which reads the query alone.
+
+    Arguments:
+        copied: Fraction of tokens whose own logit is the largest.
+        entries: Strongest entries.
+    """
+
+    copied: float
+    entries: tuple[DirectEntry, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data."""
+        return asdict(self)
+
+
+def direct_facts(
+    model: AttentionModel, names: Sequence[str], ids: Sequence[int], n_entries: int = N_DIRECT
+) -> DirectFacts:
+    """Return the strongest entries of the direct path; all tokens are queries and values."""
+    with threadpool_limits(1, "blas"):
+        rows, columns = direct_path(model, ids)
+        best = strongest(rows, columns, n_entries)
+        entries = tuple(DirectEntry(names[query], names[value], lead) for query, value, lead in best)
+        return DirectFacts(copied(rows, columns), entries)
+
+
 def head_facts(
     model: AttentionModel, layer: int, names: Sequence[str], ids: Sequence[int], n_entries: int = N_ENTRIES
 ) -> tuple[HeadFacts, ...]:
@@ -71,7 +117,7 @@ def head_facts(
 def _head_facts(layer: int, number: int, head: TokenHead, names: Sequence[str], n: int) -> HeadFacts:
     moves = strongest_moves(head, n)
     entries = tuple(SkipTrigram(names[key], names[query], names[value], lead) for key, query, value, lead in moves)
-    return HeadFacts(layer, number, head.copying, copied(head), entries)
+    return HeadFacts(layer, number, head.copying, copied(head.read, head.written), entries)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -82,6 +128,7 @@ class FactsInWeights(Shown):
         title: Path of the checkpoint.
         n_tokens: Number of tokens that were tried; 0 if only a table was given.
         heads: Strongest entries and copying scores, if tokens were tried.
+        direct: Strongest entries of the direct path, if tokens were tried.
         recalls: Recall of a table by each layer, if a table was given.
         table: The table.
     """
@@ -89,6 +136,7 @@ class FactsInWeights(Shown):
     title: str
     n_tokens: int
     heads: tuple[HeadFacts, ...] = ()
+    direct: DirectFacts | None = None
     recalls: tuple[TableRecall, ...] = ()
     table: Database | None = None
 
@@ -121,6 +169,7 @@ class FactsInWeights(Shown):
         return {
             "n_tokens": self.n_tokens,
             "heads": [head.to_dict() for head in self.heads],
+            "direct": None if self.direct is None else self.direct.to_dict(),
             "recalls": [recall.to_dict() for recall in self.recalls],
             "facts": list(self.fact_rows()),
         }
@@ -144,7 +193,8 @@ def facts_in_weights(
         layers: Numbers of the layers, from 0; all by default.
         tokens: Names of tokens, or a text file with one per line; by default, 2,000 frequent ones.
         table: Facts whose names are single tokens, or a file of them: their recall by each head and layer is measured.
-        entries: Whether to list the strongest entries of each head; by default, unless only a table is given.
+        entries: Whether to list the strongest entries of each head and of the direct path; by default, unless only a
+            table is given.
         progress: Called with what is being done.
 
     Raises:
@@ -166,8 +216,9 @@ def facts_in_weights(
             heads += head_facts(model, layer, names, ids)
         if given is not None and numbers is not None:
             recalls.append(table_recall(model, layer, given, numbers))
+    direct = direct_facts(model, names, ids) if names else None
     database = None if given is None else given.database
-    return FactsInWeights(model.place, len(names), tuple(heads), tuple(recalls), database)
+    return FactsInWeights(model.place, len(names), tuple(heads), direct, tuple(recalls), database)
 
 
 def extract(source: Source, layer: int = 0, *, tokens: Path | Sequence[str] | None = None) -> Database:

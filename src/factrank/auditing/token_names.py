@@ -15,6 +15,7 @@ from factrank.checkpoints.heads import AttentionModel
 from factrank.databases import Database
 from factrank.databases.files import read, read_changes
 from factrank.errors import InputError
+from factrank.host import require_file
 
 SPACES = ("Ġ", "▁", "")
 MOST_TOKENS = 20_000
@@ -65,6 +66,7 @@ def chosen_tokens(model: AttentionModel, tokens: Path | Sequence[str] | None, n:
 
 def _lines(path: Path) -> dict[str, int]:
     """Return the tokens of a text file, one per line, with the number of the first line of each."""
+    require_file(path)
     try:
         lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
     except (OSError, UnicodeDecodeError) as error:

@@ -206,15 +206,21 @@ def test_unknown_and_incomplete_models_are_named(tmp_path):
         open_model(write_gguf(tmp_path / "b.gguf", "llama", tensors, **{"attention.key_length": 5}))
     with pytest.raises(InputError, match="4 query heads cannot share 3 key and value heads"):
         open_model(write_gguf(tmp_path / "c.gguf", "llama", tensors, **{"attention.head_count_kv": 3}))
+    sizes = {"block_count": 46, "attention.head_count": "four"}
+    with pytest.raises(InputError, match="expected num_attention_heads to be a positive integer; got 'four'"):
+        open_model(write_gguf(tmp_path / "text.gguf", "gemma2", tensors, **sizes))
+    with pytest.raises(InputError, match=r"expected rope_theta of the rotation to be a positive number; got 0\.0"):
+        open_model(write_gguf(tmp_path / "zero.gguf", "llama", tensors, **{"rope.freq_base": 0.0})).layer(0)
     del tensors["blk.0.attn_v.weight"]
     with pytest.raises(InputError, match=r"the tensor 'blk.0.attn_v.weight' is missing"):
         open_model(write_gguf(tmp_path / "d.gguf", "llama", tensors))
     (tmp_path / "e.bin").write_bytes(b"x")
     with pytest.raises(InputError, match=r"expected a folder with config.json, or a file whose name ends in .gguf"):
         open_model(tmp_path / "e.bin")
-    folder = write_folder(tmp_path / "f", "mamba", {})
-    with pytest.raises(InputError, match="unknown model_type 'mamba'; expected one of gpt2, gpt_neox, llama"):
-        open_model(folder)
+    for kind in ("mamba", "codegen"):  # CodeGen has the order q, v, k: read as another kind it would be wrong
+        folder = write_folder(tmp_path / kind, kind, {})
+        with pytest.raises(InputError, match=f"unknown model_type '{kind}'; expected one of gpt2, gpt_neox, llama"):
+            open_model(folder)
 
 
 def test_norms_and_caps_of_a_file_are_read():

@@ -2,6 +2,7 @@
 
 import json
 import struct
+import tracemalloc
 from contextlib import suppress
 
 import ml_dtypes
@@ -91,6 +92,42 @@ def test_headers_that_do_not_fit_the_file(entry, message, tmp_path):
     path.write_bytes(len(text).to_bytes(8, "little") + text + bytes(16))
     with pytest.raises(InputError, match=message):
         read_safetensors(path)
+
+
+def test_scales_of_fp8_that_claim_more_than_there_is(tmp_path):
+    """A block wider than the matrix needs no more memory than the matrix, and a scalar has no rows to scale."""
+    weight = numbers(2**12, 2).astype(ml_dtypes.float8_e4m3fn)
+    scales = np.abs(numbers(2**12, 1))
+    write_raw(tmp_path / "model.safetensors", {"w": ("F8_E4M3", weight), "w_scale_inv": ("F32", scales)})
+    settings = Settings("config.json", {"quantization_config": {"weight_block_size": [1, 2**16]}})
+    tensor = read_folder(tmp_path, settings)["w"]
+    tracemalloc.start()
+    rows = tensor.rows()
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert np.array_equal(rows, weight.astype(np.float32) * scales)
+    assert most < 50 * weight.size
+    scalar = weight.reshape(-1)[0]
+    write_raw(tmp_path / "model.safetensors", {"w": ("F8_E4M3", scalar), "w_scale": ("F32", numbers())})
+    with pytest.raises(InputError, match="'w' cannot be read: its scales are missing"):
+        read_folder(tmp_path)["w"].rows()
+
+
+def test_tensors_that_share_bytes_are_refused(tmp_path):
+    entries = {
+        name: {"dtype": "F32", "shape": [4], "data_offsets": at} for name, at in (("b", [12, 28]), ("a", [0, 16]))
+    }
+    text = json.dumps(entries).encode()
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(len(text).to_bytes(8, "little") + text + bytes(28))
+    with pytest.raises(InputError, match="the tensors 'a' and 'b' overlap; expected each to have its own bytes"):
+        read_safetensors(path)
+    file = tmp_path / "model.gguf"
+    later = struct.pack("<IQ", 0, 64)  # the entry of "b": its type and its offset
+    assert GGUF.count(later) == 1
+    file.write_bytes(GGUF.replace(later, struct.pack("<IQ", 0, 32)))
+    with pytest.raises(InputError, match="the tensors 'a' and 'b' overlap"):
+        read_gguf(file)
 
 
 def test_nan_and_integers_are_named(tmp_path):

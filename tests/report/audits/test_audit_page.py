@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -43,11 +44,20 @@ def test_notebooks_show_it_and_draw_it(found):
     assert cell["colour"] == pytest.approx(head.ov.effective_rank, abs=1e-3)
     lines = records(found.plot("distances"))
     assert {line["x"] for line in lines} == {0, 1, 4, 16}
+    assert {line["colour"] for line in lines} == {"layer 0", "layer 1"}
     assert len(records(found.plot("singular values", layer=0))) == 12
     with pytest.raises(InputError, match="unknown circuit 'XY'"):
         found.plot("effective ranks", circuit="XY")
     with pytest.raises(InputError, match="layer 9 was not audited"):
         found.plot("singular values", layer=9)
+
+
+def test_many_layers_are_in_their_order(found):
+    """Layer 2 before layer 10, in colours that follow it; the legend names the first and the last."""
+    layers = tuple(replace(found.layers[n % 2], layer=n) for n in range(14))
+    colour = replace(found, layers=layers).plot("distances").to_dict()["encoding"]["color"]
+    assert colour["sort"] == [f"layer {n}" for n in range(14)]
+    assert (colour["type"], colour["legend"]["values"]) == ("ordinal", ["layer 0", "layer 13"])
 
 
 def test_the_page_is_whole_and_escapes_names(found, tmp_path):
@@ -88,9 +98,10 @@ def test_the_page_has_the_facts_with_their_names_escaped(found, facts):
     assert not re.search(r'(src|href)="?https?:', whole)
     assert whole.count("<script>") + whole.count("<script type") == 3
     page = whole[: whole.index("<script")]
-    for title in ("The table, fact by fact", "Recall by head", "Strongest entries of each head", "Every head"):
+    titles = ("The table, fact by fact", "Recall by head", "Strongest entries of each head", "Every head")
+    for title in (*titles, "Strongest entries of the direct path"):
         assert f"<h2>{title}</h2>" in page
-    assert page.count("sortable") >= 4
+    assert page.count("sortable") >= 5
     for raw in (HOSTILE[0], HOSTILE[1], "<img", "\x1b", "\u202e"):
         assert raw not in page
     assert "&lt;img src=x onerror=alert(1)&gt;" in page
@@ -110,3 +121,4 @@ def test_notebooks_and_terminals_show_facts(facts):
     text = shown.get()
     assert "\x1b[31mred" not in text
     assert re.search(r"of 2 facts are recalled by some head alone", " ".join(text.split()))
+    assert f"direct path: copied {facts.direct.copied:.1%}; strongest entries" in text

@@ -298,10 +298,9 @@ def gguf_settings(place: str, given: Mapping[str, Any]) -> tuple[str, Settings]:
         "sliding_window_pattern": 6 if architecture == "gemma3" else None,
         "rope_scaling": _gguf_scaling(own),
     }
-    if own("block_count") == LARGEST_GEMMA.get(architecture) and own("attention.head_count"):
-        entries["query_pre_attn_scalar"] = own("embedding_length") / own("attention.head_count")
-    rotated = own("rope.dimension_count")
-    settings = Settings(place, entries)
+    settings, rotated = Settings(place, entries), own("rope.dimension_count")
+    if own("block_count") == LARGEST_GEMMA.get(architecture):
+        entries["query_pre_attn_scalar"] = settings.size("hidden_size") / settings.size("num_attention_heads")
     if type(rotated) is int and architecture == "phi3":
         entries["partial_rotary_factor"] = rotated / usual_sizes(settings).d_qk
     return architecture, settings

@@ -42,17 +42,24 @@ class Rotation:
     pairs: Pairs
     gain: float = 1.0
 
-    def matrix(self, distance: int, d_qk: int) -> Float[np.ndarray, "d d"]:
-        """Return M with score $q^T M k$ for a query `distance` tokens after its key."""
+    def turned(self, rows: Float[np.ndarray, "*rows d"], distance: int) -> Float[np.ndarray, "*rows d"]:
+        """Return $q^T M$ for each row q, with score $q^T M k$ for a query `distance` tokens after its key."""
         n = len(self.frequencies)
-        first = np.arange(n) if self.pairs == "halves" else 2 * np.arange(n)
-        one, other = self.start + first, self.start + first + (n if self.pairs == "halves" else 1)
-        angle = distance * self.frequencies
-        matrix = np.eye(d_qk)
-        matrix[one, one] = matrix[other, other] = self.gain**2 * np.cos(angle)
-        matrix[one, other] = self.gain**2 * np.sin(angle)
-        matrix[other, one] = -(self.gain**2) * np.sin(angle)
-        return matrix
+        first = self.start + (np.arange(n) if self.pairs == "halves" else 2 * np.arange(n))
+        second = first + (n if self.pairs == "halves" else 1)
+        cos, sin = (self.gain**2 * turn(distance * self.frequencies) for turn in (np.cos, np.sin))
+        turned, one, other = rows.copy(), rows[..., first], rows[..., second]
+        turned[..., first], turned[..., second] = one * cos - other * sin, one * sin + other * cos
+        return turned
+
+    def matrix(self, distance: int, d_qk: int) -> Float[np.ndarray, "d d"]:
+        """Return M."""
+        return self.turned(np.eye(d_qk), distance)
+
+    @property
+    def stretch(self) -> float:
+        """Bound on the spectral norm of M."""
+        return max(1.0, self.gain**2)
 
 
 @dataclass(frozen=True)
@@ -86,10 +93,11 @@ def rotary_settings(settings: Settings, layer: int) -> RotarySettings:
         numbers = given if isinstance(given, dict) else {}
     else:
         scaling = entries.get("rope_scaling")
-        theta = entries.get("rope_theta") or entries.get("rotary_emb_base")
-        local = entries.get("rope_local_base_freq") or (
-            LOCAL_BASE if "gemma3" in str(entries.get("model_type")) else None
-        )
+        bases = (entries.get("rope_theta"), entries.get("rotary_emb_base"))
+        theta = next((base for base in bases if base is not None), None)
+        local = entries.get("rope_local_base_freq")
+        if local is None and "gemma3" in str(entries.get("model_type")):
+            local = LOCAL_BASE
         if sliding and local is not None:
             scaling, theta = None, local
         numbers = {"rope_theta": theta} | (scaling if isinstance(scaling, dict) else {})

@@ -41,8 +41,9 @@ class Rounded:
 
     @property
     def frobenius_error(self) -> Float[np.ndarray, "..."]:
-        """Bound on the Frobenius norm of the error of each matrix in the last two axes."""
-        return np.asarray(np.sqrt((self.error**2).sum(axis=(-2, -1))))
+        """Bound on the Frobenius norm of the error of each matrix in the last two axes; infinite beyond about 1e154."""
+        with np.errstate(over="ignore"):
+            return np.asarray(np.sqrt((self.error**2).sum(axis=(-2, -1))))
 
     @property
     def T(self) -> Rounded:  # noqa: N802 - as NumPy calls it

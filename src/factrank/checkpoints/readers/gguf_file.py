@@ -18,7 +18,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from factrank.checkpoints.readers.stored_tensor import ReadRows, StoredTensor, Tensors
+from factrank.checkpoints.readers.stored_tensor import ReadRows, StoredTensor, Tensors, require_apart
 from factrank.errors import InputError
 from factrank.host import require_file
 
@@ -84,6 +84,7 @@ class _Header:
         self.path, self.file, self.left, self.size = path, file, size, size
         self.inside = "the header"
         self.tokens: tuple[str, ...] = ()
+        self.spans: list[tuple[int, int, str]] = []
 
     def read(self) -> GgufFile:
         if self.bytes(4) != MAGIC:
@@ -106,6 +107,7 @@ class _Header:
             entries[name] = self.entry()
         start = self._data_start(settings.get("general.alignment", ALIGNMENT))
         tensors = {name: self.tensor(name, *entry, start) for name, entry in entries.items() if entry[1] not in WHOLE}
+        require_apart(str(self.path), self.spans)
         return GgufFile(settings, tensors, self.tokens)
 
     def entry(self) -> tuple[tuple[int, ...], int, int]:
@@ -133,6 +135,7 @@ class _Header:
         end = start + offset + row * int(np.prod(shape[:-1], dtype=object))
         if end > self.size:
             raise self.wrong(f"of shape {shape} ends at byte {end:,}, but the file has {self.size:,}; is it truncated?")
+        self.spans.append((start + offset, end, name))
         read = _reader(self.path, shape, kind, row, start + offset)
         return StoredTensor(name, shape, title, str(self.path), 2.0**-bits, 8 * width / block, read)
 

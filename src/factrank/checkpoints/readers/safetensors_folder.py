@@ -19,7 +19,7 @@ import numpy as np
 from jaxtyping import Float
 
 from factrank.checkpoints.configuration import Settings, read_object
-from factrank.checkpoints.readers.stored_tensor import ReadRows, StoredTensor, Tensors
+from factrank.checkpoints.readers.stored_tensor import ReadRows, StoredTensor, Tensors, require_apart
 from factrank.errors import InputError
 from factrank.host import require_file
 from factrank.nn import unreadable
@@ -92,7 +92,9 @@ def _header(path: Path) -> dict[str, _Entry]:
         if not isinstance(entries, dict):
             raise ValueError("the header is not a JSON object")
         entries.pop("__metadata__", None)
-        return {name: _entry(path, name, entry, LENGTH + length, size) for name, entry in entries.items()}
+        found = {name: _entry(path, name, entry, LENGTH + length, size) for name, entry in entries.items()}
+        require_apart(str(path), ((entry.start, entry.stop, name) for name, entry in found.items()))
+        return found
     except (OSError, ValueError, RecursionError) as error:
         raise unreadable(path, error) from None
 
@@ -182,7 +184,7 @@ def _scaled(tensor: StoredTensor, tensors: Tensors, settings: Settings | None) -
     blocks, whole = tensors.get(f"{tensor.name}_scale_inv"), tensors.get(f"{tensor.name}_scale")
     if blocks is not None and len(tensor.shape) == 2:
         return _scaled_by_blocks(tensor, blocks, _block_size(settings))
-    if whole is not None and whole.shape in ((), (1,), tensor.shape[:1], (*tensor.shape[:1], 1)):
+    if tensor.shape and whole is not None and whole.shape in ((), (1,), tensor.shape[:1], (*tensor.shape[:1], 1)):
         n_rows, known = tensor.shape[0], whole
 
         def read(start: int, stop: int) -> np.ndarray:
@@ -205,7 +207,7 @@ def _scaled_by_blocks(tensor: StoredTensor, scales: StoredTensor, block: tuple[i
     def read(start: int, stop: int) -> Float[np.ndarray, "rows columns"]:
         wanted = scales.rows(start // down, -(-stop // down))
         down_each = wanted[np.arange(start, stop) // down - start // down]
-        return np.asarray(tensor.read(start, stop) * np.repeat(down_each, across, axis=1)[:, :n_columns])
+        return np.asarray(tensor.read(start, stop) * down_each[:, np.arange(n_columns) // across])
 
     return replace(tensor, read=read)
 

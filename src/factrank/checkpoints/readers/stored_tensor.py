@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -70,3 +70,19 @@ class StoredTensor:
 
 Tensors = Mapping[str, StoredTensor]
 """The tensors of a checkpoint by name."""
+
+
+def require_apart(place: str, spans: Iterable[tuple[int, int, str]]) -> None:
+    """Raise `InputError` if two tensors share bytes of a file.
+
+    Arguments:
+        place: The file, for messages.
+        spans: First byte, byte after the last, and name of each tensor.
+    """
+    end, before = 0, ""
+    for start, stop, name in sorted(span for span in spans if span[0] < span[1]):
+        if start < end:
+            raise InputError(
+                f"{place}: the tensors {before!r} and {name!r} overlap; expected each to have its own bytes"
+            )
+        end, before = stop, name

@@ -1,14 +1,20 @@
 "use strict";
-// Draws the charts of the page, and sorts its table by the column whose title is clicked.
+// Draws the charts of the page, and sorts each table by the column whose title is clicked.
 (function () {
   const page = JSON.parse(document.getElementById("audit-data").textContent);
   const dark = window.matchMedia("(prefers-color-scheme: dark)");
+
+  // Charts of a fixed width shrink to a narrow screen; heat maps scroll.
+  function fitted(chart, width) {
+    if (typeof chart.width !== "number" || chart.width + 100 <= width) return chart;
+    return Object.assign({}, chart, { width: width, autosize: { type: "fit-x", contains: "padding" } });
+  }
 
   function drawAll() {
     document.querySelectorAll(".audit-chart").forEach(function (place) {
       const options = { ast: true, renderer: "svg", actions: { export: true, source: false, compiled: false, editor: false } };
       options.config = page.themes[dark.matches ? "dark" : "light"];
-      window.vegaEmbed(place, page.charts[place.dataset.chart], options).catch(function (error) {
+      window.vegaEmbed(place, fitted(page.charts[place.dataset.chart], place.clientWidth), options).catch(function (error) {
         place.textContent = "This chart could not be drawn: " + error.message;
       });
     });

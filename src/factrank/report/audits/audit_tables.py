@@ -43,6 +43,10 @@ def describe_facts(found: FactsInWeights) -> Description:
         parts += [Words(words, "title"), table]
         if len(found.heads) > MOST_HEADS:
             parts.append(Words(f"... and {len(found.heads) - MOST_HEADS:,} more heads", option="; --json has all"))
+    if found.direct is not None:
+        some = [f"{shown_name(each.query)} -> {shown_name(each.value)}" for each in found.direct.entries[:4]]
+        words = f"copied {found.direct.copied:.1%}; strongest entries {', '.join(some)}"
+        parts.append(Words(words, lead="direct path"))
     if found.recalls:
         parts += [*_recall_parts(found), _facts_by_head(found)]
     return described(*parts)
@@ -214,8 +218,11 @@ def _conventions(found: ModelAudit) -> list[tuple[str, str]]:
     ]
     facts = [found.facts_of(layer) for layer in found.layers]
     if found.n_values is not None:
-        most = f"a layer's attention {max(each or 0 for each in facts):,}, by information, of nearly every table with"
-        lines.append(("facts at most", f"{most} {found.n_values:,} values that the other weights do not depend on"))
+        layers = f"a layer's attention {max(each or 0 for each in facts):,}"
+        if len(facts) > 1:
+            layers += f", that of all {len(facts)} layers {found.most_facts:,}"
+        values = f"of nearly every table with {found.n_values:,} values that the other weights do not depend on"
+        lines.append(("facts at most", f"{layers}, by information, {values}"))
     return lines[:8]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from factrank.auditing import FactsInWeights, ForwardCheck, HeadCircuits, HeadFacts, LoraAudit, ModelAudit
+from factrank.auditing import DirectFacts, FactsInWeights, ForwardCheck, HeadCircuits, HeadFacts, LoraAudit, ModelAudit
 
 MOST_ROWS, MOST_NAMED_HEADS = 5_000, 12
 HEAD_COLUMNS = (
@@ -14,6 +14,7 @@ HEAD_COLUMNS = (
 )
 UPDATE_COLUMNS = ("update", "r", "rank", "effective", "energy", "stable", "largest", "parameters", "facts at most")
 ENTRY_COLUMNS = ("layer", "head", "copying", "copied", "key", "query", "value", "lead")
+DIRECT_COLUMNS = ("query", "value", "lead")
 FACT_COLUMNS = ("key", "query", "value", "heads", "recalled by heads", "by whole paths of layers", "by direct paths")
 RECALL_COLUMNS = (
     *("layer", "head", "recall", "whole path", "direct", "QK rank", "QK effective", "OV rank", "OV effective"),
@@ -74,6 +75,8 @@ def page_tables(
         tables += [_fact_table(facts), _recall_table(facts)]
     if facts is not None and facts.heads:
         tables.append(_entry_table(facts))
+    if facts is not None and facts.direct is not None:
+        tables.append(_direct_table(facts.direct))
     return [*tables, _head_table(found) if isinstance(found, ModelAudit) else _update_table(found)]
 
 
@@ -116,6 +119,15 @@ def _entry_table(facts: FactsInWeights) -> PageTable:
         "Copied: fraction of tokens that it raises above all others. Lead: logit of the value above the mean."
     )
     return PageTable("Strongest entries of each head", ENTRY_COLUMNS, rows, note)
+
+
+def _direct_table(direct: DirectFacts) -> PageTable:
+    rows = [[entry.query, entry.value, f"{entry.lead:.4g}"] for entry in direct.entries]
+    note = (
+        "From embedding to unembedding, without attention: query -> value. Of the tokens it raises "
+        f"{direct.copied:.1%} above all others."
+    )
+    return PageTable("Strongest entries of the direct path", DIRECT_COLUMNS, rows, note)
 
 
 def _of_head(head: HeadFacts) -> list[str]:

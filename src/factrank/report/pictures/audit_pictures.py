@@ -14,6 +14,7 @@ from factrank.report.pictures.heat_map import heat_map, titled
 
 MOST_MARKS = 5_000
 CURVE_POINTS = 64
+MOST_HUES = 12
 CIRCUITS = ("QK", "OV")
 
 
@@ -38,7 +39,7 @@ def effective_grid(found: ModelAudit, circuits: tuple[str, ...] = CIRCUITS) -> G
     ]
     notes = () if len(shown) == len(found.layers) else (f"The first {len(shown)} of {len(found.layers)} layers.",)
     return Grid(
-        f"Effective rank of {' and '.join(circuits)}",
+        "Effective rank",
         *("layer", "head", "effective rank", records),
         rows=tuple(str(layer.layer) for layer in shown),
         columns=tuple(str(head) for head in range(found.sizes.n_heads)),
@@ -72,12 +73,10 @@ def draw_distances(found: ModelAudit) -> Any:
     for layer in found.layers[: MOST_MARKS // 10]:
         columns = zip(*(head.distances for head in layer.heads), strict=True)
         records += [
-            {"x": column[0].distance, "y": median(at.effective_rank for at in column), "colour": f"{layer.layer:03d}"}
+            {"x": column[0].distance, "y": median(at.effective_rank for at in column), "colour": f"layer {layer.layer}"}
             for column in columns
         ]
-    return _lines(
-        records, "Effective rank of QK by distance, median of each layer", "distance", "effective rank", log=True
-    )
+    return _lines(records, "Effective rank, medians of layers", "distance", "effective rank", log=True)
 
 
 def draw_update_ranks(found: LoraAudit) -> Any:
@@ -92,15 +91,22 @@ def draw_update_ranks(found: LoraAudit) -> Any:
 def _lines(records: list[dict[str, Any]], title: str, x: str, y: str, *, log: bool = False, mark: str = "line") -> Any:
     scale = alt.Scale(type="symlog", constant=1) if log else alt.Scale(zero=False)
     chart = alt.Chart().mark_line(point=True) if mark == "line" else alt.Chart().mark_point(filled=True)
+    kinds = list(dict.fromkeys(record["colour"] for record in records))
     drawn = chart.encode(
         x=alt.X("x:Q", title=x, scale=scale, axis=alt.Axis(tickMinStep=1, format=",d")),
         y=alt.Y("y:Q", title=y, scale=alt.Scale(zero=True)),
-        color=alt.Color(
-            "colour:N", title=None, legend=None if len({r["colour"] for r in records}) > 12 else alt.Legend()
-        ),
+        color=_colours(kinds),
         tooltip=[alt.Tooltip("colour:N", title=""), alt.Tooltip("x:Q", title=x), alt.Tooltip("y:Q", title=y)],
     ).properties(width=440, height=280)
     return titled(drawn, records, title)
+
+
+def _colours(kinds: list[str]) -> Any:
+    """Return one hue each for a few kinds; for more, a sequence of which the legend names the ends."""
+    if len(kinds) <= MOST_HUES:
+        return alt.Color("colour:N", title=None, sort=kinds)
+    ends = alt.Legend(values=[kinds[0], kinds[-1]])
+    return alt.Color("colour:O", title=None, sort=kinds, scale=alt.Scale(scheme="viridis"), legend=ends)
 
 
 def _circuits(circuit: str | None) -> tuple[str, ...]:
