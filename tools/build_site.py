@@ -28,7 +28,7 @@ import notebook_pages  # noqa: E402 - from this folder
 import reference_pages  # noqa: E402
 
 CONFIGURATION = ROOT / "mkdocs.yml"
-PAPERS = "wong2025", "nichani2025", "mahdavi2024"
+PUBLISHED = "wong2025", "nichani2025", "mahdavi2024", "language"
 ELSEWHERE = {
     "CONTRIBUTING.md": "project/contributing.md",
     "CHANGELOG.md": "project/changelog.md",
@@ -36,8 +36,8 @@ ELSEWHERE = {
     "THIRD_PARTY.md": "project/third-party.md",
     "reproductions/atlas/README.md": "findings/atlas.md",
     "reproductions/audit/README.md": "findings/audit.md",
-    **{f"reproductions/{paper}/README.md": f"findings/{paper}.md" for paper in PAPERS},
-    **{f"reproductions/{paper}/claims.md": f"findings/{paper}-claims.md" for paper in PAPERS},
+    **{f"reproductions/{paper}/README.md": f"findings/{paper}.md" for paper in PUBLISHED},
+    **{f"reproductions/{paper}/claims.md": f"findings/{paper}-claims.md" for paper in PUBLISHED},
 }
 """Pages outside docs/, and where they are on the site."""
 FOUND_LAST = "---\nsearch:\n  boost: 0.3\n---\n\n"
@@ -65,6 +65,9 @@ def gather(pages: Path, *, run_notebooks: bool = False) -> None:
     for path, home in homes.items():
         target = pages / home
         target.parent.mkdir(parents=True, exist_ok=True)
+        if not (ROOT / path).is_file():
+            broken.append(f"{home} is made from {path}, which is not a file")
+            continue
         if home.suffix != ".md":
             shutil.copyfile(ROOT / path, target)
             continue
