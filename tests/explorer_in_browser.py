@@ -19,7 +19,7 @@ def opened(browser, path, html, hash="", **options):  # noqa: A002
         path.write_text(html, encoding="utf-8")
     context = browser.new_context(**{"viewport": WIDE, **options})
     page = context.new_page()
-    page.set_default_timeout(5000)
+    page.set_default_timeout(120_000)  # on a busy machine a page takes long to load
     asked, complaints = [], []
     page.on("request", lambda request: asked.append(request.url))
     page.on(
@@ -34,7 +34,7 @@ def opened(browser, path, html, hash="", **options):  # noqa: A002
     context.close()
 
 
-def until(page, condition, seconds=8):
+def until(page, condition, seconds=100):
     """Wait for a condition in JavaScript; `wait_for_function` would need eval, which the page's policy forbids."""
     page.evaluate(
         f"""new Promise((done, fail) => {{

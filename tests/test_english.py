@@ -101,3 +101,9 @@ def test_the_program_prints_a_row_per_construction(english, source):
     rows = run.stdout.splitlines()
     assert len(rows) == 2 + len(english.RECORDED)
     assert any(row.split() == ["beside", "76.92", "0.04", "0.04", "1923.1", "*"] for row in rows)
+
+
+@pytest.mark.parametrize("pages", [["README.md"], ["CONTRIBUTING.md"], ["docs"]], ids=lambda pages: pages[0])
+def test_pages_are_within_a_factor_of_two(english, pages):
+    found = english.rates(english.count(english.written_files([ENGLISH.parents[1] / page for page in pages])))
+    assert not english.is_outside("all of these", found["all of these"], english.RECORDED["all of these"])

@@ -95,6 +95,16 @@ def test_a_page_that_is_only_in_the_navigation_is_named(tmp_path):
         build_site.llms_text(tmp_path)
 
 
+def test_broken_links_are_all_named(tmp_path):
+    homes = {"docs/a.md": build_site.PurePosixPath("a.md")}
+    text = "[one](no.md) [self](a.md#part) [two](../README.md/no) [licence](../LICENSE)\n```text\n[code](no.md)\n```\n"
+    linked, missing = build_site.relinked(text, "docs/a.md", homes, tmp_path)
+    assert missing == ["docs/no.md", "README.md/no"]
+    assert "[self](a.md#part)" in linked
+    assert "[licence](files/LICENSE.txt)" in linked
+    assert (tmp_path / "files" / "LICENSE.txt").is_file()
+
+
 def test_gathering_that_failed_can_be_repeated_and_foreign_folders_are_refused(tmp_path, monkeypatch):
     def fails():
         raise RuntimeError("no notebook")
@@ -115,6 +125,22 @@ def test_indices_of_letters_are_lowered_and_names_stay():
         "<h1>W_V</h1>\n<p><code>S_i</code>, s W<sub>Q</sub> W<sub>K</sub><sup>T</sup> "
         "(<strong>x<sub>v</sub></strong>), d_vo, a_b_c, x<sub>1</sub> y<sub>2</sub>²: 2_1</p>"
     )
+
+
+def test_exponents_in_prose_are_raised():
+    text = "2^p, n^(1/4), 2x_v, A^h; (a)^2, a^b_c, `2^p`"
+    assert markdown.markdown(text, extensions=["mathml"]) == (
+        "<p>2<sup>p</sup>, n<sup>1/4</sup>, 2x<sub>v</sub>, A<sup>h</sup>; (a)^2, a^b<sub>c</sub>, <code>2^p</code></p>"
+    )
+
+
+def test_formulas_are_spaced_as_in_tex():
+    shown = markdown.markdown(r"$\min(|a| - 1, -b) = -\operatorname{rank} c$", extensions=["mathml"])
+    assert '<mo lspace="0.17em" rspace="0">min</mo>' in shown
+    assert '<mo lspace="0.17em" rspace="0.17em">rank</mo>' in shown
+    assert shown.count('lspace="0" rspace="0">&#x0007C;') == 2
+    assert shown.count('<mo form="prefix">&#x02212;</mo>') == 2  # -b and -rank; the 1 is subtracted
+    assert shown.count("<mo>&#x02212;</mo>") == 1
 
 
 def test_docstrings_are_rendered_as_they_are_meant():
@@ -140,6 +166,16 @@ def test_outputs_of_notebooks_are_shown_as_text_html_and_pictures(tmp_path):
     assert shown["script"] == "<pre><code>one</code></pre>"
     assert shown["chart"] == '<img src="chart.svg" alt="The chart of this cell">'
     assert (tmp_path / "chart.svg").read_text() == "<svg></svg>"
+
+
+def test_printed_text_is_one_block_however_it_arrives():
+    said = [{"output_type": "stream", "text": text} for text in ("a\n", "b\n")]
+    other = {"output_type": "execute_result", "data": {"text/plain": "1"}}
+    assert notebook_pages.joined([*said, other, *said]) == [
+        {"output_type": "stream", "text": "a\nb\n"},
+        other,
+        {"output_type": "stream", "text": "a\nb\n"},
+    ]
 
 
 class Quiet(http.server.SimpleHTTPRequestHandler):

@@ -28,7 +28,7 @@ import notebook_pages  # noqa: E402 - from this folder
 import reference_pages  # noqa: E402
 
 CONFIGURATION = ROOT / "mkdocs.yml"
-PAPERS = "wong2025", "nichani2025", "mahdavi2024"
+PUBLISHED = "wong2025", "nichani2025", "mahdavi2024", "language"
 ELSEWHERE = {
     "CONTRIBUTING.md": "project/contributing.md",
     "CHANGELOG.md": "project/changelog.md",
@@ -36,8 +36,8 @@ ELSEWHERE = {
     "THIRD_PARTY.md": "project/third-party.md",
     "reproductions/atlas/README.md": "findings/atlas.md",
     "reproductions/audit/README.md": "findings/audit.md",
-    **{f"reproductions/{paper}/README.md": f"findings/{paper}.md" for paper in PAPERS},
-    **{f"reproductions/{paper}/claims.md": f"findings/{paper}-claims.md" for paper in PAPERS},
+    **{f"reproductions/{paper}/README.md": f"findings/{paper}.md" for paper in PUBLISHED},
+    **{f"reproductions/{paper}/claims.md": f"findings/{paper}-claims.md" for paper in PUBLISHED},
 }
 """Pages outside docs/, and where they are on the site."""
 FOUND_LAST = "---\nsearch:\n  boost: 0.3\n---\n\n"
@@ -61,9 +61,13 @@ def gather(pages: Path, *, run_notebooks: bool = False) -> None:
     pages.mkdir(parents=True)
     (pages / LIST).touch()  # marks the folder as ours, also if gathering fails
     homes = {path: PurePosixPath(home) for path, home in _homes()}
+    broken: list[str] = []
     for path, home in homes.items():
         target = pages / home
         target.parent.mkdir(parents=True, exist_ok=True)
+        if not (ROOT / path).is_file():
+            broken.append(f"{home} is made from {path}, which is not a file")
+            continue
         if home.suffix != ".md":
             shutil.copyfile(ROOT / path, target)
             continue
@@ -72,7 +76,11 @@ def gather(pages: Path, *, run_notebooks: bool = False) -> None:
         else:
             text = (ROOT / path).read_text(encoding="utf-8")
         found_last = FOUND_LAST if home.name.endswith("-claims.md") else ""
-        target.write_text(found_last + relinked(text, path, homes, pages), encoding="utf-8")
+        linked, missing = relinked(text, path, homes, pages)
+        broken += [f"{path} links to {found}, which is not a file" for found in missing]
+        target.write_text(found_last + linked, encoding="utf-8")
+    if broken:
+        sys.exit("\n".join(broken))
     for name, text in reference_pages.pages().items():
         (pages / name).parent.mkdir(parents=True, exist_ok=True)
         (pages / name).write_text(text, encoding="utf-8")
@@ -92,18 +100,16 @@ def _homes() -> Iterator[tuple[str, str]]:
         yield path.relative_to(ROOT).as_posix(), f"tutorials/{path.stem}.md"
 
 
-def relinked(text: str, path: str, homes: dict[str, PurePosixPath], pages: Path) -> str:
-    """Return a page with its links as they are on the site; copies the files that it links to.
+def relinked(text: str, path: str, homes: dict[str, PurePosixPath], pages: Path) -> tuple[str, list[str]]:
+    """Return a page with its links as they are on the site, and the files that are missing; copies what it links to.
 
     Arguments:
         text: The page, with links as they are in the repository.
         path: Its file in the repository.
         homes: Place of every page and picture on the site, by its file in the repository.
         pages: Where the site is gathered.
-
-    Raises:
-        FileNotFoundError: A link leads nowhere, or to a folder.
     """
+    missing = []
 
     def link(match: re.Match[str]) -> str:
         target, mark, anchor = match[1].partition("#")
@@ -111,16 +117,17 @@ def relinked(text: str, path: str, homes: dict[str, PurePosixPath], pages: Path)
             return match[1]
         found = PurePosixPath(os.path.normpath(PurePosixPath(path).parent / target)).as_posix()
         home = PurePosixPath("index.md") if found == "README.md" else homes.get(found)
-        return os.path.relpath(home or _copied(found, path, pages), homes[path].parent) + mark + anchor
+        if home is None and not (ROOT / found).is_file():
+            missing.append(found)
+            return match[1]
+        return os.path.relpath(home or _copied(found, pages), homes[path].parent) + mark + anchor
 
     parts = FENCE.split(text)
-    return "".join(part if place % 2 else LINK.sub(link, part) for place, part in enumerate(parts))
+    return "".join(part if place % 2 else LINK.sub(link, part) for place, part in enumerate(parts)), missing
 
 
-def _copied(found: str, path: str, pages: Path) -> PurePosixPath:
+def _copied(found: str, pages: Path) -> PurePosixPath:
     """Copy a file of the repository that is no page; browsers show source files if their names end in .txt."""
-    if not (ROOT / found).is_file():
-        raise FileNotFoundError(f"{path} links to {found}, which is not a file")
     home = PurePosixPath("files", found if PurePosixPath(found).suffix in PICTURES else f"{found}.txt")
     (pages / home).parent.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(ROOT / found, pages / home)

@@ -16,7 +16,7 @@ import factrank
 from factrank import LayerShape, Training
 
 PICTURE = Path(__file__).resolve().parents[1] / "docs" / "pictures" / "explorer.png"
-SIZE = {"width": 1280, "height": 860}
+SIZE = {"width": 1280, "height": 832}
 QUESTION = "#k=Polonium&q=category&tau=0.95"  # a missing entry
 
 

@@ -6,6 +6,7 @@ import html
 import json
 import os
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,8 @@ def page(notebook: Path, folder: Path, *, run: bool) -> str:
     for number, cell in enumerate(cells):
         source = "".join(cell["source"])
         parts.append(source if cell["cell_type"] == "markdown" else f"```python\n{source}\n```")
-        parts += [shown(output, folder, f"{notebook.stem}-{number}") for output in cell.get("outputs", ())]
+        outputs = joined(cell.get("outputs", ()))
+        parts += [shown(output, folder, f"{notebook.stem}-{number}") for output in outputs]
     title, _, rest = parts[0].partition("\n")
     download = f'<a href="{notebook.name}" download>Download this notebook</a>, or open it in `examples/notebooks`.'
     return "\n\n".join([title, download, rest.strip(), *parts[1:]]) + "\n"
@@ -58,6 +60,17 @@ def executed(notebook: Path) -> list[dict[str, Any]]:
         )
         client.execute(env={**os.environ, "PYTHONWARNINGS": "ignore"})
     return list(content.cells)[1:]
+
+
+def joined(outputs: Iterable[Any]) -> list[Any]:
+    """Return outputs with consecutive pieces of printed text as one: a kernel sends them when it likes."""
+    whole: list[Any] = []
+    for output in outputs:
+        if output["output_type"] == "stream" and whole and whole[-1]["output_type"] == "stream":
+            whole[-1] = {**whole[-1], "text": whole[-1]["text"] + output["text"]}
+        else:
+            whole.append(output)
+    return whole
 
 
 def shown(output: Any, folder: Path, name: str) -> str:

@@ -2,7 +2,9 @@
 
 import re
 import tempfile
+from dataclasses import replace
 from html.parser import HTMLParser
+from itertools import pairwise
 
 import numpy as np
 import polars as pl
@@ -124,6 +126,16 @@ def test_hostile_names_are_shown_as_text(shown):
     assert "<script>alert(1)</script>" in texts
     assert r"\u202eevil\u202c" in texts
     assert r"a\x1b[31m\nb" in texts
+
+
+def test_counts_of_a_trained_model_are_whole_and_its_columns_are_labelled():
+    metrics = {"recall_0.95": 0.5, "silent_fibers": 7.0, "hallucinations_0.95": 6.0, "loss": 0.25, "facts": 1200.0}
+    shown = html_of(replace(made_up_result(0), metrics=metrics))
+    texts = [text for text in parsed(shown).texts if text.strip()]
+    found = dict(pairwise(texts))
+    assert found["recall at confidence 0.95"] == "50.0%"
+    assert (found["missing entries"], found["hallucinations at confidence 0.95"]) == ("7", "6")
+    assert (found["loss"], found["facts"]) == ("0.25", "1,200")
 
 
 def test_results_of_studies_are_arrow_streams(shown):

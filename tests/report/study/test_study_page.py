@@ -21,7 +21,7 @@ from factrank.experiments.study.study import Chart, Source
 from factrank.experiments.study.study_results import results_of
 from factrank.experiments.study.summary_records import summary_records
 from factrank.report.study.study_charts import chart_text, draw
-from factrank.report.study.study_page import build_page, script_data
+from factrank.report.study.study_page import build_page, script_data, vega_library
 from factrank.report.study.study_pictures import save_charts
 from factrank.report.study.study_terminal import claims_table
 from factrank.report.study.summary_charts import draw_summary
@@ -111,6 +111,15 @@ def test_links_are_only_of_the_web():
 def test_script_data_never_ends_a_script():
     text = script_data({HOSTILE: ["</SCRIPT>", "<!--", "\u2028"]})
     assert not re.search("[<>&\u2028]", text)
+
+
+def test_the_licences_of_the_library_are_in_the_page():
+    page = build_page(results_of(made_study(), "quick", NOTHING))
+    notice, _, bundle = vega_library().partition("*/")
+    assert notice.startswith("/*!")
+    assert all(f"\n{licence}. " in notice for licence in ("BSD 3-Clause", "ISC", "MIT"))
+    assert len(bundle) > 100_000
+    assert page.count(notice) == 1
 
 
 def test_same_store_same_page():

@@ -12,14 +12,13 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-import vl_convert
 from jinja2 import Environment, StrictUndefined, Template
 from markupsafe import Markup
 
 from factrank.app.page.modules import asset, inside_script, joined
 from factrank.errors import InputError
 from factrank.foreign_text import shown_name
-from factrank.report.study import script_data, theme
+from factrank.report.study import script_data, theme, vega_library
 
 MOST_BYTES = 30_000_000
 """Limit of the size of a page, which browsers on phones still open."""
@@ -53,12 +52,12 @@ def build_explorer(payload: Mapping[str, Any], live: Mapping[str, Any] | None = 
     title = shown_name(str(payload.get("title") or ""), longest=120)
     return _template().render(
         title=f"{title} · factrank explorer" if title else "factrank explorer",
-        policy=_policy([_early(), script, _library()], style, is_live=live is not None),
+        policy=_policy([_early(), script, vega_library()], style, is_live=live is not None),
         style=Markup(style),  # noqa: S704 - our own
         early=Markup(_early()),  # noqa: S704 - our own
         data=Markup(config),  # noqa: S704 - cannot end a script element
         script=Markup(script),  # noqa: S704 - our own
-        library=Markup(_library()),  # noqa: S704 - vendored
+        library=Markup(vega_library()),  # noqa: S704 - vendored
     )
 
 
@@ -89,9 +88,3 @@ def _template() -> Template:
 def _early() -> str:
     """Return the script that sets the theme before anything is drawn."""
     return inside_script(asset("theme.js"))
-
-
-@cache
-def _library() -> str:
-    """Return Vega, Vega-Lite and Vega-Embed."""
-    return inside_script(vl_convert.javascript_bundle())  # type: ignore[call-arg]  # its stub lacks the default

@@ -29,7 +29,7 @@ class Hallucinations(Measure):
 
     on_host: ClassVar[bool] = True
     columns: ClassVar[tuple[ResultColumn, ...]] = (
-        ResultColumn("silent_fibers", meaning="(key, query) pairs without a fact"),
+        ResultColumn("silent_fibers", "missing entries", "", "(key, query) pairs without a fact"),
         ResultColumn(
             "hallucinations_*", "hallucinations at confidence *", "", "confident answers where the table has no fact"
         ),

@@ -6,6 +6,7 @@ from typing import Any
 
 from factrank.certificates import Certificate
 from factrank.experiments import TrialResult
+from factrank.experiments.columns import label
 from factrank.experiments.models import Constructed
 from factrank.families.attention.editing import Edited
 from factrank.foreign_text import shown_name
@@ -60,7 +61,8 @@ def describe_trained(result: TrialResult) -> Description:
     where = ", ".join(filter(None, [f"seed {result.trial.seed}", result.engine, result.device]))
     table = plain_table(("", "word"), ("", "number"))
     for name, value in result.metrics.items():
-        table.add_row(name.replace("_", " "), percent(value) if name.startswith("recall") else number(value))
+        shown = f"{value:,.0f}" if float(value).is_integer() else number(value)
+        table.add_row(label(name).replace("_", " "), percent(value) if name.startswith("recall") else shown)
     size = Words(shape_in_words(result.trial.model))
     return described(Words(title, "title"), size, Words(where), *([table] if result.metrics else []))
 

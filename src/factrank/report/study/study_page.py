@@ -165,8 +165,9 @@ def _shown(value: object) -> object:
 
 @cache
 def vega_library() -> str:
-    """Return Vega, Vega-Lite and Vega-Embed."""
-    return _inside_script(vl_convert.javascript_bundle())  # type: ignore[call-arg]  # its stub lacks the default
+    """Return Vega, Vega-Lite and Vega-Embed, after their licences, which the bundle leaves out."""
+    bundle = vl_convert.javascript_bundle()  # type: ignore[call-arg]  # its stub lacks the default
+    return page_part("vega_licences.js") + _inside_script(bundle)
 
 
 @cache
