@@ -28,7 +28,6 @@ from factrank.studies.language.settings import (
     SEEDS,
     SMALL,
     STORED,
-    TITLES,
     StudyGrid,
     cost_of_narrowing,
     equal_parameters,
@@ -177,7 +176,6 @@ def _study(grid: StudyGrid, name: str, text: TextFile | None = None) -> Study:
         charts=_charts(grid),
         summaries=_summaries(equal_parameters(grid)),
         claims=_claims(grid),
-        titles=TITLES,
     )
 
 

@@ -11,7 +11,7 @@ from factrank.experiments.specs import Trial
 from factrank.experiments.statistics import Claim, Quantity, Summary
 from factrank.experiments.study import Chart, Size, Study
 from factrank.families.language import PartsRemoved
-from factrank.studies.language.settings import LARGE, RATE, SEEDS, SMALL, STORED, TITLES, StudyGrid, source
+from factrank.studies.language.settings import LARGE, RATE, SEEDS, SMALL, STORED, StudyGrid, source
 from factrank.studies.parts import mean_difference
 
 LOAD = 2
@@ -101,7 +101,6 @@ def places_study(grid: StudyGrid) -> Study:
             ),
         ),
         claims=CLAIMS,
-        titles=TITLES,
     )
 
 

@@ -44,7 +44,6 @@ EQUAL_WIDTHS = (f"{D_QK} - {D_VO}", 0)
 N_PEOPLE = "data.n_people"
 STORED, RECALLED = "stored_bits_per_parameter", "bits_per_parameter"
 STORED_INNER = "stored_bits_per_inner_parameter"
-TITLES = {N_PEOPLE: "people", MLP_WIDTH: "width of the MLP", N_LAYERS: "layers"}
 
 SEEDS = (0, 1, 2, 3)
 """Four, because bundles of lanes have a power of two: a fourth seed costs nothing."""

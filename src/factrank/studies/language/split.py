@@ -9,7 +9,7 @@ at its smallest load, on a seed that is not counted.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from factrank.experiments.specs import Trial
@@ -30,7 +30,6 @@ from factrank.studies.language.settings import (
     SMALL,
     STORED,
     STORED_INNER,
-    TITLES,
     TUNING_SEEDS,
     StudyGrid,
     StudySizes,
@@ -39,6 +38,14 @@ from factrank.studies.language.settings import (
 )
 from factrank.studies.language.tuned_rate import TunedRate
 from factrank.studies.parts import curves_chart, mean_difference
+
+MODELS = {
+    "none": "no MLP",
+    "equal total": "MLP with half of the heads",
+    "equal attention": "MLP with all heads",
+    "deeper": "twice the layers",
+}
+"""Labels of `settings.VARIANTS`."""
 
 PER_D_MODEL = f"{N_HEADS} * {D_VO} / model.d_model"
 EXTENSION = partial(Claim, place="our open questions", extension=True)
@@ -109,16 +116,6 @@ def _charts(alone: Where) -> tuple[Chart, ...]:
             where=alone,
             references=(OF_LANGUAGE_MODELS, OF_LAYERS),
         ),
-        Chart(
-            "stored-by-model",
-            "Bits stored per parameter against d_vo, by MLP and heads per layer",
-            "lines",
-            x=D_VO,
-            y=STORED,
-            colour=N_PEOPLE,
-            facet=f"{MLP_WIDTH} + {HEADS_PER_LAYER}",
-            where=COUNTED,
-        ),
         curves_chart(
             "stored-by-exposures",
             "Bits stored while training, without an MLP",
@@ -132,27 +129,43 @@ def _charts(alone: Where) -> tuple[Chart, ...]:
     )
 
 
-def _summaries(alone: Where) -> tuple[Summary, ...]:
+def _by_model(grid: StudyGrid, of: Callable[[Where], Quantity]) -> tuple[tuple[str, Quantity], ...]:
+    """Return a quantity of each kind of model, of its rows at the loads that all of them have."""
+    loads = _common_loads(grid)
+    return tuple((MODELS[name], of((*grid.of(name), *loads))) for name in grid.full.loads)
+
+
+def _summaries(grid: StudyGrid) -> tuple[Summary, ...]:
+    bits = _listed([f"{load} bit{'s' * (load > 1)}" for load in grid.full.common_loads])
     return (
         Summary(
             "stored-by-split",
             "Bits stored per parameter without an MLP, by d_vo and people",
-            (("stored", Quantity("mean", STORED, where=alone)),),
+            (("stored", Quantity("mean", STORED, where=grid.of("none"))),),
             over=(D_VO, N_PEOPLE),
+            y_title="bits per parameter",
+        ),
+        Summary(
+            "stored-by-model",
+            f"Bits stored per parameter by d_vo, of phone books of {bits} per parameter",
+            _by_model(grid, lambda rows: Quantity("mean", STORED, where=rows)),
+            over=(D_VO,),
             y_title="bits per parameter",
         ),
         Summary(
             "gain-of-d_vo",
             "Bits stored per parameter gained by one more dimension of d_vo",
-            (("gain", Quantity("slope", STORED, D_VO, where=COUNTED)),),
-            over=(N_PEOPLE, MLP_WIDTH, HEADS_PER_LAYER),
+            _by_model(grid, lambda rows: _slope(STORED, rows)),
+            over=(),
+            x_title="model",
             y_title="bits per parameter and dimension",
         ),
         Summary(
             "best-split",
             "d_qk with the most bits stored",
-            (("best d_qk", Quantity("best", STORED, D_QK, where=COUNTED)),),
-            over=(N_PEOPLE, MLP_WIDTH, HEADS_PER_LAYER),
+            _by_model(grid, lambda rows: Quantity("best", STORED, D_QK, (N_PEOPLE,), rows)),
+            over=(),
+            x_title="model",
             y_title="d_qk",
         ),
     )
@@ -282,9 +295,8 @@ def split_study(grid: StudyGrid) -> Study:
         trials=no_trials,
         searches=searches,
         charts=_charts(grid.of("none")),
-        summaries=_summaries(grid.of("none")),
+        summaries=_summaries(grid),
         claims=_claims(grid),
-        titles=TITLES,
     )
 
 

@@ -16,7 +16,6 @@ from factrank.studies.language.settings import (
     RATE,
     SMALL,
     STORED,
-    TITLES,
     Scale,
     StudyGrid,
     fractions_of,
@@ -114,7 +113,6 @@ def confirming_study(grid: StudyGrid) -> Study:
                 extension=True,
             ),
         ),
-        titles=TITLES,
     )
 
 

@@ -24,7 +24,6 @@ from factrank.studies.language.settings import (
     SEEDS,
     SMALL,
     STORED,
-    TITLES,
     StudyGrid,
     cost_of_narrowing,
     equal_parameters,
@@ -220,7 +219,6 @@ def trade_off_study(grid: StudyGrid) -> Study:
         charts=_charts(pairs, splits, narrowed),
         summaries=_summaries(pairs, splits, narrowed),
         claims=_claims(grid),
-        titles=TITLES,
     )
 
 
