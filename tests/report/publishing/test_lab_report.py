@@ -54,9 +54,9 @@ def test_placeholders(results, text, expected):
 def test_tables(results):
     claims = render("{{claims readouts}}", results).splitlines()
     assert claims == [
-        "| claim | published | ours [95 %] | seeds | verdict | why |",
-        "|---|---|---:|---:|---|---|",
-        "| The rank falls. | greater | 4.5 [4.5, 4.5] | 10 | **reproduced** | the interval is above 0 |",
+        "| claim | published | ours [95 %] | detectable | seeds | verdict | why |",
+        "|---|---|---:|---:|---:|---|---|",
+        "| The rank falls. | greater | 4.5 [4.5, 4.5] | 0 | 10 | **reproduced** | the interval is above 0 |",
     ]
     claims = render("{{claims widths}}", results)
     assert "| Recall rises. (Figure 1) | rises |" in claims
