@@ -338,7 +338,7 @@ def paper(study, monkeypatch):
 
 
 def test_a_paper_runs_all_its_studies(call, paper, tmp_path):
-    """A claim that is not reproduced stops nothing, and decides the exit code; another one of its sentence is reproduced."""
+    """A claim that is not reproduced stops nothing, and decides the exit code of all; 3 tables do not decide the sentence."""
     code, out, err = call("study", "run", "paper2025")
     assert (code, err) == (1, "")
     headings = [line for line in out.splitlines() if " of 3): A small study" in line]
@@ -433,7 +433,7 @@ def test_publish_and_check(call, paper, tmp_path):
     _, _, err = call("study", "publish", "paper2025", "made/up", "--quick")
     assert err == "factrank: made/up/tables/old.parquet: no study of paper2025 has this file; it is left in place\n"
     assert call("study", "publish", "two.yaml", "made/one", "--quick")[1] == (
-        "made/one: 1 study, 1 published statement: 1 reproduced\n"
+        "made/one: 1 study, 1 published statement: 1 undecided\n"
     )
     said = call("study", "restore", "two.yaml", "made/one", "--store", "again")
     assert said == (0, "6 trials restored to again\n", "")
