@@ -338,7 +338,7 @@ def paper(study, monkeypatch):
 
 
 def test_a_paper_runs_all_its_studies(call, paper, tmp_path):
-    """A claim that is not reproduced stops nothing, and decides the exit code of all; 3 tables do not decide the sentence."""
+    """A claim that is not reproduced stops nothing, and decides the exit code; three tables leave the sentence open."""
     code, out, err = call("study", "run", "paper2025")
     assert (code, err) == (1, "")
     headings = [line for line in out.splitlines() if " of 3): A small study" in line]
