@@ -24,7 +24,7 @@ def statements_of(paper):
     """Published statements, and how many are reproduced, not reproduced and undecided, by the report."""
     text = (ROOT / "reproductions" / paper / "README.md").read_text(encoding="utf-8")
     found = re.search(
-        r"Of (\d+) published statements, (\d+) are reproduced, (\d+) are not and\s+(\d+) are undecided", text
+        r"Of (\d+) published statements, (\d+) are reproduced, (\d+) not reproduced and\s+(\d+) undecided", text
     )
     return [int(number) for number in found.groups()]
 

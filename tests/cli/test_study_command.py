@@ -338,7 +338,7 @@ def paper(study, monkeypatch):
 
 
 def test_a_paper_runs_all_its_studies(call, paper, tmp_path):
-    """A claim that is not reproduced stops nothing, and decides the exit code of all."""
+    """A claim that is not reproduced stops nothing, and decides the exit code; three tables leave the sentence open."""
     code, out, err = call("study", "run", "paper2025")
     assert (code, err) == (1, "")
     headings = [line for line in out.splitlines() if " of 3): A small study" in line]
@@ -346,7 +346,7 @@ def test_a_paper_runs_all_its_studies(call, paper, tmp_path):
     assert "\x1b" not in out
     assert out.index("6 trials in ") < out.index("nothing to run: all 6 trials are stored") < out.index("3 trials in ")
     assert out.count("report: factrank-store/reports/") == 3
-    assert out.endswith("\nin all: 3 studies, 3 claims: 1 reproduced, 1 not reproduced, 1 measured\n")
+    assert out.endswith("\nin all: 3 studies, 1 published statement: 1 undecided; 1 claim not counted\n")
     page = (tmp_path / "factrank-store" / "reports" / "two-quick.html").read_text(encoding="utf-8")
     assert "factrank study run two<" in page
 
@@ -415,7 +415,7 @@ def test_publish_and_check(call, paper, tmp_path):
     call("study", "run", "paper2025")
     code, out, err = call("study", "publish", "paper2025", "made/up", "--quick")
     assert (code, err) == (0, "")
-    assert out == "made/up: 3 studies, 3 claims: 1 reproduced, 1 not reproduced, 1 measured\n"
+    assert out == "made/up: 3 studies, 1 published statement: 1 undecided; 1 claim not counted\n"
     checked = call("study", "publish", "paper2025", "made/up", "--check")
     assert checked == (0, "made/up: no difference from its checksums, its tables and its text\n", "")
     code, out, err = call("study", "publish", "paper2025", "made/nowhere", "--check")
@@ -433,7 +433,7 @@ def test_publish_and_check(call, paper, tmp_path):
     _, _, err = call("study", "publish", "paper2025", "made/up", "--quick")
     assert err == "factrank: made/up/tables/old.parquet: no study of paper2025 has this file; it is left in place\n"
     assert call("study", "publish", "two.yaml", "made/one", "--quick")[1] == (
-        "made/one: 1 study, 1 claim: 1 reproduced\n"
+        "made/one: 1 study, 1 published statement: 1 undecided\n"
     )
     said = call("study", "restore", "two.yaml", "made/one", "--store", "again")
     assert said == (0, "6 trials restored to again\n", "")

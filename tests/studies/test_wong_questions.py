@@ -24,6 +24,7 @@ from factrank.studies.wong.questions.least_d_qk import LEAST_D_QK
 from factrank.studies.wong.questions.rank_or_information import RANK_OR_INFORMATION
 from factrank.studies.wong.questions.sign_of_d_qk import SIGN_OF_D_QK
 from factrank.studies.wong.questions.stored_bits import STORED_BITS
+from factrank.studies.wong.questions.tables_or_trainings import TABLES_OR_TRAININGS
 from small_studies import trials_listed as trials_of
 
 STUDIES = (RANK_OR_INFORMATION, SIGN_OF_D_QK, STORED_BITS, LEAST_D_QK, CP_AT_SCALE)
@@ -31,8 +32,8 @@ PUBLISHED = Path(__file__).parents[2] / "reproductions" / "nichani2025" / "table
 
 
 @cache
-def rows_of(study):
-    return [trial_columns(trial) | {"status": "finished"} for trial in trials_of(study, "quick")]
+def rows_of(study, size):
+    return [trial_columns(trial) | {"status": "finished"} for trial in trials_of(study, size)]
 
 
 def table(rows):
@@ -44,9 +45,9 @@ def noise(row, scale=0.002):
     return scale * np.random.default_rng(int(row["hash"][:12], 16)).normal()
 
 
-def verdicts(study, measured):
-    rows = [row | measured(row) for row in rows_of(study)]
-    judged = results_of(study, "quick", Tables(table(rows), table([]), table([]))).judged
+def verdicts(study, measured, size="quick"):
+    rows = [row | measured(row) for row in rows_of(study, size)]
+    judged = results_of(study, size, Tables(table(rows), table([]), table([]))).judged
     return {claim.name: verdict for claim, verdict in judged}
 
 
@@ -56,6 +57,31 @@ def test_seeds_draw_tables_and_weights(study):
         trials = trials_of(study, size)
         assert all(dict(trial.data.arguments)["seed"] == trial.seed for trial in trials)
         assert len({trial.seed for trial in trials}) >= (3 if size == "quick" else 10)
+
+
+def test_trainings_are_nested_in_tables():
+    for size, n_tables, n_trainings in (("quick", 3, 2), ("full", 30, 4)):
+        trials = trials_of(TABLES_OR_TRAININGS, size)
+        trainings = Counter((dict(trial.data.arguments)["seed"], trial.seed) for trial in trials)
+        assert set(trainings.values()) == {4}  # shapes
+        assert Counter(table for table, _ in trainings) == dict.fromkeys(range(300, 300 + n_tables), n_trainings)
+        assert len({seed for _, seed in trainings}) == n_tables * n_trainings  # no seed on two tables
+
+
+@pytest.mark.parametrize("column", ["data.seed", "seed"])
+def test_tables_and_trainings_are_told_apart(column):
+    def measured(row):
+        luck = 0.1 * np.random.default_rng(row[column]).normal()
+        return {"recall": 0.5 + 0.01 * row["model.d_vo"] + luck + noise(row, 0.0001)}
+
+    found = verdicts(TABLES_OR_TRAININGS, measured, "full")
+    verdict = found["recall, tables and trainings"]
+    larger, smaller = (verdict.between, verdict.within) if column == "data.seed" else (verdict.within, verdict.between)
+    assert larger == pytest.approx(0.1, rel=0.3)
+    assert smaller < 0.3 * larger
+    assert verdict.n_seeds == 30
+    for name in ("rises with d_vo on nested trainings", "d_vo counts more than d_qk on nested trainings"):
+        assert (found[name].status, found[name].value) == ("reproduced", pytest.approx(0.01, rel=0.01))
 
 
 # ---------------------------------------------------------------- rank or information

@@ -121,14 +121,20 @@ class TestVerdicts:
             (-0.05, "rises", 0, "not reproduced"),
             (-0.05, "not rising", 0, "reproduced"),
             (-0.05, "flat", 0.02, "not reproduced"),
+            (0.05, "less", 0, "not reproduced"),
+            (-0.05, "greater", 0, "not reproduced"),
             (0.0, "rises", 0, "undecided"),
+            (0.0, "falls", 0, "undecided"),
             (0.0, "flat", 0.02, "reproduced"),
             (0.0, "not rising", 0.02, "reproduced"),
             (0.05, 0.06, 0.02, "reproduced"),
+            (0.05, 0.04, 0.02, "reproduced"),
             (0.05, 0.08, 0.02, "not reproduced"),
+            (0.05, 0.02, 0.02, "not reproduced"),
             (0.05, 0.0695, 0.02, "undecided"),
             (0.05, 0.0305, 0.02, "undecided"),
             (0.05, "flat", 0.0502, "undecided"),
+            (-0.05, "flat", 0.0502, "undecided"),
             (0.05, "not rising", 0.05, "undecided"),
         ],
     )
@@ -160,6 +166,23 @@ class TestVerdicts:
         table = planted(12, lambda d_vo, d_qk, seed: slope * d_vo + noise(d_vo, d_qk, seed, scale=0.005))
         verdict = evaluate(claim(SLOPE, published, 0.02), table)
         assert (verdict.status, verdict.why) == ("reproduced", f"the interval is {why}")
+
+    @pytest.mark.parametrize(
+        ("slope", "published", "tolerance", "status"),
+        [
+            (0.05, "rises", 0, "by construction"),
+            (-0.05, "rises", 0, "not reproduced"),
+            (0.05, "falls", 0, "not reproduced"),
+            (-0.05, "falls", 0, "by construction"),
+            (0.05, 0.06, 0.02, "by construction"),
+            (0.05, 0.08, 0.02, "not reproduced"),
+        ],
+    )
+    def test_what_cannot_fail_is_by_construction_unless_it_fails(self, slope, published, tolerance, status):
+        table = planted(12, lambda d_vo, d_qk, seed: slope * d_vo + noise(d_vo, d_qk, seed, scale=0.01))
+        verdict = evaluate(replace(claim(SLOPE, published, tolerance), by_construction="a theorem"), table)
+        assert verdict.status == status
+        assert (verdict.why == "a theorem") == (status == "by construction")
 
     def test_few_seeds(self):
         for n_seeds, status, why in (

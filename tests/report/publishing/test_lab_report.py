@@ -54,14 +54,17 @@ def test_placeholders(results, text, expected):
 def test_tables(results):
     claims = render("{{claims readouts}}", results).splitlines()
     assert claims == [
-        "| claim | published | ours [95 %] | seeds | verdict | why |",
-        "|---|---|---:|---:|---|---|",
-        "| The rank falls. | greater | 4.5 [4.5, 4.5] | 10 | **reproduced** | the interval is above 0 |",
+        "| claim | published | ours [95 %] | detectable | seeds | verdict | why |",
+        "|---|---|---:|---:|---:|---|---|",
+        "| The rank falls. | greater | 4.5 [4.5, 4.5] | 0 | 10 | **reproduced** | the interval is above 0 |",
     ]
     claims = render("{{claims widths}}", results)
     assert "| Recall rises. (Figure 1) | rises |" in claims
-    assert "| Recall is -0.5. | -0.5 ± 0.01 | 0.27 [0.259, 0.281] | 10 | not reproduced |" in claims
-    assert "| How fast? | none published | 0.1 [0.1, 0.1] | 10 | measured |" in claims
+    (row,) = [line for line in claims.splitlines() if line.startswith("| Recall is -0.5. |")]
+    _, _, published, ours, detectable, seeds, status, _, _ = map(str.strip, row.split("|"))
+    assert (published, ours, seeds, status) == ("-0.5 ± 0.01", "0.27 [0.259, 0.281]", "10", "not reproduced")
+    assert 0 < float(detectable) < 0.05  # about three standard errors
+    assert "| How fast? | none published | 0.1 [0.1, 0.1] | 0 | 10 | measured |" in claims
     assert "| Recall of d_vo 4. * | 0.45 ± 0.001 |" in claims
     assert claims.endswith("\n\n\\* not published: a question of ours")
     assert render("{{summary readouts | ranks}}", results).splitlines()[1:] == [

@@ -174,6 +174,18 @@ def test_summaries_have_reference_lines():
     assert {row["y"] for row in curve} == {0.5}
 
 
+def test_names_on_the_x_axis_have_constants_only():
+    lines = (ReferenceLine("half", "0.5"), ReferenceLine("the diagonal", "x"), ReferenceLine("n", x=3))
+    quantities = (("mean recall", MEAN), ("slope", Quantity("slope", "recall", "model.d_qk")))
+    summary = Summary("s", "S", quantities, (), x="quantity", references=lines)
+    ((_, records),) = results_of(made_study(summaries=(summary,), fits=()), "quick", made()).summary_charts
+    specification = draw_summary(summary, records).to_dict()
+    drawn = [rows for rows in datasets(specification) if rows and "label" in rows[0]]
+    assert drawn
+    assert all(rows == [{"y": 0.5, "label": "half"}] for rows in drawn)
+    assert not any(set(rows[0]) == {"x", "y"} for rows in datasets(specification) if rows)
+
+
 @given(st.lists(st.integers(0, 9), min_size=1, unique=True), st.lists(st.integers(0, 9), min_size=1, unique=True))
 def test_borders_of_a_heat_map_divide_the_cells(xs, ys):
     """Cells next to each other have a border between them if one is above the line and the other is not."""

@@ -70,6 +70,8 @@ def test_the_answer_is_one_sentence():
     assert "all 2 published claims are reproduced." in answer(
         found_of(claims=(RISES, Claim("again", "It rises again.", RISES.quantity, "rises")))
     )
+    asked = Claim("how", "How much is it?", RISES.quantity, None)
+    assert answer(found_of(claims=(asked,))).startswith("How much is it? measured (ours: 0.2, ")
     assert answer(found_of(claims=())) == "18 of 18 trials have run; the charts show what they give."
     unrun = results_of(made_study(), "quick", only(EMPTY))
     assert answer(unrun) == "There is no answer yet: none of 18 trials has run."

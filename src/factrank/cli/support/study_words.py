@@ -135,15 +135,17 @@ def say_heading(text: str, *, first: bool) -> None:
 
 
 def say_tally(what: object, results: Collection[StudyResults], *, first: bool = True) -> None:
-    """Print the number of claims with each verdict, over several studies."""
+    """Print the number of published statements with each verdict, over several studies, and of claims not counted."""
     from factrank.experiments.statistics import ClaimStatus  # noqa: PLC0415
+    from factrank.experiments.study import paper_statements  # noqa: PLC0415
 
-    judged = [pair for found in results for pair in found.judged]
-    found = [verdict.status for claim, verdict in judged if not claim.extension]
+    statements = paper_statements({found.study.name: found for found in results})
+    found = [one.status for one in statements]
     counts = ", ".join(f"{found.count(status):,} {status}" for status in get_args(ClaimStatus) if status in found)
-    n_ours = len(judged) - len(found)
-    ours = f"; {many(n_ours, 'extension')} of ours" if n_ours else ""
-    line = f"{what}: {many(len(results), 'study')}, {many(len(found), 'claim')}{f': {counts}' if counts else ''}{ours}"
+    n_others = sum(len(one.judged) for one in results) - sum(len(one.claims) for one in statements)
+    others = f"; {many(n_others, 'claim')} not counted" if n_others else ""
+    counted = f"{many(len(found), 'published statement')}{f': {counts}' if counts else ''}"
+    line = f"{what}: {many(len(results), 'study')}, {counted}{others}"
     say(line if first else f"\n{line}")
 
 

@@ -45,11 +45,13 @@ def variance_components(claim: Claim, table: pa.Table) -> VarianceComponents | N
         claim: A claim about a smooth quantity, which "best" and "least" are not.
         table: Table named by `claim.data`, without missing values.
     """
+    if not _has_nested_trainings(table):
+        return None
     total: np.ndarray | None = None
     units: tuple[str, ...] = ()
     for at, part in enumerate(claim.quantity.parts):
         rows = table.filter(pa.array(selected(table, part.where)))
-        sample = sample_of(_with_trainings(rows), part.column, part.against, part.within, TRAINING)
+        sample = sample_of(_with_trainings(rows), part.column, part.against, part.within, TRAINING, part.given)
         draws = over_draws(part.kind, sample, np.ones((1, len(sample.units))), float(part.slack))
         if draws.influences is None or (at and sample.units != units):
             return None
@@ -67,11 +69,23 @@ def variance_components(claim: Claim, table: pa.Table) -> VarianceComponents | N
     return VarianceComponents(between**0.5, within**0.5, len(names), n_trainings)
 
 
-def _with_trainings(rows: pa.Table) -> pa.Table:
-    """Add a column that names the training of each row: its table and its seed."""
+def _has_nested_trainings(rows: pa.Table) -> bool:
+    """Return whether there are several tables, and one that was trained with several seeds."""
+    trainings = set(_trainings(rows))
+    tables = {training[:2] for training in trainings}
+    return 1 < len(tables) < len(trainings)
+
+
+def _trainings(rows: pa.Table) -> list[tuple[object, ...]]:
+    """Return the table (fingerprint and seed) and the training seed of each row."""
 
     def column(name: str) -> list[object]:
         return list(values(rows, name)) if name in rows.column_names else [None] * rows.num_rows
 
-    cells = zip(column(FINGERPRINT), column(DATABASE_SEED), column(SEED), strict=True)
-    return rows.append_column(TRAINING, pa.array([f"{given} {drawn}/{seed}" for given, drawn, seed in cells]))
+    return list(zip(column(FINGERPRINT), column(DATABASE_SEED), column(SEED), strict=True))
+
+
+def _with_trainings(rows: pa.Table) -> pa.Table:
+    """Add a column that names the training of each row: its table and its seed."""
+    names = [f"{given} {drawn}/{seed}" for given, drawn, seed in _trainings(rows)]
+    return rows.append_column(TRAINING, pa.array(names, pa.string()))

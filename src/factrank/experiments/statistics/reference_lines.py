@@ -50,6 +50,11 @@ class ReferenceLine:
         if others:
             raise InputError(f"reference line {self.label!r}: y is an expression in x and numbers; got {others[0]!r}")
 
+    @property
+    def is_constant(self) -> bool:
+        """Whether y is the same for every x."""
+        return bool(self.y) and not columns_in(self.y)
+
     def values(self, places: Sequence[int | float]) -> list[float]:
         """Return y at these values of x; NaN if it is not a finite number."""
         found: list[float] = numbers(pa.table({X: pa.array(places, pa.float64())}), self.y).tolist()

@@ -23,7 +23,7 @@ evaluated at both ends, and the interval covers both.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import inf, isfinite
 from typing import Literal
@@ -42,6 +42,7 @@ from factrank.experiments.statistics.expressions import (
 )
 from factrank.experiments.statistics.intervals import ResampledEstimate
 from factrank.experiments.statistics.limits import QuantityLimits
+from factrank.experiments.statistics.nested_variance import variance_components
 from factrank.experiments.statistics.quantities import Draws, ResampledRows, limits_of, over_draws, sample_of
 from factrank.experiments.statistics.search_ends import at_upper_end, names_an_end
 from factrank.experiments.store import ROW_NAMES, plural
@@ -66,6 +67,8 @@ class Verdict:
         interval: 95 % confidence interval, over `n_seeds` tables.
         p: p-value of the decision: of the two-sided test of a direction, or of the equivalence with a number.
         detectable: Difference that the trials would have detected with a power of 80 %.
+        between: Standard deviation of the quantity between tables; None unless each table was trained several times.
+        within: Standard deviation between trainings on one table; None in the same cases.
     """
 
     status: ClaimStatus
@@ -75,6 +78,8 @@ class Verdict:
     why: str = ""
     p: float | None = None
     detectable: float | None = None
+    between: float | None = None
+    within: float | None = None
 
 
 def evaluate(claim: Claim, table: pa.Table, trials: pa.Table | None = None) -> Verdict:
@@ -99,7 +104,9 @@ def evaluate(claim: Claim, table: pa.Table, trials: pa.Table | None = None) -> V
     failed = next((one for one in found if isinstance(one, Verdict)), None)
     if failed is not None:
         return failed
-    return _judged(claim, [one for one in found if isinstance(one, ResampledEstimate)])
+    verdict = _judged(claim, [one for one in found if isinstance(one, ResampledEstimate)])
+    parts = variance_components(claim, table)
+    return verdict if parts is None else replace(verdict, between=parts.between, within=parts.within)
 
 
 def _estimate(claim: Claim, table: pa.Table, trials: pa.Table | None) -> ResampledEstimate | Verdict:

@@ -4,6 +4,7 @@ A Markdown text has placeholders, which are replaced by results of a paper's stu
 
     {{claim STUDY | CLAIM}}        our value and its interval: 0.0395 [0.036, 0.042]
     {{verdict STUDY | CLAIM}}      reproduced, not reproduced, undecided, measured, by construction or not comparable
+    {{spread STUDY | CLAIM}}       standard deviations of its quantity, between tables and between trainings of a table
     {{claims STUDY}}               a table of its claims
     {{value STUDY | SUMMARY | quantity=LABEL, COLUMN=VALUE, ...}}    one number of a summary, with its interval
     {{summary STUDY | SUMMARY}}    a summary as a table
@@ -35,7 +36,15 @@ from factrank.experiments.statistics import QUANTITY, ClaimStatus, Summary, Verd
 from factrank.experiments.store import plain_text
 from factrank.experiments.study import Chart, Results, Study, StudyResults, paper_statements
 from factrank.report.markdown import cell, steady, value_text
-from factrank.report.study import claims_text, fit_text, fixed_text, statements_text, summary_text, verdict_text
+from factrank.report.study import (
+    claims_text,
+    fit_text,
+    fixed_text,
+    spread_text,
+    statements_text,
+    summary_text,
+    verdict_text,
+)
 
 PLACEHOLDER = re.compile(r"\{\{(.*?)\}\}", re.DOTALL)
 BRACES, OPEN, CLOSE = re.compile(r"[{}]{2,}"), "{{open}}", "{{close}}"
@@ -151,6 +160,10 @@ def _verdict(results: Results, study: str, claim: str) -> Verdict:
     return _named("claim", claim, {one.name: verdict for one, verdict in judged})
 
 
+def _say_spread(verdict: Verdict) -> str:
+    return spread_text(verdict) or "no standard deviations, because no table was trained several times"
+
+
 def _summary(results: Results, study: str, name: str) -> tuple[Summary, pa.Table]:
     summaries = {summary.name: (summary, table) for summary, table in _study(results, study).summaries}
     return _named("summary", name, summaries)
@@ -232,6 +245,7 @@ _SAYERS: dict[str, tuple[Callable[..., str], int, int]] = {
     "verdict": (lambda results, study, claim: _verdict(results, study, claim).status, 2, 2),
     "statements": (lambda results: statements_text(paper_statements(results)), 0, 0),
     "fixed": (fixed_text, 0, 0),
+    "spread": (lambda results, study, claim: _say_spread(_verdict(results, study, claim)), 2, 2),
     "claims": (lambda results, study: claims_text(_study(results, study)), 1, 1),
     "value": (_say_value, 2, 3),
     "summary": (lambda results, study, name: summary_text(*_summary(results, study, name)), 2, 2),

@@ -2,7 +2,9 @@
 
     text.md        prose with placeholders (`lab_report`), written by hand; a first draft is generated
     README.md      the text with the numbers filled in
-    claims.csv     every claim: published, ours, interval, seeds, verdict, why, quote, note; also as claims.md
+    claims.csv     every claim: published, ours, interval, seeds, p-value, detectable difference, standard deviations
+                   between tables and between trainings of a table, when it was fixed, verdict, why, quote, note
+    claims.md      the same for readers
     summaries/     every summary, as CSV
     tables/        the results of the trials (`factrank.report.publishing.published_tables`)
     charts/        every chart and summary, as SVG
@@ -27,7 +29,7 @@ import pyarrow as pa
 import pyarrow.csv
 
 from factrank.errors import InputError
-from factrank.experiments.statistics import Claim, Verdict
+from factrank.experiments.statistics import Claim, Verdict, fixed
 from factrank.experiments.store import Tables, as_data, write_table
 from factrank.experiments.study import Results, Size, Study, StudyResults, asked_trials, results_of
 from factrank.host import replacing, require_file, waiting_for_others
@@ -57,8 +59,8 @@ TEXT, README, CLAIMS, CLAIMS_TEXT = "text.md", "README.md", "claims.csv", "claim
 SUMMARIES, CHARTS = "summaries", "charts"
 MADE = f"<!-- Made from {TEXT} by `factrank study publish`: edit that file. -->\n\n"
 
-CLAIM_COLUMNS: dict[str, tuple[pa.DataType, Callable[[str, Claim, Verdict], Any]]] = {
-    "study": (pa.string(), lambda study, _claim, _verdict: study),
+CLAIM_COLUMNS: dict[str, tuple[pa.DataType, Callable[[StudyResults, Claim, Verdict], Any]]] = {
+    "study": (pa.string(), lambda found, _claim, _verdict: found.study.name),
     "claim": (pa.string(), lambda _, claim, _verdict: claim.name),
     "statement": (pa.string(), lambda _, claim, _verdict: claim.statement),
     "place": (pa.string(), lambda _, claim, _verdict: claim.place),
@@ -70,12 +72,15 @@ CLAIM_COLUMNS: dict[str, tuple[pa.DataType, Callable[[str, Claim, Verdict], Any]
     "seeds": (pa.int64(), lambda _, _claim, verdict: verdict.n_seeds),
     "p": (pa.float64(), lambda _, _claim, verdict: verdict.p),
     "detectable": (pa.float64(), lambda _, _claim, verdict: verdict.detectable),
+    "between": (pa.float64(), lambda _, _claim, verdict: verdict.between),
+    "within": (pa.float64(), lambda _, _claim, verdict: verdict.within),
+    "fixed": (pa.string(), lambda found, claim, _verdict: fixed(claim, found.fixed)),
     "verdict": (pa.string(), lambda _, _claim, verdict: verdict.status),
     "why": (pa.string(), lambda _, _claim, verdict: verdict.why),
     "quote": (pa.string(), lambda _, claim, _verdict: claim.quote),
     "note": (pa.string(), lambda _, claim, _verdict: claim.note),
 }
-"""The columns of claims.csv: their types, and their cells from the name of a study, a claim and its verdict."""
+"""The columns of claims.csv: their types, and their cells from the results of a study, a claim and its verdict."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,7 +195,7 @@ def published_results(folder: Path, study: Study) -> StudyResults:
 
 def claims_table(results: Results) -> pa.Table:
     """Return a table of all claims of a paper with our verdicts, one row each."""
-    judged = [(name, *pair) for name, found in results.items() for pair in found.judged]
+    judged = [(found, *pair) for found in results.values() for pair in found.judged]
     columns = {name: pa.array([cell(*row) for row in judged], kind) for name, (kind, cell) in CLAIM_COLUMNS.items()}
     return steady_table(pa.table(columns))
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from factrank.report.study.study_findings import fixed_text as fixed_text
     from factrank.report.study.study_findings import published_text as published_text
     from factrank.report.study.study_findings import quotes_text as quotes_text
+    from factrank.report.study.study_findings import spread_text as spread_text
     from factrank.report.study.study_findings import statements_text as statements_text
     from factrank.report.study.study_findings import summary_text as summary_text
     from factrank.report.study.study_findings import verdict_text as verdict_text

@@ -28,7 +28,7 @@ def reference_marks(
     *,
     logs: tuple[bool, bool],
 ) -> list[Any]:
-    """Return the marks of reference lines over the range of x in the records; none if x is not numeric.
+    """Return the marks of reference lines over the range of x in the records; only constants if x is not numeric.
 
     Arguments:
         references: The lines.
@@ -38,8 +38,10 @@ def reference_marks(
         text: Makes a label safe for charts.
         logs: Whether x and y are logarithmic.
     """
-    if not rows or not all(is_number(row["x"]) for row in rows):
+    if not rows:
         return []
+    if not all(is_number(row["x"]) for row in rows):
+        return [mark for one in references if one.is_constant for mark in _level_marks(one, y, text)]
     least, greatest = (end(row["x"] for row in rows) for end in (min, max))
     marks: list[Any] = []
     for one in references:
@@ -61,6 +63,14 @@ def reference_marks(
             end = alt.Chart(alt.InlineData(values=[values[-1] | {"label": label}]))
             marks.append(end.mark_text(color=GREY, align="right", dy=-7).encode(x=x, y=y, text="label:N"))
     return marks
+
+
+def _level_marks(one: ReferenceLine, y: Any, text: Any) -> list[Any]:
+    """Return a constant as a line across the picture, with its label."""
+    level = alt.Chart(alt.InlineData(values=[{"y": height, "label": text(one.label)} for height in one.values([0])]))
+    line = level.mark_rule(color=GREY, strokeDash=DASHES, strokeWidth=1.5).encode(y=y)
+    label = level.mark_text(color=GREY, align="right", dy=-7).encode(x=alt.value("width"), y=y, text="label:N")
+    return [line, label]
 
 
 def border_marks(references: Iterable[ReferenceLine], rows: Sequence[ChartRecord]) -> list[Any]:

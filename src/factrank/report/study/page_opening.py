@@ -73,7 +73,8 @@ def _claim_text(claim: Claim, verdict: Verdict) -> str:
     ends = " to ".join(map(_number, verdict.interval or ()))
     interval = f", 95 % interval {ends}" if ends else ""
     published = "" if claim.published is None else f"; published: {published_text(claim, DIRECTIONS)}"
-    return f"{sentence}: {verdict.status} (ours: {_number(verdict.value)}{interval}{published})"
+    mark = "" if sentence.endswith("?") else ":"
+    return f"{sentence}{mark} {verdict.status} (ours: {_number(verdict.value)}{interval}{published})"
 
 
 def _others(verdicts: Sequence[Verdict]) -> str:

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import Any, get_args
 
 from factrank.experiments.execution import DryRun, RunSummary
-from factrank.experiments.statistics import Claim, Verdict
+from factrank.experiments.statistics import Claim, Verdict, fixed
 from factrank.experiments.study import Size, Study, StudyResults
 from factrank.report.study.study_terminal import first_trials, varying
 
@@ -41,7 +41,10 @@ def results_data(found: StudyResults) -> dict[str, Any]:
         "size": found.size,
         "trials": dict(found.statuses),
         "searches": dict(found.search_statuses),
-        "claims": [{**_claim(claim), **run_data(verdict)} for claim, verdict in found.judged],
+        "claims": [
+            {**_claim(claim), "fixed": fixed(claim, found.fixed), **run_data(verdict)}
+            for claim, verdict in found.judged
+        ],
         "errors": dict(Counter(found.errors).most_common()),
     }
 

@@ -14,24 +14,53 @@ from factrank.experiments.statistics import QUANTITY, Claim, FitResult, Statemen
 from factrank.experiments.study import Results, StudyResults
 from factrank.report.markdown import cell, inline, number_text, steady, table_text, value_text
 
+EXTENSION, EXPLORATORY = "*", "†"
+MARKS = {
+    EXTENSION: "\\* not published: a question of ours",
+    EXPLORATORY: "† exploratory: written or changed after the run, and not counted",
+}
+"""Marks after the statement of a claim, and what they mean."""
+
 
 def claims_text(found: StudyResults, *, names: bool = False) -> str:
-    """Return the claims of a study as a table, optionally with their names; our extensions are marked with a star."""
+    """Return the claims of a study as a table, optionally with their names; extensions and later claims are marked."""
     rows = [
         [
             *([cell(claim.name)] if names else []),
-            cell(claim.statement + (" *" if claim.extension else "") + (f" ({claim.place})" if claim.place else "")),
+            cell(
+                " ".join([claim.statement, *claim_marks(claim, found)]) + (f" ({claim.place})" if claim.place else "")
+            ),
             cell(published_text(claim)),
             value_text(verdict.value, *(verdict.interval or (None, None))),
+            "–" if verdict.detectable is None else number_text(verdict.detectable),
             str(verdict.n_seeds or "–"),
             f"**{verdict.status}**" if verdict.status == "reproduced" else verdict.status,
-            cell(verdict.why),
+            cell("; ".join(filter(None, [verdict.why, spread_text(verdict)]))),
         ]
         for claim, verdict in found.judged
     ]
-    head = [*(["name"] if names else []), "claim", "published", "ours [95 %]", "seeds", "verdict", "why"]
-    star = "\n\n\\* not published: a question of ours" if any(claim.extension for claim, _ in found.judged) else ""
-    return table_text(head, rows, numeric=["ours [95 %]", "seeds"]) + star
+    numeric = ["ours [95 %]", "detectable", "seeds"]
+    head = [*(["name"] if names else []), "claim", "published", *numeric, "verdict", "why"]
+    used = {mark for claim, _ in found.judged for mark in claim_marks(claim, found)}
+    return "\n\n".join([table_text(head, rows, numeric=numeric), *(MARKS[mark] for mark in MARKS if mark in used)])
+
+
+def claim_marks(claim: Claim, found: StudyResults) -> list[str]:
+    """Return the marks that apply to a claim."""
+    return [EXTENSION] * claim.extension + [EXPLORATORY] * is_exploratory(claim, found)
+
+
+def is_exploratory(claim: Claim, found: StudyResults) -> bool:
+    """Return whether a claim was added or changed after the run, so that it is not counted."""
+    return fixed(claim, found.fixed) in ("added since", "changed since")
+
+
+def spread_text(verdict: Verdict) -> str:
+    """Return both variance components as standard deviations; empty if tables were trained once."""
+    if verdict.between is None or verdict.within is None:
+        return ""
+    between, within = number_text(verdict.between), number_text(verdict.within)
+    return f"standard deviation {between} between tables, {within} between trainings of a table"
 
 
 def statements_text(statements: Sequence[Statement]) -> str:

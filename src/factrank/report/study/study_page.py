@@ -24,6 +24,7 @@ from factrank.report.plain_output import many
 from factrank.report.study.page_opening import answer, badges
 from factrank.report.study.study_charts import theme
 from factrank.report.study.study_figures import Figure, chart_figure, summary_figure
+from factrank.report.study.study_findings import fixed_text
 from factrank.report.study.study_sections import (
     claim_rows,
     failure_rows,
@@ -80,7 +81,8 @@ def build_page(
         version=__version__,
         table=data,
         tally=tally(found),
-        claims=claim_rows(found.judged),
+        claims=claim_rows(found),
+        fixed_claims=fixed_text({study.name: found}) if found.judged else "",
         fits=fit_rows(found.fits),
         searches=searches_text(found),
         unanswered=unanswered(found.tables.searches)[:MOST_ERRORS],

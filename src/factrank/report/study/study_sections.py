@@ -12,15 +12,16 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from factrank.experiments.columns import label
-from factrank.experiments.statistics import SOUND, Claim, Fit, FitResult, Value, Verdict
+from factrank.experiments.statistics import SOUND, Claim, Fit, FitResult, Value
 from factrank.experiments.store import TRIAL_GROUPS
 from factrank.experiments.study import StudyResults
 from factrank.report.plain_output import many
 from factrank.report.study.page_opening import DIRECTIONS, SYMBOLS, claim_conditions
-from factrank.report.study.study_findings import published_text
+from factrank.report.study.study_findings import is_exploratory, published_text, spread_text
 
 KINDS = {"finished": "yes", "stopped": "yes", "failed": "no", "diverged": "no"}
 OURS = "our extension (not in the paper)"
+EXPLORATORY = "exploratory (written or changed after the run; not counted)"
 MOST_VALUES = 20
 
 
@@ -50,14 +51,16 @@ class ClaimRow(NamedTuple):
     kind: str
     badge: str
     why: str
+    detectable: str
+    spread: str
 
 
-def claim_rows(judged: Sequence[tuple[Claim, Verdict]]) -> list[ClaimRow]:
+def claim_rows(found: StudyResults) -> list[ClaimRow]:
     """Return a row for each claim."""
     return [
         ClaimRow(
             statement=claim.statement,
-            about=", ".join(filter(None, [claim.quote and f"“{claim.quote}”", claim.place, OURS * claim.extension])),
+            about=", ".join(filter(None, _about(claim, found))),
             conditions=claim_conditions(claim),
             note=claim.note,
             published=published_text(claim, DIRECTIONS),
@@ -67,9 +70,16 @@ def claim_rows(judged: Sequence[tuple[Claim, Verdict]]) -> list[ClaimRow]:
             kind=SYMBOLS[verdict.status][0],
             badge=f"{SYMBOLS[verdict.status][1]} {verdict.status}",
             why=verdict.why,
+            detectable=_number(verdict.detectable),
+            spread=spread_text(verdict),
         )
-        for claim, verdict in judged
+        for claim, verdict in found.judged
     ]
+
+
+def _about(claim: Claim, found: StudyResults) -> list[str]:
+    quote = claim.quote and f"“{claim.quote}”"
+    return [quote, claim.place, OURS * claim.extension, EXPLORATORY * is_exploratory(claim, found)]
 
 
 class FitRow(NamedTuple):

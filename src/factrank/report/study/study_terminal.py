@@ -9,12 +9,12 @@ from rich.text import Text
 
 from factrank.experiments.execution import DryRun
 from factrank.experiments.specs import Trial
-from factrank.experiments.statistics import Claim, Verdict
 from factrank.experiments.store import trial_columns
 from factrank.experiments.study import Size, Study, StudyResults, rounds_of
 from factrank.foreign_text import shown_name
 from factrank.report.display import Description, Tone, Words, described, plain_table
 from factrank.report.plain_output import many
+from factrank.report.study.study_findings import EXPLORATORY, EXTENSION, claim_marks
 
 TONES: dict[str, Tone] = {
     "reproduced": "good",
@@ -64,6 +64,12 @@ def study_lines(study: Study, how: str) -> RenderableType:
     return Group(*lines)
 
 
+MARKS = {
+    EXTENSION: "* our extension (not in the paper)",
+    EXPLORATORY: "† exploratory: written or changed after the run, and not counted",
+}
+
+
 def first_trials(study: Study, size: Size) -> list[Trial]:
     """The trials of a study, including the first round of its searches."""
     first = rounds_of(study.searches_of(size), {})[:1]
@@ -79,22 +85,21 @@ def claims_table(found: StudyResults) -> Description:
         published = f"{claim.published:.3g}" if isinstance(claim.published, float) else str(claim.published or "none")
         ours = "" if verdict.value is None else f"{verdict.value:.3g}"
         interval = "" if verdict.interval is None else " to ".join(f"{end:.3g}" for end in verdict.interval)
-        statement = _safe(claim.statement) + (" *" if claim.extension else "")
+        statement = " ".join([_safe(claim.statement), *claim_marks(claim, found)])
         table.add_row(statement, published, ours, interval, verdict.status, tone=TONES[verdict.status])
-    return described(table, *map(Words, _remarks(found.judged)))
+    return described(table, *map(Words, _remarks(found)))
 
 
-def _remarks(verdicts: Sequence[tuple[Claim, Verdict]]) -> list[str]:
+def _remarks(found: StudyResults) -> list[str]:
     """Return the reasons for verdicts, each once with its claims."""
     names: dict[str, list[str]] = {}
-    for claim, verdict in verdicts:
+    for claim, verdict in found.judged:
         if verdict.why:
             names.setdefault(_safe(verdict.why), []).append(_safe(claim.name))
-    shared = [
-        f"{why}: {', '.join(found) if len(found) <= 2 else f'{len(found)} claims'}" for why, found in names.items()
-    ]
-    ours = ["* our extension (not in the paper)"] if any(claim.extension for claim, _ in verdicts) else []
-    return ["", *ours, *shared] if ours or shared else []
+    shared = [f"{why}: {', '.join(own) if len(own) <= 2 else f'{len(own)} claims'}" for why, own in names.items()]
+    used = {mark for claim, _ in found.judged for mark in claim_marks(claim, found)}
+    marks = [text for mark, text in MARKS.items() if mark in used]
+    return ["", *marks, *shared] if marks or shared else []
 
 
 def dry_run_lines(plan: DryRun) -> Text:

@@ -97,8 +97,8 @@ def _marks(summary: Summary, rows: list[ChartRecord], width: int, height: int) -
         layers = [whiskers, ends.encode(**shared, y=y("low")), ends.encode(**shared, y=y("high")), points]
     if numeric:
         layers.insert(0, base.mark_line(strokeWidth=1.5, opacity=0.7, color=INK_BLUE).encode(**shared, y=y("y")))
-        logs = (summary.log_x, summary.log_y)
-        layers = [*reference_marks(summary.references, rows, shared["x"], y("y"), chart_text, logs=logs), *layers]
+    logs = (summary.log_x, summary.log_y)
+    layers = [*reference_marks(summary.references, rows, shared["x"], y("y"), chart_text, logs=logs), *layers]
     drawn = alt.layer(*layers)
     return drawn.add_params(chosen) if chosen is not None else drawn
 

@@ -22,6 +22,7 @@ from factrank.studies.wong.questions.least_d_qk import LEAST_D_QK
 from factrank.studies.wong.questions.rank_or_information import RANK_OR_INFORMATION
 from factrank.studies.wong.questions.sign_of_d_qk import SIGN_OF_D_QK
 from factrank.studies.wong.questions.stored_bits import STORED_BITS
+from factrank.studies.wong.questions.tables_or_trainings import TABLES_OR_TRAININGS
 from factrank.studies.wong.rank_inflation import RANK_INFLATION
 from factrank.studies.wong.rank_validity import RANK_VALIDITY
 from factrank.studies.wong.scale_up import SCALE_UP
@@ -49,4 +50,5 @@ STUDIES: tuple[Study, ...] = (
     BITS_BY_FAMILY,
     LEAST_D_QK,
     CP_AT_SCALE,
+    TABLES_OR_TRAININGS,
 )

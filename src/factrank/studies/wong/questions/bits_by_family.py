@@ -83,6 +83,13 @@ FAMILIES = {
 """Bits, weights between embeddings, all parameters, and rows of each family."""
 
 
+LANGUAGE_MODELS = (
+    ReferenceLine("facts in language models (Allen-Zhu and Li): 2", "2"),
+    ReferenceLine("random text (Morris et al.): 3.6", "3.6"),
+)
+"""Published numbers, which count embeddings."""
+
+
 def _summary(name: str, title: str, *, embeddings: bool) -> Summary:
     return Summary(
         name,
@@ -96,13 +103,9 @@ def _summary(name: str, title: str, *, embeddings: bool) -> Summary:
         x_title="family",
         y_title="bits stored per parameter",
         log_y=True,
+        references=LANGUAGE_MODELS if embeddings else (),
     )
 
-
-LANGUAGE_MODELS = (
-    ReferenceLine("facts in language models (Allen-Zhu and Li): 2", "2"),
-    ReferenceLine("random text (Morris et al.): 3.6", "3.6"),
-)
 
 CHARTS = (
     Chart(

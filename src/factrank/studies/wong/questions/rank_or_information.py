@@ -342,5 +342,5 @@ RANK_OR_INFORMATION = Study(
     charts=CHARTS,
     summaries=SUMMARIES,
     claims=CLAIMS,
-    titles=TITLES,
+    titles=TITLES | {FUNCTIONS: "number of different functions"},
 )
