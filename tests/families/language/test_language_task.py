@@ -234,6 +234,13 @@ def test_bfloat16_keeps_float32_weights():
     assert found.metrics["in_context"] in {0, 0.25, 0.5, 0.75, 1}
 
 
+def test_float64_is_float64_throughout():
+    """JAX would warn of an int64 token among int32 ones."""
+    result = train(FACTS, SHAPE, replace(TRAINING, precision="float64"))
+    assert {leaf.dtype.name for leaf in jax.tree.leaves(result.weights)} == {"float64"}
+    assert np.isfinite(result.metrics["loss"])
+
+
 def test_draws_depend_on_the_seed_alone():
     first, second = (draw_language_model(SHAPE, 5, rng=np.random.default_rng(seed)) for seed in (0, 1))
     assert not np.array_equal(first.embedding, second.embedding)

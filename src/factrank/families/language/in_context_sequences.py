@@ -74,7 +74,7 @@ class InContextSource:
         for_keys, for_values, for_places = jax.random.split(key, 3)
         used = jnp.arange(most) < n_pairs
         values = self.first_token + self.spec.n_keys + jax.random.randint(for_values, (most,), 0, self.spec.n_values)
-        pairs = jnp.where(used[:, None], jnp.stack([self._keys(for_keys), values], axis=1), BLANK)
+        pairs = jnp.where(used[:, None], jnp.stack([self._keys(for_keys), values], axis=1), BLANK).astype(jnp.int32)
         places = jax.random.permutation(for_places, n_places)[:most]
         asked = jnp.full((n_places, 2), BLANK, jnp.int32).at[places].set(pairs)
         answers = jnp.zeros((n_places, 2)).at[places, 1].set(used)
