@@ -79,7 +79,7 @@ def test_the_folder_holds_everything(published):
     readme = (published / "README.md").read_text(encoding="utf-8")
     assert "Of 5 statements 2 are reproduced, 2 are not, 0 are undecided and 1 are not comparable" in readme
     assert "The claims were not frozen" in readme
-    assert "| Recall falls \\| really. | falls | 0.1 [0.1, 0.1] | 10 | not reproduced |" in readme
+    assert "| Recall falls \\| really. | falls | 0.1 [0.1, 0.1] | 0 | 10 | not reproduced |" in readme
     assert "`mean = 0.02 + 0.1 d_vo`" in readme
     assert "![Recall by (width)](charts/widths-lines.svg)" in readme
     assert "{{" not in readme
