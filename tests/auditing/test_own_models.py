@@ -126,7 +126,7 @@ def test_a_name_that_is_also_a_value_is_no_single_token(tmp_path):
     expected = ("<blank>", "Bergen (1)", "Oslo (2)", ".", "near", "Bergen (5)", "Oslo (6)")
     assert token_words(model, database) == expected
     for source in (open_language_model(model, database), export_language_model(tmp_path, model, database)):
-        with pytest.raises(InputError, match="'(Oslo|Bergen)' is not a single token of the model"):
+        with pytest.raises(InputError, match=r"'(Oslo|Bergen)' is not a single token of the model"):
             facts_in_weights(source, table=database)
 
 

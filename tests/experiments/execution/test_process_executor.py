@@ -102,7 +102,7 @@ def test_processes_that_cannot_start_blame_no_trial(tmp_path):
     script = tmp_path / "study.py"
     store = tmp_path / "store"
     script.write_text(f"import sys\nsys.path.insert(0, {str(Path(__file__).parents[2])!r})\n" + WITHOUT_MAIN)
-    ended = subprocess.run([sys.executable, script, store], capture_output=True, text=True, check=False)  # noqa: S603
+    ended = subprocess.run([sys.executable, script, store], capture_output=True, text=True, check=False)
     assert ended.returncode == 1
     assert "InputError: the processes cannot start" in ended.stderr.splitlines()[-1]
     assert Store(store).trials().num_rows == 0
