@@ -16,7 +16,7 @@ from factrank.cli import app
 from factrank.databases import Database
 from factrank.errors import InputError
 from factrank.experiments.specs import Training, Trial, generated
-from factrank.families.language import LanguageShape, Sentences, export_language_model, init_language_model
+from factrank.families.language import LanguageShape, Sentences, export_language_model, init_language_model, token_words
 from factrank.nn import on_device
 
 DATA = Sentences(generated("uniform", n_keys=6, n_queries=2, n_values=4, seed=0), templates=1, shuffled=True)
@@ -117,6 +117,17 @@ def test_files_and_folders_are_audited_like_the_model(trained, tmp_path):
     assert [head.qk.values for head in folder.heads] == [head.qk.values for head in memory.heads]
     opened = open_language_model(model, DATA)
     assert extract(tmp_path / "llama", 1, tokens=["k0", "k1", "v2"]) == extract(opened, 1, tokens=["k0", "k1", "v2"])
+
+
+def test_a_name_that_is_also_a_value_is_no_single_token(tmp_path):
+    """The tokens of both roles differ; the one of the name would answer for the value."""
+    database = Database.from_facts([("Oslo", "near", "Bergen"), ("Bergen", "near", "Oslo")])
+    model = init_language_model(LLAMA, 7, key=0)
+    expected = ("<blank>", "Bergen (1)", "Oslo (2)", ".", "near", "Bergen (5)", "Oslo (6)")
+    assert token_words(model, database) == expected
+    for source in (open_language_model(model, database), export_language_model(tmp_path, model, database)):
+        with pytest.raises(InputError, match=r"'(Oslo|Bergen)' is not a single token of the model"):
+            facts_in_weights(source, table=database)
 
 
 def test_other_objects_are_refused(tmp_path):

@@ -2,7 +2,10 @@
 
 import os
 import signal
+import subprocess
+import sys
 from multiprocessing import active_children
+from pathlib import Path
 
 import pytest
 
@@ -19,6 +22,15 @@ from factrank.families.attention.layer_shape import LayerShape
 from small_studies import facts, lanes_trials, same_table, study_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
+
+
+WITHOUT_MAIN = """
+from small_studies import lanes_trials, study_of
+from factrank.experiments.execution.process_executor import ProcessExecutor
+from factrank.experiments.execution.runner import run_study
+from factrank.experiments.store.store import Store
+run_study(study_of(lanes_trials(1)), "quick", Store(sys.argv[1]), executor=ProcessExecutor(1))
+"""
 
 
 class Once:
@@ -69,6 +81,31 @@ def test_an_interrupted_run_ends_its_processes_and_resumes(tmp_path):
     assert stopped.interrupted
     assert stopped.n_left == 1
     assert set(active_children()) == before
+
+
+def test_the_trials_of_a_process_that_is_interrupted_alone_run_again(tmp_path):
+    study, store = study_of(lanes_trials(1, epochs=300_000)), Store(tmp_path)
+    before = set(active_children())
+
+    def interrupt_one(model_epochs):
+        if model_epochs > 0:
+            os.kill(next(iter(set(active_children()) - before)).pid, signal.SIGINT)
+        return model_epochs > 0
+
+    meter = Once(interrupt_one)
+    summary = run_study(study, "quick", store, executor=ProcessExecutor(1), meter=meter)
+    assert meter.called
+    assert (summary.n_ended, summary.n_left, summary.interrupted) == (1, 0, False)
+
+
+def test_processes_that_cannot_start_blame_no_trial(tmp_path):
+    script = tmp_path / "study.py"
+    store = tmp_path / "store"
+    script.write_text(f"import sys\nsys.path.insert(0, {str(Path(__file__).parents[2])!r})\n" + WITHOUT_MAIN)
+    ended = subprocess.run([sys.executable, script, store], capture_output=True, text=True, check=False)
+    assert ended.returncode == 1
+    assert "InputError: the processes cannot start" in ended.stderr.splitlines()[-1]
+    assert Store(store).trials().num_rows == 0
 
 
 def test_the_number_of_processes_is_checked():

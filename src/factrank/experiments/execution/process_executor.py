@@ -43,6 +43,11 @@ WAIT_SECONDS = 0.25
 LAST_WORDS_SECONDS = 30.0
 """How long an interrupted process may take to write its checkpoint."""
 
+NOT_STARTED = (
+    "the processes cannot start: the first one ended with exit code {} before it read its trials; in a script, run the "
+    'study below `if __name__ == "__main__":`, and import the classes of trials from a module'
+)
+
 NO_PREALLOCATION = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
 """JAX reserves most of a GPU's memory for the first process unless this is set before it starts."""
 
@@ -65,9 +70,7 @@ class _Progress(NamedTuple):
 
 
 class _Done(NamedTuple):
-    """The end of a bundle; `interrupted` if some of its trials are left."""
-
-    interrupted: bool = False
+    """The end of a bundle: all of its trials have ended. A process that is interrupted ends without it."""
 
 
 _News = Outcome | _Progress | _Done
@@ -150,6 +153,7 @@ class _Worker:
     link: Connection
     bundle: Bundle | None = None
     epochs: int = 0
+    answered: bool = False
 
     @classmethod
     def start(cls) -> _Worker:
@@ -166,6 +170,7 @@ class _Worker:
             self.link.send(order)
 
     def take(self, news: _News, recorder: _EachOnce) -> None:
+        self.answered = True
         if isinstance(news, _Progress):
             self.epochs = news.epochs
         elif isinstance(news, _Done):
@@ -194,9 +199,11 @@ def _left_of(
 ) -> list[Bundle]:
     """Return the bundle of a process that died, in two halves if it `died` before; then a single trial has failed."""
     _listen([worker], 0.0, recorder)
-    bundle = worker.bundle
+    bundle, code = worker.bundle, worker.process.exitcode
     if bundle is None:
         return []
+    if not worker.answered and code is not None and code > 0:  # a signal is no mistake of the caller
+        raise InputError(NOT_STARTED.format(code))
     if bundle.places not in died:
         died.add(bundle.places)
         return [bundle]
@@ -205,7 +212,6 @@ def _left_of(
         return left.halves()
     for trial in left.trials:
         if trial.hash in wanted:
-            code = worker.process.exitcode
             recorder.take(Failure(trial, f"its process ended with exit code {code}; is there enough memory?"))
     return []
 
@@ -219,6 +225,7 @@ def _interrupt(workers: Sequence[_Worker], recorder: _EachOnce) -> None:
     ends = monotonic() + LAST_WORDS_SECONDS
     while monotonic() < ends and any(worker.bundle is not None and worker.process.is_alive() for worker in workers):
         _listen(workers, WAIT_SECONDS, recorder)
+    _listen(workers, 0.0, recorder)  # what a process said right before it ended
 
 
 # -------------------------------------------------------------------- in the process
@@ -240,14 +247,11 @@ class _Reporter:
 def _work(link: Connection) -> None:
     """Run bundles until there are no more, or this process is interrupted."""
     os.setsid()  # Ctrl-C in a terminal reaches the first process alone, which tells the others once
-    with suppress(EOFError, BrokenPipeError):
+    with suppress(EOFError, BrokenPipeError, KeyboardInterrupt):
         while True:
             order: _Order = link.recv()
-            try:
-                _run(order, _Reporter(link))
-            except KeyboardInterrupt:
-                link.send(_Done(interrupted=True))
-                return
+            link.send(_Progress(0))
+            _run(order, _Reporter(link))
             link.send(_Done())
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -90,6 +91,8 @@ def export_language_model(folder: str | os.PathLike[str], given: Any, data: Any 
 def token_words(model: LanguageModel, data: object) -> tuple[str, ...]:
     """Return what each token of a model stands for, if it was trained on sentences about facts; else nothing.
 
+    A word of several tokens, such as a name that is also a value, is told apart by their numbers (`numbered`).
+
     Arguments:
         model: The model.
         data: `Sentences`, or their database; then the presentation is the one that has as many words as the model.
@@ -100,18 +103,22 @@ def token_words(model: LanguageModel, data: object) -> tuple[str, ...]:
     facts = Given(database.fingerprint)
     shown = [data] if isinstance(data, Sentences) else [Sentences(facts, templates=n) for n in (1, 0)]
     words = (FactSource(database, each).words for each in shown)
-    return next((each for each in words if len(each) == model.n_tokens), ())
+    return numbered(next((each for each in words if len(each) == model.n_tokens), ()))
+
+
+def numbered(words: Sequence[str]) -> tuple[str, ...]:
+    """Return the words, each with its number if it occurs several times, so no word stands for a wrong token.
+
+    >>> numbered(("<blank>", "May", "is", "May"))
+    ('<blank>', 'May (1)', 'is', 'May (3)')
+    """
+    counts = Counter(words)
+    return tuple(f"{word} ({number})" if counts[word] > 1 else word for number, word in enumerate(words))
 
 
 def word_tokeniser(words: Sequence[str]) -> dict[str, Any]:
-    """Return a `tokenizer.json` with one token per word; a word that occurs twice is told apart by its number.
-
-    >>> word_tokeniser(("<blank>", "May", "is", "May"))["model"]["vocab"]
-    {'<blank>': 0, 'May': 1, 'is': 2, 'May (3)': 3}
-    """
-    vocabulary: dict[str, int] = {}
-    for number, word in enumerate(words):
-        vocabulary[f"{word} ({number})" if word in vocabulary else word] = number
+    """Return a `tokenizer.json` with one token per word."""
+    vocabulary = {word: number for number, word in enumerate(numbered(words))}
     return {
         "version": "1.0",
         "pre_tokenizer": {"type": "WhitespaceSplit"},
