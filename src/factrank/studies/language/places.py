@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from factrank.experiments.specs import Trial
 from factrank.experiments.statistics import Claim, Quantity, Summary
-from factrank.experiments.study import Chart, Size, Study
+from factrank.experiments.study import Size, Study
 from factrank.families.language import PartsRemoved
 from factrank.studies.language.settings import LARGE, RATE, SEEDS, SMALL, STORED, StudyGrid, source
 from factrank.studies.parts import mean_difference
@@ -28,6 +28,11 @@ FROZEN: dict[str, tuple[str, ...]] = {
 def _frozen(name: str) -> tuple[tuple[str, str], ...]:
     text = "[" + ",".join(f'"{part}"' for part in sorted(FROZEN[name])) + "]"
     return (("training.frozen", text),)
+
+
+def _by_part(name: str, title: str, column: str, y_title: str) -> Summary:
+    means = tuple((part, Quantity("mean", column, where=_frozen(part))) for part in FROZEN)
+    return Summary(name, title, means, over=(), x_title="part that is not trained", y_title=y_title)
 
 
 def _cost(name: str) -> Claim:
@@ -79,25 +84,16 @@ def places_study(grid: StudyGrid) -> Study:
         "random weights, and measure bits stored. In trained models we remove the attention or the MLP of each layer "
         "and measure recall.",
         trials=trials,
-        charts=(
-            Chart(
-                "stored-by-frozen", "Bits stored per parameter by frozen part", "bars", x="training.frozen", y=STORED
-            ),
-            Chart(
-                "without-mlp",
-                "Recall without the first MLP, by frozen part",
-                "bars",
-                x="training.frozen",
-                y="recall_without_mlp_1",
-            ),
-        ),
+        charts=(),
         summaries=(
-            Summary(
-                "stored",
-                "Bits stored per parameter, by frozen part",
-                (("stored", Quantity("mean", STORED)),),
-                over=("training.frozen",),
-                y_title="bits per parameter",
+            _by_part(
+                "stored", "Bits stored per parameter, by the part that is not trained", STORED, "bits per parameter"
+            ),
+            _by_part(
+                "without-mlp",
+                "Recall without the first MLP, by the part that is not trained",
+                "recall_without_mlp_1",
+                "recall",
             ),
         ),
         claims=CLAIMS,
