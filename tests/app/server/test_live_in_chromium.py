@@ -26,6 +26,7 @@ pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium o
 HOSTILE = "</script><script>window.hacked = 1</script>"
 TABLE = f"key,query,value\nOslo,country,Norway\nLima,country,Peru\n{HOSTILE},country,\u202eNorway\nLima,sea,Pacific\n"
 SIZES = {"d_model": "4", "heads": "1", "d_qk": "2", "d_vo": "2"}
+SLOW = {"d_model": "64", "heads": "8", "d_qk": "16", "d_vo": "16", "Epochs": "50000"}
 
 
 @contextmanager
@@ -125,9 +126,7 @@ def test_a_table_is_measured_constructed_trained_planned_and_downloaded(server, 
         assert factrank.verify(layer).certified
         assert layer.data == facts
 
-        do(
-            page, "Train", {**SIZES, "Epochs": "5000000"}
-        )  # cancelled: the constructed layer is shown again, and offered
+        do(page, "Train", SLOW)  # cancelled: the constructed layer is shown again, and offered
         page.wait_for_selector(".told:has-text('Epoch')")
         assert page.is_disabled("button.primary")
         page.click(".job >> text=Cancel")
