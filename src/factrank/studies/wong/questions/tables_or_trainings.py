@@ -2,7 +2,7 @@
 
 Elsewhere each table is trained once, so a table and its initial weights vary together: intervals include both, but do
 not tell them apart. Here trainings are nested in tables: every table is trained with several seeds of its own, which no
-other table has. Tables and weights are those of no other study.
+other table has. No other study has these tables or weights.
 """
 
 from __future__ import annotations
